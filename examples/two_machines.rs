@@ -47,7 +47,7 @@ fn main() -> std::result::Result<(), Box<dyn std::error::Error>> {
     let (device, (model, names, options)) = (partita::Device::flex(), agreed());
     let mut exchange = InProcess::new(vec![first, second], 2)?;
     let mut algorithm = coordinator(&model, &names, &[own, other], &device, &options)?;
-    let (report, ..) = fit_parties(&model, &device, &options, &mut *algorithm, &mut exchange, None)?;
+    let report = fit_parties(&model, &device, &options, &mut *algorithm, &mut exchange, None)?.report;
     println!("{report}");
     println!("What may leave a silo:\n{}", algorithm.manifest());
 

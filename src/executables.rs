@@ -15,8 +15,8 @@ use std::sync::Arc;
 use partita_core::{Device, Model};
 use partita_flower::{Error, Flower, Keeper, Length, Limits, Log, Program, Result, RunFile, SiloOptions, serve};
 use partita_inference::{
-    Counters, Exchange, FitOptions, HtmlOptions, LocalLatents, LocalReport, Report, Warning, coordinator, evaluate,
-    evaluating_silo, fit_asynchronous, fit_parties, latest_checkpoint, silo_program,
+    Counters, Exchange, FitOptions, Fitted, HtmlOptions, LocalLatents, LocalReport, Report, Warning, coordinator,
+    evaluate, evaluating_silo, fit_asynchronous, fit_parties, latest_checkpoint, silo_program,
 };
 use serde::Serialize;
 
@@ -129,7 +129,9 @@ pub fn run_coordinator<M: Model + 'static>(model: &M, run: Planned<'_>, desk: De
         true => fit_asynchronous(model, &device, &fit, &mut *algorithm, &mut exchange, Some(progress)),
         false => fit_parties(model, &device, &fit, &mut *algorithm, &mut exchange, Some(progress)),
     };
-    let found = fitted.map(|(report, _, _)| report).map_err(Error::from);
+    let found = fitted.map_err(Error::from);
+    let page =
+        found.as_ref().map_or_else(|_| HtmlOptions::default(), |fitted| beside_prior(fitted, model, &device, log));
     if found.is_ok() && run.file.held_out_draws > 0 {
         let (draws, seed) = (run.file.held_out_draws, fit.settings.seed);
         match evaluate(&*algorithm, &mut exchange, draws, seed, fit.deadline, &mut Counters::default()) {
@@ -141,7 +143,17 @@ pub fn run_coordinator<M: Model + 'static>(model: &M, run: Planned<'_>, desk: De
             Err(error) => log(&format!("rows never seen in training were not evaluated: {error}")),
         }
     }
-    leave(exchange, found, file, log)
+    leave(exchange, found, &page, file, log)
+}
+
+/// The page of a fit, with the prior beside each number that was summarised.
+fn beside_prior<M: Model>(fitted: &Fitted, model: &M, device: &Device, log: &Log) -> HtmlOptions {
+    let prior = if fitted.draws.is_empty() { Ok(Vec::new()) } else { fitted.prior(model, device) };
+    let prior = prior.unwrap_or_else(|error| {
+        log(&format!("the page has no prior beside the posterior: {error}"));
+        Vec::new()
+    });
+    HtmlOptions { prior, ..HtmlOptions::default() }
 }
 
 /// The options of the run file, with a checkpoint after every round.
@@ -176,7 +188,13 @@ fn connect(run: Planned<'_>, desk: &Desk<'_>) -> Result<(Flower, Vec<usize>)> {
 }
 
 /// Ends a run on the engine, and writes the report and the history.
-fn leave(exchange: Flower, found: Result<Report>, file: &CoordinatorFile, log: &Log) -> Result<Report> {
+fn leave(
+    exchange: Flower,
+    found: Result<Fitted>,
+    page: &HtmlOptions,
+    file: &CoordinatorFile,
+    log: &Log,
+) -> Result<Report> {
     let (history, [sent, received]) = (exchange.history().to_vec(), exchange.bytes());
     let ended = exchange.end(found.as_ref().err().map(|_| "the coordinator's log says more"));
     // The history is written after a failure too: it shows which silos were missing.
@@ -184,15 +202,15 @@ fn leave(exchange: Flower, found: Result<Report>, file: &CoordinatorFile, log: &
     if let Err(error) = ended {
         log(&format!("the engine was not told that the run ended: {error}"));
     }
-    let report = found?;
+    let fitted = found?;
     kept?;
-    report.write_json(&file.output.join("result.json"))?;
-    report.write_html(&file.output.join("report.html"), &HtmlOptions::default())?;
+    fitted.report.write_json(&file.output.join("result.json"))?;
+    fitted.write_html(&file.output.join("report.html"), page)?;
     log(&format!(
         "{sent} bytes of requests and {received} bytes of answers crossed the wire; {} events",
         history.len()
     ));
-    Ok(report)
+    Ok(fitted.report)
 }
 
 fn write_json(path: &Path, value: &impl Serialize) -> Result<()> {

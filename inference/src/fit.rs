@@ -41,7 +41,7 @@ use crate::engine::report::{Report, Warning, algorithm_name};
 use crate::engine::run::{Counters, Progress, RunOptions, RunRecord, Tolerance, run};
 use crate::engine::settings::{Settings, StartFrom};
 use crate::engine::trust::correction::Wide;
-use crate::engine::trust::estimate::{ElboEstimate, estimate_elbo_within};
+use crate::engine::trust::estimate::{Estimated, estimate_elbo_within};
 use crate::engine::trust::statistic::PredictiveCheck;
 use crate::methods::columns::VerticalOptions;
 use crate::methods::few_rounds::FewRoundsOptions;
@@ -106,6 +106,7 @@ pub struct FitOptions {
     /// Threads for silos and particles together; the result does not depend on them.
     pub threads: usize,
     /// Sampled bounds whose mean is reported; few rounds take their bound from the round of trust where there is one.
+    /// Under [`crate::Estimator::ImportanceWeighted`] the posterior is described by one draw of each.
     pub elbo_draws: usize,
     /// Draws around the posterior at which silos are asked for the log marginal likelihood of their rows, so that the
     /// report can correct it and say whether to trust it: 0 for none, at most 4,096, and `None` for as many as the
@@ -178,6 +179,9 @@ pub struct Fit {
     pub draws: Vec<(String, String, Vec<f64>)>,
     /// The draws of the round of trust, with their weights.
     pub(crate) wide: Option<Wide>,
+    /// The draws on the unconstrained scale, where they are of the reweighted posterior.
+    #[cfg_attr(not(feature = "arviz"), expect(dead_code, reason = "files for ArviZ hold them"))]
+    pub(crate) reweighted: Vec<Vec<f64>>,
     /// The coordinator.
     pub algorithm: Box<dyn Algorithm>,
     /// The silos.
@@ -262,8 +266,8 @@ pub fn fit<M: Model + 'static>(
 ) -> Result<Fit> {
     let Begun { mut algorithm, mut exchange, options, bounds, spent, choice } = begin(model, silos, device, options)?;
     let asked = Asked { run, options: &FitOptions { starts: 1, ..options.clone() }, device };
-    let Told { fitted, wide } = asked.of_model(model, &mut *algorithm, &mut exchange, progress)?;
-    let (mut report, mut record, draws) = fitted;
+    let Told { fitted, wide, reweighted } = asked.of_model(model, &mut *algorithm, &mut exchange, progress)?;
+    let Fitted { mut report, mut record, draws, .. } = fitted;
     // Here the data are at hand that say what was unknown to the coordinator.
     let unknown = Warning::of(&options.algorithm, LocalLatents::Unknown, silos.len());
     if !unknown.is_empty() {
@@ -276,7 +280,7 @@ pub fn fit<M: Model + 'static>(
     }
     report.begun(bounds, spent, &mut record);
     report.choice = choice;
-    Ok(Fit { report, record, draws, wide, algorithm, exchange })
+    Ok(Fit { report, record, draws, wide, reweighted, algorithm, exchange })
 }
 
 /// Sampled bounds for the report: at least one.
@@ -285,6 +289,8 @@ fn bounds_of(options: &FitOptions) -> Result<usize> {
         (0, _) => Err(Error::Setting { setting: "elbo_draws", found: "0".into(), expected: "at least 1" }),
         // All draws of a point mass are alike: one stands for all.
         (_, AlgorithmChoice::FedOpt(_)) => Ok(1),
+        // The posterior is described by one draw a bound then, which has a standard deviation from two on.
+        (1, _) if options.settings.estimator.weighs_draws() => Ok(2),
         (count, _) => Ok(count),
     }
 }
@@ -328,7 +334,7 @@ fn bound_of(
     algorithm: &mut dyn Algorithm,
     exchange: &mut dyn Exchange,
     counters: &mut Counters,
-) -> Result<ElboEstimate> {
+) -> Result<Estimated> {
     let (draws, deadline) = (bounds_of(options)?, options.deadline);
     caught(COORDINATOR, || estimate_elbo_within(algorithm, exchange, draws, deadline, counters))
 }

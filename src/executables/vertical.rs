@@ -9,7 +9,7 @@ use partita_inference::vertical::{
     PredictedModel, Prediction, Predictive, coordinator, fit_parties, party_program, predict,
 };
 use partita_inference::{
-    AlgorithmChoice, Counters, FitOptions, Message, Report, SiloProgram, VerticalOptions, VerticalParty,
+    AlgorithmChoice, Counters, FitOptions, HtmlOptions, Message, Report, SiloProgram, VerticalOptions, VerticalParty,
     write_atomically,
 };
 use serde_json::json;
@@ -90,7 +90,7 @@ pub fn run_label_holder(
     let mut fitted = || {
         same_rows(run, &rows, &labels)?;
         let mut algorithm = coordinator(&labels, &run.silos, &device, &fit)?;
-        let (report, _) = fit_parties(&labels, &device, &fit, &mut *algorithm, &mut exchange, Some(progress))?;
+        let fitted = fit_parties(&labels, &device, &fit, &mut *algorithm, &mut exchange, Some(progress))?;
         if let Some(labels) = held_out.as_ref().filter(|_| run.held_out_draws > 0) {
             let model = if how.augmentation.rho() > 0.0 { PredictedModel::Augmented } else { PredictedModel::Declared };
             let (draws, seed, deadline) = (run.held_out_draws, fit.settings.seed, fit.deadline);
@@ -104,10 +104,10 @@ pub fn run_label_holder(
                 Err(error) => log(&format!("the rows of `held_out` were not predicted: {error}")),
             }
         }
-        Ok(report)
+        Ok(fitted)
     };
     let fitted = fitted();
-    leave(exchange, fitted, file, log)
+    leave(exchange, fitted, &HtmlOptions::default(), file, log)
 }
 
 fn chosen(fit: &FitOptions) -> Result<VerticalOptions> {

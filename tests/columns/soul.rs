@@ -155,6 +155,23 @@ fn a_party_that_answers_nonsense_is_named_and_the_coordinator_keeps_its_state() 
 }
 
 #[test]
+fn a_gradient_that_is_no_number_is_refused_before_it_moves_anything() {
+    let world = LinearWorld::new(4, 2, 1);
+    for nonsense in [f64::NAN, f64::INFINITY] {
+        let (mut coordinator, mut exchange) = start(&world, HOW, 5);
+        go(&mut coordinator, &mut exchange, 2);
+        let before = auxiliary(&coordinator, &mut exchange);
+        let mut request = coordinator.outgoing().unwrap().remove(1).message;
+        request.records.retain(|record| record.name != "gradient");
+        let request = request.floats("gradient", &[0.0, 0.0, nonsense, 0.0]);
+        let error = exchange.programs()[1].answer(&request).unwrap_err();
+        let Error::NotFinite { who, quantity, .. } = &error else { panic!("{error:?}") };
+        assert_eq!((who.as_str(), quantity.as_str()), ("silo `p1`", "the gradient by z[2]"));
+        assert_eq!(auxiliary(&coordinator, &mut exchange), before);
+    }
+}
+
+#[test]
 fn options_out_of_their_domain_are_refused() {
     let world = LinearWorld::new(4, 2, 1);
     let refuse = |how: Soul, settings: Settings| {

@@ -8,8 +8,8 @@ use partita::core::{
     special::log_normal_cumulative,
 };
 use partita::inference::{
-    AlgorithmChoice, Calibration, CalibrationOptions, Error, Finding, Progress, RunRecord, StartFrom, StepInfo,
-    calibrate,
+    AlgorithmChoice, Calibration, CalibrationOptions, Error, Finding, PosteriorCalibration, Progress, RunRecord,
+    StartFrom, StepInfo, calibrate, plot::PlotError,
 };
 use partita::models::{GaussianMean, LinearRegression, MeasuredRows, MixedLogistic, RepeatedBinary};
 use partita::{
@@ -159,6 +159,38 @@ fn posteriors_of_half_or_double_the_deviation_are_found_and_named() {
         assert!(is_symmetric, "{power}: {text}");
         assert!(text.starts_with("calibration: not calibrated\n"), "{text}");
     }
+}
+
+#[test]
+fn pictures_have_a_histogram_of_each_number_over_its_band() {
+    let (device, silos) = (Device::flex(), numbers(&Device::flex(), [2, 3]));
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("ranks.svg");
+    let calibration = calibrate(&Powered { power: 4.0 }, &silos, &device, &options(50), None).unwrap();
+    let own = &calibration.fitted;
+    let histogram = &own.number("mu").unwrap().histogram;
+    own.write_picture(&path).unwrap();
+    let picture = std::fs::read_to_string(&path).unwrap();
+    assert!(picture.starts_with("<svg") && picture.trim_end().ends_with("</svg>") && !picture.contains("NaN"));
+    for words in ["mu: too narrow", "rank of the truth", "what chance alone makes"] {
+        assert_eq!(picture.matches(words).count(), 1, "{words}");
+    }
+    // Beside the line of the legend in its colour, the band has a part a bin, and a bar is a line of four points.
+    assert_eq!(picture.matches("<rect").count() - picture.matches("fill=\"#FFFFFF\"").count(), own.band.len());
+    let bars = picture.split("points=\"").skip(1).map(|rest| rest.split('"').next().unwrap());
+    let bars: Vec<Vec<f64>> = bars
+        .map(|points| points.split([' ', ',']).filter_map(|number| number.parse().ok()).collect())
+        .filter(|points: &Vec<f64>| points.len() == 8 && points[1].total_cmp(&points[7]).is_eq())
+        .collect();
+    assert_eq!(bars.len(), histogram.len());
+    // Heights are proportional to counts, within the units that are drawn in.
+    let most = *histogram.iter().max().unwrap() as f64;
+    let tallest = bars.iter().map(|bar| bar[1] - bar[3]).fold(0.0, f64::max);
+    for (bar, count) in bars.iter().zip(histogram) {
+        assert!(((bar[1] - bar[3]) / tallest - *count as f64 / most).abs() < 2.0 / tallest, "{bar:?} {count}");
+    }
+    let nothing = PosteriorCalibration { edges: Vec::new(), band: Vec::new(), numbers: Vec::new() };
+    assert!(matches!(nothing.write_picture(&path), Err(PlotError::Empty { .. })));
 }
 
 #[test]

@@ -3,6 +3,7 @@
 #![allow(clippy::print_stdout, reason = "the numbers of the documentation are printed by the tests that hold them")]
 #![allow(clippy::cast_precision_loss, reason = "counts of draws are small")]
 
+mod reports;
 mod silos;
 
 use fixtures::{
@@ -17,7 +18,8 @@ use partita::inference::{
     RowGaussian, RowOptions, SfviAvg, Sgd, Silo, SiloProgram,
 };
 use partita::{
-    AlgorithmChoice, Device, Estimator, FitOptions, Model, RoundOptions, Schedule, Settings, SiteTable, fit,
+    AlgorithmChoice, Device, Estimator, FamilyPlan, FitOptions, Gaussian, Model, RoundOptions, Schedule, Settings,
+    SiteTable, fit,
 };
 
 const GRADIENTS: [ImportanceGradient; 3] =

@@ -122,6 +122,25 @@ fn posterior_means_start_at_the_values_of_the_network() {
 }
 
 #[test]
+fn scattered_means_are_no_multiple_of_the_values_that_a_network_of_the_same_seed_starts_at() {
+    let device = Device::flex();
+    let (model, _) = classifier(&device);
+    let table = SiteTable::globals(&model, &device).unwrap();
+    let start = table.start();
+    // The network's seed is 5, and every layer is drawn from a stream of its own.
+    let plan = FamilyPlan::new().global(Gaussian::diagonal()).scattered(1.0, 5);
+    let family = plan.global_family(&table).unwrap();
+    let mut noise = family.mean(&plan.start(&*family, &table));
+    noise.iter_mut().zip(&start).for_each(|(scattered, start)| *scattered -= start);
+    for layer in table.sites().iter().filter(|site| site.shape.len() == 2) {
+        let own = &start[layer.offset()..layer.offset() + layer.width()];
+        let ratios: Vec<f64> = own.iter().zip(&noise).map(|(own, noise)| own / noise).collect();
+        let spread = ratios.iter().fold(0.0_f64, |most, ratio| most.max((ratio / ratios[0] - 1.0).abs()));
+        assert!(spread > 1e-9, "`{}` starts at the numbers that scatter it", layer.name);
+    }
+}
+
+#[test]
 fn predictions_average_the_probabilities_of_draws() {
     let device = Device::flex();
     let (model, data) = classifier(&device);

@@ -45,7 +45,7 @@ fn bound(algorithm: AlgorithmChoice) -> Result<f64> {
         .collect();
     let (mut algorithm, silos) = parties(&conjugate(), &silos, &device, &how)?;
     let mut exchange = mute(silos, &["sfvi.estimate_elbo"]);
-    let (report, _, _) = fit_parties(&conjugate(), &device, &how, &mut *algorithm, &mut exchange, None)?;
+    let report = fit_parties(&conjugate(), &device, &how, &mut *algorithm, &mut exchange, None)?.report;
     Ok(report.elbo)
 }
 
@@ -124,7 +124,7 @@ fn a_party_that_never_answers_for_the_bound_or_a_prediction_ends_either_by_the_d
         let ask = Predictive { draws: 2, model: PredictedModel::Augmented, seed: 1, deadline: how.deadline };
         let counters = &mut Counters::default();
         let predicted = vertical::predict(&world.labels, &device, &*algorithm, &mut exchange, ask, counters);
-        (found.map(|(report, _)| report.elbo), predicted)
+        (found.map(|fitted| fitted.report.elbo), predicted)
     };
     let (found, predicted) = fitted(&["vertical.estimate_elbo"]);
     assert_late(found, "p1");

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use partita::inference::{Effect, Error, HtmlOptions, Scale};
+use partita::inference::{Effect, Error, HtmlOptions, Scale, fit_parties, parties};
 use partita::models::{MixedLogistic, RepeatedBinary, six_cities_silos};
 use partita::{AlgorithmChoice, Device, Fit, FitOptions, Settings, fit};
 
@@ -127,6 +127,40 @@ fn odds_ratios_are_those_of_long_chains() {
     }
     // The standard deviation between children, exp(0.787), and not minus its logarithm.
     assert!(page.contains("Between children: 2.1") || page.contains("Between children: 2.2"), "{page}");
+}
+
+#[test]
+fn parties_elsewhere_have_the_same_page() {
+    let (device, model, own) = (Device::flex(), MixedLogistic::new(4), options());
+    let parts = six_cities_silos();
+    let silos: Vec<_> = (["north", "south"].into_iter().zip(&parts))
+        .map(|(name, children)| (name.to_owned(), RepeatedBinary::six_cities(children, &device).unwrap()))
+        .collect();
+    let (mut algorithm, mut exchange) = parties(&model, &silos, &device, &own).unwrap();
+    let elsewhere = fit_parties(&model, &device, &own, &mut *algorithm, &mut exchange, None).unwrap();
+    let here = fit(&model, &silos, &device, &own, None).unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("report.html");
+    // All but the seconds, and why a method was chosen: parties elsewhere are of a method that was.
+    let read = |prior| {
+        let options = HtmlOptions { prior, ..HtmlOptions::default() };
+        move |write: &dyn Fn(&Path, &HtmlOptions)| {
+            write(&path, &options);
+            let page = std::fs::read_to_string(&path).unwrap();
+            let (before, after) = page.split_once("Seconds").unwrap();
+            format!("{before}{}", after.split_once("</tr>").unwrap().1)
+        }
+    };
+    let prior = elsewhere.prior(&model, &device).unwrap();
+    assert_eq!(prior, here.prior(&model, &device).unwrap());
+    let read = read(prior);
+    let page = read(&|path, options| elsewhere.write_html(path, options).unwrap());
+    for words in
+        ["Marginal density of beta[0]", "The dashed line", "Trace of the bound", "All that a message from a silo"]
+    {
+        assert!(page.contains(words), "{words}");
+    }
+    assert_eq!(page, read(&|path, options| here.write_html(path, options).unwrap()));
 }
 
 #[test]

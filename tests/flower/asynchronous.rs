@@ -14,8 +14,8 @@ use fixtures::regression::{Regression, silos};
 use fixtures::table::{IDENTITY, Served, how, patience, program};
 use partita::flower::{Flower, LostSilo};
 use partita::inference::{
-    Conjugate, Counters, Delays, Exchange, Message, Progress, RunRecord, SiloProgram, StepInfo, coordinator, fit,
-    fit_asynchronous, latest_checkpoint,
+    Conjugate, Counters, Delays, Exchange, Fitted, Message, Progress, RunRecord, SiloProgram, StepInfo, coordinator,
+    fit, fit_asynchronous, latest_checkpoint,
 };
 use partita::{AlgorithmChoice, Device, FamilyPlan, FitOptions, Gaussian, PviOptions, Settings, SiloSchedule};
 use serde_json::Value;
@@ -90,7 +90,8 @@ fn a_straggler_over_the_engine_holds_nobody_back_and_the_fixed_point_is_that_of_
     let (found, visits) = over_the_engine(&deployment, folder.path(), counted.collect(), |exchange| {
         let names = exchange.silos().to_vec();
         let mut algorithm = coordinator(&MODEL, &names, &rows(exchange), &device, &how).unwrap();
-        let (report, record, _) = fit_asynchronous(&MODEL, &device, &how, &mut *algorithm, exchange, None).unwrap();
+        let Fitted { report, record, .. } =
+            fit_asynchronous(&MODEL, &device, &how, &mut *algorithm, exchange, None).unwrap();
         assert!(report.elbo.is_finite());
         (algorithm.posterior().parameters.to_vec(), record.trace.len() as u64)
     });
@@ -132,6 +133,12 @@ fn the_executables_ask_silos_one_by_one_and_have_rows_judged_that_silos_keep_for
         serde_json::from_slice(&bytes).unwrap()
     };
     let (result, judged) = (read("output/result.json"), read("output/evaluation.json"));
+    let page = std::fs::read_to_string(folder.path("output/report.html")).unwrap();
+    for words in
+        ["Marginal density of beta[0]", "The dashed line", "Trace of the bound", "All that a message from a silo"]
+    {
+        assert!(page.contains(words), "{words}");
+    }
     // Every local update is an exchange; the bound is one more, and every look of the round of trust.
     let looks = result["trust"]["Checked"]["draws"].as_u64().unwrap() / 2_048;
     assert_eq!((&result["ending"], &result["rounds"]), (&"Completed".into(), &(ROUNDS + 1 + looks).into()));
@@ -207,7 +214,7 @@ fn a_coordinator_killed_with_answers_that_it_had_not_taken_goes_on_from_its_chec
     let resumed = FitOptions { resume: true, ..fresh };
     let mut exchange = connect();
     let mut algorithm = coordinator(&MODEL, &names, &rows(&exchange), &device, &resumed).unwrap();
-    let (report, record, _) =
+    let Fitted { report, record, .. } =
         fit_asynchronous(&MODEL, &device, &resumed, &mut *algorithm, &mut exchange, None).unwrap();
     exchange.end(None).unwrap();
     served.into_iter().for_each(|silo| silo.end().unwrap());

@@ -56,7 +56,7 @@ fn over_parties(deployment: &Deployment, folder: &Path, how: &FitOptions) -> Val
     over_the_engine(deployment, folder, seats, |exchange| {
         let names = exchange.silos().to_vec();
         let mut algorithm = coordinator(&world.labels, &names, &device, how).unwrap();
-        let (report, _) = fit_parties(&world.labels, &device, how, &mut *algorithm, exchange, None).unwrap();
+        let report = fit_parties(&world.labels, &device, how, &mut *algorithm, exchange, None).unwrap().report;
         let ask =
             Predictive { draws: DRAWS, model: PredictedModel::Augmented, seed: how.settings.seed, deadline: None };
         let predicted = predict(&unseen.labels, &device, &*algorithm, exchange, ask, &mut Counters::default());

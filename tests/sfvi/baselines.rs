@@ -175,7 +175,7 @@ fn a_round_of_fed_sgd_moves_by_the_weighted_mean_of_the_silos_gradients() {
     let start = Settings { family: FamilyPlan::new().scattered(1.0, 3), ..settings(1, 0.2) };
     let silos = lines();
     let mut noise = [0.0; 2];
-    Noise::new(3).stream(Key::new(Purpose::Initial, 0)).normal(&mut noise);
+    Noise::new(3).stream(Key::new(Purpose::Initial, 0).block(u32::MAX)).normal(&mut noise);
     // w − η Σ (n_m/n) g_m, g_m = H_m w − H_m c_m, and w/σ²/n of the prior.
     let mut expected = noise;
     for silo in &silos {
@@ -322,7 +322,7 @@ fn a_mask_of_zero_is_no_mask_and_one_above_unanimity_moves_nothing() {
     // A start so far from the data that all silos agree at first.
     let far = Settings { family: FamilyPlan::new().scattered(20.0, 2), ..settings(40, 0.1) };
     let mut start = [0.0; 2];
-    Noise::new(2).stream(Key::new(Purpose::Initial, 0)).normal(&mut start);
+    Noise::new(2).stream(Key::new(Purpose::Initial, 0).block(u32::MAX)).normal(&mut start);
     let start = start.map(|number| 20.0 * number);
     for how in [FedOptOptions::fed_avg(4), FedOptOptions::fed_adam(4, 0.1), FedOptOptions::fed_yogi(4, 0.1)] {
         let run = |mask| end(&lines(), FedOptOptions { mask, ..how.clone() }, far.clone());

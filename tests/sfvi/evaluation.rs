@@ -5,8 +5,8 @@ use std::f64::consts::PI;
 
 use fixtures::{ConjugateGaussian, conjugate, groups, structured};
 use partita::inference::{
-    Algorithm, AlgorithmChoice, Counters, Error, InProcess, RunOptions, Silent, SiloProgram, coordinator, evaluate,
-    evaluating_silo, parties, run, silo_program,
+    Algorithm, AlgorithmChoice, Counters, Error, InProcess, Message, RunOptions, Silent, SiloProgram, coordinator,
+    evaluate, evaluating_silo, parties, run, silo_program,
 };
 use partita::{Device, FitOptions, Settings};
 
@@ -91,6 +91,41 @@ fn an_evaluation_changes_nothing_and_comes_out_the_same_again() {
     let (algorithm, mut exchange) = fitted();
     let mut ask = || evaluate(&*algorithm, &mut exchange, 20, SEED, None, &mut Counters::default()).unwrap();
     assert_eq!(ask(), ask());
+}
+
+/// A silo that judges any posterior so.
+struct Judging {
+    log_density: f64,
+    rows: u64,
+}
+
+impl SiloProgram for Judging {
+    fn name(&self) -> &'static str {
+        "b"
+    }
+
+    fn local_moments(&self) -> partita::inference::Result<Vec<(Vec<f64>, Vec<f64>)>> {
+        Ok(Vec::new())
+    }
+
+    fn answer(&mut self, _: &Message) -> partita::inference::Result<Message> {
+        Ok(Message::new("evaluate.answer").number("log_density", self.log_density).word("rows", self.rows))
+    }
+}
+
+#[test]
+fn a_log_density_of_no_rows_is_a_malformed_answer_of_a_silo_with_a_name() {
+    let (algorithm, _) = fitted();
+    let ask = |log_density, rows| {
+        let mut exchange = InProcess::new(vec![Box::new(Judging { log_density, rows })], 1).unwrap();
+        evaluate(&*algorithm, &mut exchange, 10, SEED, None, &mut Counters::default())
+    };
+    let found = ask(-3.0, 0).unwrap_err();
+    let Error::InSilo { silo, source, .. } = &found else { panic!("{found:?}") };
+    assert!(silo == "b" && matches!(**source, Error::Message { .. }), "{found}");
+    // No rows have the density of an empty product.
+    assert_eq!(ask(0.0, 0).unwrap().silos[0].rows, 0);
+    assert!((ask(-3.0, 2).unwrap().mean() + 1.5).abs() < 1e-15);
 }
 
 #[test]

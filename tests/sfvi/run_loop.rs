@@ -311,12 +311,12 @@ fn the_report_of_a_method_of_ones_own_has_its_name_and_its_family() {
     let settings = Settings { steps: 2, family: structured(), ..Settings::default() };
     let how = FitOptions { settings: settings.clone(), elbo_draws: 2, ..FitOptions::default() };
     let (mut sfvi, mut exchange) = parties(&conjugate(), &silos(&device), &device, &how).unwrap();
-    let ours = fit_parties(&conjugate(), &device, &how, &mut *sfvi, &mut exchange, None).unwrap().0;
+    let ours = fit_parties(&conjugate(), &device, &how, &mut *sfvi, &mut exchange, None).unwrap().report;
     assert_eq!(ours.algorithm, "Sfvi");
 
     let (_, mut exchange) = parties(&conjugate(), &silos(&device), &device, &how).unwrap();
     let mut mine = Mine(Sfvi::new(&conjugate(), &device, &settings, &["a".to_owned(), "b".to_owned()]).unwrap());
-    let report = fit_parties(&conjugate(), &device, &how, &mut mine, &mut exchange, None).unwrap().0;
+    let report = fit_parties(&conjugate(), &device, &how, &mut mine, &mut exchange, None).unwrap().report;
     assert_eq!((report.algorithm, report.families), ("Mine".into(), ours.families));
 
     // Options that name another family than the method has.
@@ -324,6 +324,6 @@ fn the_report_of_a_method_of_ones_own_has_its_name_and_its_family() {
     let other = FitOptions { settings: Settings { family, ..settings }, ..how.clone() };
     let (_, mut exchange) = parties(&conjugate(), &silos(&device), &device, &how).unwrap();
     let mut mine = Mine(Sfvi::new(&conjugate(), &device, &how.settings, &["a".to_owned(), "b".to_owned()]).unwrap());
-    let report = fit_parties(&conjugate(), &device, &other, &mut mine, &mut exchange, None).unwrap().0;
+    let report = fit_parties(&conjugate(), &device, &other, &mut mine, &mut exchange, None).unwrap().report;
     assert_eq!(report.families[0].family, format!("{:?}", mine.posterior().family));
 }

@@ -314,7 +314,7 @@ mod raw_scales {
         let (options, names) = (options(StartFrom::Mode), ["a".to_owned(), "b".to_owned()]);
         let mut algorithm = coordinator(&model, &names, &[2, 3], &device, &options).unwrap();
         let (_, mut exchange) = parties(&model, &squares(&device, 2), &device, &options).unwrap();
-        let (report, ..) = fit_parties(&model, &device, &options, &mut *algorithm, &mut exchange, None).unwrap();
+        let report = fit_parties(&model, &device, &options, &mut *algorithm, &mut exchange, None).unwrap().report;
         assert_eq!(declared.posterior().parameters, algorithm.posterior().parameters);
         assert_eq!(declared.report.rounds + 1, report.rounds);
         let fields = |algorithm: &dyn Algorithm| algorithm.manifest().fields.len();

@@ -261,6 +261,9 @@ pub struct ElboSamples {
     pub elbos: Vec<f64>,
     /// The gradient by the global parameters of each sampled bound; empty where the algorithm does not see it.
     pub gradients: Vec<Vec<f64>>,
+    /// Of each bound that averages draws inside its logarithm one of its draws of the globals, as probable as its weight
+    /// is large: together draws of the reweighted posterior. Empty for other bounds.
+    pub reweighted: Vec<Vec<f64>>,
 }
 
 /// The posterior of the globals: a family with its parameters, and θ.

@@ -43,7 +43,8 @@ pub struct Report {
     /// Whether to trust it.
     pub verdict: Verdict,
     /// Every number of every global site, on its natural scale, of the posterior as it is: [`Report::answer`] has the
-    /// corrected ones.
+    /// corrected ones. Under [`crate::Estimator::ImportanceWeighted`] it is the reweighted posterior, whose draws are each
+    /// chosen among $`K`$ by their weights.
     pub sites: Vec<SiteSummary>,
     /// The family of every global site.
     pub families: Vec<NamedFamily>,

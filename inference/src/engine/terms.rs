@@ -7,6 +7,7 @@ pub(crate) mod messages;
 pub(crate) mod objective;
 pub(crate) mod particles;
 pub(crate) mod pending;
+pub(crate) mod reweighted;
 pub(crate) mod silo;
 mod total;
 

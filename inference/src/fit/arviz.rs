@@ -135,7 +135,10 @@ impl Fit {
             about: "those of the approximation, as it is",
             natural: self.draws.clone(),
             log_p: None,
-            latents: (0..).take(count).map(latent).collect(),
+            latents: match self.reweighted.as_slice() {
+                [] => (0..).take(count).map(latent).collect(),
+                own => own.to_vec(),
+            },
         })
     }
 }

@@ -1,6 +1,8 @@
 //! Tests by simulation whether a method's posteriors of a model can be believed: data drawn from the prior are fitted.
 
 mod judged;
+#[cfg(feature = "plots")]
+mod picture;
 mod replicate;
 mod saved;
 mod text;

@@ -10,24 +10,38 @@ use crate::engine::error::Result;
 use crate::engine::estimator::Estimator;
 use crate::engine::exchange::{Exchange, SiloProgram};
 use crate::engine::panic::{COORDINATOR, caught};
-use crate::engine::report::summary::{NaturalDraws, natural_draws_of, summarise};
+use crate::engine::report::summary::{NaturalDraws, append, natural_draws_of, summarise};
 use crate::engine::report::{Found, Report, Warning};
 use crate::engine::run::{Progress, RunOptions, RunRecord, Silent, run, run_asynchronous};
 use crate::engine::settings::Settings;
 use crate::engine::trust::correction::{Correction, Wide};
+use crate::engine::trust::estimate::Estimated;
 use crate::engine::trust::evaluate::EvaluatingSilo;
 use crate::engine::trust::known::{Known, KnownModel};
 use crate::engine::trust::objective::Objective;
 use crate::engine::trust::round::Round;
 use crate::engine::trust::verdict::Trust;
+use crate::engine::wire::manifest::Manifest;
 
-/// What [`fit_parties`] gives: the report, how the run went, and draws of every global number on its natural scale.
-pub type Fitted = (Report, RunRecord, Vec<(String, String, Vec<f64>)>);
+/// What [`fit_parties`] gives of parties that exist already.
+#[derive(Debug, Clone)]
+pub struct Fitted {
+    /// What was found.
+    pub report: Report,
+    /// How the run went.
+    pub record: RunRecord,
+    /// Draws of every global number on its natural scale: site, label, draws.
+    pub draws: Vec<(String, String, Vec<f64>)>,
+    /// What may have left a silo.
+    pub manifest: Manifest,
+}
 
 /// What [`Asked::fit`] gives: what [`fit_parties`] does, and the draws of the round of trust where there was one.
 pub(super) struct Told {
     pub(super) fitted: Fitted,
     pub(super) wide: Option<Wide>,
+    /// The draws on the unconstrained scale, where they are of the reweighted posterior.
+    pub(super) reweighted: Vec<Vec<f64>>,
 }
 
 /// The run, the bound and the summary of [`super::fit()`] with parties that exist already: a [`super::coordinator`], and
@@ -125,7 +139,7 @@ impl Asked<'_> {
         let mut record = pool.install(|| (self.run)(algorithm, exchange, &run_options, progress))?;
         let counters = &mut record.counters;
         let asking = options.asking(algorithm, settings.seed);
-        let (bound, trust, wide, draws, judged) = caught(COORDINATOR, || {
+        let (Estimated { bound, reweighted }, trust, wide, draws, judged) = caught(COORDINATOR, || {
             let known = &*known(algorithm.posterior().theta)?;
             let looking = Looking { pool: &pool, asking, known };
             let round = match no_rows {
@@ -134,15 +148,19 @@ impl Asked<'_> {
             };
             let own = round.as_ref().ok().filter(|_| algorithm.bounds_marginals()).and_then(Round::bound);
             let bound = match own {
-                Some(bound) => bound,
+                Some(bound) => Estimated::from(bound),
                 None => pool.install(|| bound_of(options, algorithm, exchange, counters))?,
             };
             let draws = match options.summary_draws {
                 0 => NaturalDraws::new(),
+                _ if !bound.reweighted.is_empty() => natural_of(&bound.reweighted, known)?,
                 count => draws_of(algorithm.posterior(), settings.seed, count.max(2), known)?,
             };
             let (trust, wide) = match round {
-                Ok(round) => {
+                Ok(mut round) => {
+                    if !bound.reweighted.is_empty() {
+                        round.log_posterior = None;
+                    }
                     let (correction, wide) = Correction::of(round, &silos, known, &draws)?;
                     (Trust::Checked(correction), Some(wide))
                 }
@@ -183,7 +201,8 @@ impl Asked<'_> {
             leave_one_out: judged.leave_one_out,
             checks: judged.checks,
         });
-        Ok(Told { fitted: (report, record, draws), wide })
+        let fitted = Fitted { report, record, draws, manifest: algorithm.manifest().clone() };
+        Ok(Told { fitted, wide, reweighted })
     }
 }
 
@@ -208,6 +227,13 @@ pub(super) const DRAWS: Key = Key { purpose: Purpose::Report, step: 0, silo: Key
 /// Draws `count` times from the global posterior and maps each draw to the natural scale.
 fn draws_of(posterior: Posterior<'_>, seed: u64, count: u32, known: &dyn Known) -> Result<NaturalDraws> {
     natural_draws_of(posterior, Noise::new(seed), DRAWS, count, |latent| known.natural(latent))
+}
+
+/// Draws on the natural scale.
+fn natural_of(latents: &[Vec<f64>], known: &dyn Known) -> Result<NaturalDraws> {
+    let mut all = NaturalDraws::new();
+    latents.iter().try_for_each(|latent| known.natural(latent).map(|values| append(values, &mut all)))?;
+    Ok(all)
 }
 
 /// A silo of a fit, made by [`super::silo_program`] as the `index`-th, that can also judge a posterior by rows of its

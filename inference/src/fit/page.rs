@@ -2,13 +2,13 @@
 
 use std::path::Path;
 
-use partita_core::{Device, Model, SiteTable};
+use partita_core::{Device, Model, SiteTable, with_shared_theta};
 
-use super::Fit;
+use super::{Fit, Fitted};
 use crate::engine::error::Result;
-use crate::engine::report::HtmlOptions;
 use crate::engine::report::html::Page;
-use crate::engine::report::summary::prior_draws;
+use crate::engine::report::summary::{NaturalDraws, prior_draws};
+use crate::engine::report::{HtmlOptions, Report};
 
 impl Fit {
     /// Writes the report as one HTML file for people, atomically, with marginal densities, the trace of the bound and what
@@ -57,6 +57,31 @@ impl Fit {
     /// # Errors
     /// As for [`Fit::model`], and what the model refuses: a prior that is no distribution has no draws.
     pub fn prior<M: Model>(&self, model: &M, device: &Device) -> Result<Vec<(String, String, Vec<f64>)>> {
-        prior_draws(&self.model(model, device)?, device, &SiteTable::globals(model, device)?, self.report.seed)
+        prior(&self.report, model, device)
     }
+}
+
+impl Fitted {
+    /// As [`Fit::write_html`], where the silos are elsewhere.
+    ///
+    /// # Errors
+    /// As for [`crate::Report::write_html`].
+    pub fn write_html(&self, path: &Path, options: &HtmlOptions) -> Result<()> {
+        let Self { report, record, draws, manifest } = self;
+        Page { report, options, trace: &record.trace, draws, manifest: Some(manifest) }.write(path)
+    }
+
+    /// As [`Fit::prior`], where the silos are elsewhere.
+    ///
+    /// # Errors
+    /// As for [`Fit::prior`].
+    pub fn prior<M: Model>(&self, model: &M, device: &Device) -> Result<Vec<(String, String, Vec<f64>)>> {
+        prior(&self.report, model, device)
+    }
+}
+
+/// Draws from the prior at the trained parameters of a report.
+fn prior<M: Model>(report: &Report, model: &M, device: &Device) -> Result<NaturalDraws> {
+    let trained = with_shared_theta(model, &report.theta, device)?;
+    prior_draws(&trained, device, &SiteTable::globals(model, device)?, report.seed)
 }

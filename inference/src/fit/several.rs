@@ -98,7 +98,7 @@ fn attempt<M: Model + 'static>(
         let mut counters = Counters::default();
         let bound = record.and_then(|record| {
             counters += record.counters;
-            bound_of(&alone, &mut *algorithm, &mut exchange, &mut counters)
+            Ok(bound_of(&alone, &mut *algorithm, &mut exchange, &mut counters)?.bound)
         });
         *spent += counters;
         bound

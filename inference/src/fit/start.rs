@@ -111,7 +111,7 @@ impl Run {
     pub fn elbo(&mut self) -> Result<ElboEstimate> {
         let Self { algorithm, exchange, threads, options, counters, .. } = self;
         let algorithm = &mut **algorithm;
-        threads.install(move || bound_of(options, algorithm, exchange, counters))
+        Ok(threads.install(move || bound_of(options, algorithm, exchange, counters))?.bound)
     }
 
     /// The parties, for [`crate::run()`] to go on with, or for what a silo's owner may ask.

@@ -375,7 +375,7 @@ impl<M: Model> Algorithm for Pvi<M> {
     fn elbo_samples(&self, outcomes: Vec<Outcome>, draws: usize, offset: u64) -> Result<ElboSamples> {
         if self.options.missing_silo == MissingSilo::GoOn && !is_complete(&outcomes) {
             // Without a silo's data nobody knows the bound.
-            return Ok(ElboSamples { elbos: vec![f64::NAN; draws], gradients: Vec::new() });
+            return Ok(ElboSamples { elbos: vec![f64::NAN; draws], ..ElboSamples::default() });
         }
         let names = self.coordinator.silos.iter().enumerate().filter(|(silo, _)| self.ledger.counts(*silo));
         let names: Vec<String> = names.map(|(_, name)| name.clone()).collect();

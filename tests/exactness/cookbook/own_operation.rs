@@ -78,5 +78,5 @@ fn response_keeps_the_law_of_operations() {
 
 #[test]
 fn own_operation_agrees_with_numpyro() {
-    holds("own_operation", &DoseResponse {}, data, &Bounds { sd: 0.2, ..Bounds::default() });
+    holds("own_operation", &DoseResponse {}, data, &Bounds::default());
 }

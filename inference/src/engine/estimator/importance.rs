@@ -59,6 +59,19 @@ impl DrawWeights {
         Self { bound, family, theta: weights, share: 1.0 }
     }
 
+    /// The draw whose share of the weights this number between 0 and 1 falls on.
+    pub(crate) fn chosen(&self, uniform: f64) -> u32 {
+        let (mut below, mut place) = (0.0, 0);
+        for (weight, index) in self.theta.iter().zip(0..) {
+            // A draw without any weight is never chosen, whatever is lost to rounding.
+            if *weight > 0.0 && below <= uniform {
+                place = index;
+            }
+            below += weight * self.share;
+        }
+        place
+    }
+
     /// The gradient of the negative bound by a family's parameters, from that of each draw, block by block.
     pub(crate) fn descent(&self, draws: Vec<Vec<Vec<f64>>>) -> Vec<Vec<f64>> {
         descent(draws, &self.family, self.share)
@@ -123,6 +136,16 @@ impl Estimator {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_draw_is_chosen_as_often_as_its_weight_says() {
+        let bounds = [1.0_f64.ln(), f64::NEG_INFINITY, 3.0_f64.ln(), 4.0_f64.ln(), f64::NEG_INFINITY];
+        let weights =
+            Estimator::ImportanceWeighted { gradient: ImportanceGradient::DoublyReparameterised }.weigh(&bounds);
+        let mut times = [0; 5];
+        (0..1_000).for_each(|place| times[weights.chosen((f64::from(place) + 0.5) / 1_000.0) as usize] += 1);
+        assert_eq!(times, [125, 0, 375, 500, 0]);
+    }
 
     #[test]
     fn draws_far_apart_do_not_overflow() {

@@ -44,7 +44,9 @@ struct NumberedStart {
 
 /// Starting standard deviations by which the means of several starts are scattered.
 const OVERDISPERSION: f64 = 10.0;
-/// The block of the noise of several starts, apart from that of scattered means and of chains.
+/// Blocks of the noise of scattered means and of several starts, apart from those of a network's layers, which count
+/// from 0, and from that of chains (`methods/nuts/chain.rs`).
+const SCATTER_BLOCK: u32 = u32::MAX;
 const STARTS_BLOCK: u32 = 2;
 
 impl Default for FamilyPlan {
@@ -138,7 +140,7 @@ impl FamilyPlan {
         let mut means = table.start();
         if let Some((deviation, seed)) = self.scatter {
             let mut noise = vec![0.0; means.len()];
-            Noise::new(seed).stream(Key::new(Purpose::Initial, 0)).normal(&mut noise);
+            Noise::new(seed).stream(Key::new(Purpose::Initial, 0).block(SCATTER_BLOCK)).normal(&mut noise);
             partita_core::kernel::add_scaled(&mut means, deviation, &noise);
         }
         let scales = table.start_scales(self.initial_scale);

@@ -6,6 +6,7 @@ use partita_core::{
 
 use super::messages::{EstimateRequest, Sizes, StepRequest, Terms, manifest};
 use super::pending::LastWeights;
+use super::reweighted::reweighted;
 use super::silo::{describe_global, global_signature};
 use super::total::{Asked, Total, weighted};
 use crate::engine::algorithm::{ElboSamples, Posterior, StepInfo, Tally, finite, replies, same_run};
@@ -231,15 +232,14 @@ impl<M: Model> Coordinator<M> {
         finite("the coordinator", self.step, |_| "the bound".into(), &total.elbos)?;
         // Without the path through variances a gradient under local reparameterisation would not be its own.
         let ordinary = self.settings.estimator != Estimator::LocalReparameterisation;
-        let mut elbo_samples = ElboSamples::default();
-        for (elbos, gradients) in total.elbos.chunks_exact(size).zip(total.gradients.chunks_exact(size)) {
-            let weights = self.settings.estimator.weigh(elbos);
-            elbo_samples.elbos.push(weights.bound);
-            if ordinary {
-                elbo_samples.gradients.push(weighted(gradients.iter().zip(&weights.family)));
-            }
-        }
-        Ok(elbo_samples)
+        let weights: Vec<_> = total.elbos.chunks_exact(size).map(|own| self.settings.estimator.weigh(own)).collect();
+        let gradients = total.gradients.chunks_exact(size).zip(&weights);
+        let gradients = gradients.map(|(own, weights)| weighted(own.iter().zip(&weights.family)));
+        Ok(ElboSamples {
+            elbos: weights.iter().map(|own| own.bound).collect(),
+            gradients: if ordinary { gradients.collect() } else { Vec::new() },
+            reweighted: reweighted(self.posterior(), &self.settings, bounds.offset, &weights),
+        })
     }
 
     pub(crate) fn posterior(&self) -> Posterior<'_> {

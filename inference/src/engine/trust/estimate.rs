@@ -50,7 +50,21 @@ pub fn estimate_elbo(
     draws: usize,
     counters: &mut Counters,
 ) -> Result<ElboEstimate> {
-    estimate_elbo_within(algorithm, exchange, draws, None, counters)
+    Ok(estimate_elbo_within(algorithm, exchange, draws, None, counters)?.bound)
+}
+
+/// The bound at a posterior, and what was drawn for it.
+#[derive(Debug)]
+pub(crate) struct Estimated {
+    pub(crate) bound: ElboEstimate,
+    /// [`crate::ElboSamples::reweighted`] of all requests.
+    pub(crate) reweighted: Vec<Vec<f64>>,
+}
+
+impl From<ElboEstimate> for Estimated {
+    fn from(bound: ElboEstimate) -> Self {
+        Self { bound, reweighted: Vec::new() }
+    }
 }
 
 /// The same with a `deadline` for the silos' answers to each request, as [`crate::FitOptions::deadline`] is.
@@ -64,8 +78,8 @@ pub(crate) fn estimate_elbo_within(
     draws: usize,
     deadline: Option<Duration>,
     counters: &mut Counters,
-) -> Result<ElboEstimate> {
-    let mut elbos = Vec::with_capacity(draws);
+) -> Result<Estimated> {
+    let (mut elbos, mut reweighted) = (Vec::with_capacity(draws), Vec::new());
     let mut sums: Vec<f64> = Vec::new();
     let mut squares: Vec<f64> = Vec::new();
     let mut seen = 0_usize;
@@ -84,6 +98,7 @@ pub(crate) fn estimate_elbo_within(
         };
         let elbo_samples = algorithm.elbo_samples(outcomes, count, offset)?;
         elbos.extend(elbo_samples.elbos);
+        reweighted.extend(elbo_samples.reweighted);
         for gradient in elbo_samples.gradients {
             seen += 1;
             if let Some(movement) = &mut movement {
@@ -102,5 +117,5 @@ pub(crate) fn estimate_elbo_within(
     let spread = |(sum, square): (&f64, &f64)| (square - sum * sum / count) / (count - 1.0);
     let gradient_variance = (seen > 1 && !sums.is_empty()).then(|| sums.iter().zip(&squares).map(spread).sum());
     let still_moving = movement.as_ref().and_then(Movement::farthest);
-    Ok(ElboEstimate { still_moving, ..ElboEstimate::of(&elbos, gradient_variance) })
+    Ok(Estimated { bound: ElboEstimate { still_moving, ..ElboEstimate::of(&elbos, gradient_variance) }, reweighted })
 }

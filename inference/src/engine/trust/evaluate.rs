@@ -118,6 +118,11 @@ pub fn evaluate(
         let Judgement { log_density, rows } =
             Judgement::read(reply, &()).map_err(|error| error.in_silo(name, counters.gradient_steps))?;
         finite(name, counters.gradient_steps, |_| "its log density".into(), &[log_density])?;
+        if rows == 0 && log_density != 0.0 {
+            let problem = format!("a log density of {log_density} nats over 0 rows, expected 0 or some rows");
+            let malformed = Error::Message { kind: reply.kind.clone(), problem };
+            return Err(malformed.in_silo(name, counters.gradient_steps));
+        }
         Ok(SiloEvaluation { silo: name.clone(), log_density, rows })
     };
     let silos = replies.iter().zip(&names).map(read).collect::<Result<_>>()?;

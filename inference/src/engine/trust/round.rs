@@ -197,7 +197,9 @@ pub(crate) fn around(posterior: &Posterior<'_>) -> std::result::Result<Normal, S
     match family.len() {
         0 => return Err("the model has no globals with a posterior".into()),
         count if count > MOST_GLOBALS => {
-            return Err(format!("of {count} globals, more than {MOST_GLOBALS}, importance weights cannot judge"));
+            return Err(format!(
+                "of {count} globals, more than {MOST_GLOBALS}, importance weights cannot judge, so that this verdict rests on convergence alone"
+            ));
         }
         _ => {}
     }
@@ -233,5 +235,18 @@ fn values(outcome: Outcome, count: usize) -> std::result::Result<Vec<f64>, Strin
         }
         (Some(values), None) => Ok(values),
         (None, None) => Err("its answer is empty".into()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::engine::family::Delta;
+
+    #[test]
+    fn a_network_is_told_what_its_verdict_rests_on() {
+        let (family, parameters) = (Delta::new(MOST_GLOBALS + 1), vec![0.0; MOST_GLOBALS + 1]);
+        let reason = around(&Posterior { family: &family, parameters: &parameters, theta: &[] }).unwrap_err();
+        assert!(reason.contains("201 globals") && reason.contains("convergence alone"), "{reason}");
     }
 }

@@ -70,7 +70,7 @@ impl Trust {
             Self::NotChecked { reason } => vec![Warning::new(
                 Severity::Limit,
                 format!("the posterior was not compared with the model itself: {reason}"),
-                "Judge it by held-out rows (`evaluate`), by fits from several starts, or by `Nuts` on data that may be pooled.",
+                "Judge it by rows held out of the fit (`evaluate`; `vertical::predict` for columns) and the calibration of what it predicts, by fits from several starts, or by `Nuts` on data that may be pooled.",
             )],
         }
     }

@@ -157,7 +157,11 @@ impl<M: Model + ModuleDisplay + 'static> Owned<'_, M> {
         let seed = self.noise().stream(Key::new(Purpose::Check, u64::from(number))).word();
         let settings = Settings { seed, ..self.options.fit.settings.clone() };
         let summary_draws = self.options.fit.summary_draws.max(self.options.draws);
-        let options = FitOptions { settings, summary_draws, ..self.options.fit.clone() };
+        let mut elbo_draws = self.options.fit.elbo_draws;
+        if settings.estimator.weighs_draws() {
+            elbo_draws = elbo_draws.max(self.options.draws as usize);
+        }
+        let options = FitOptions { settings, summary_draws, elbo_draws, ..self.options.fit.clone() };
         Ok((fit(&Simulated::new(self.model.clone()), &silos, self.device, &options, None)?, truth))
     }
 

@@ -71,13 +71,25 @@ impl NumberCalibration {
         let (covered, above) = (100.0 * self.interval_coverage(), 100.0 * self.above_median());
         let intervals = format!("intervals of 90 % hold the truth in {covered:.0} % of fits");
         let median = format!("the truth is above the median in {above:.0} % of fits, 50 % expected");
-        match self.finding {
-            Finding::Calibrated => format!("calibrated: {intervals}"),
-            Finding::TooLow => format!("too low: {median}"),
-            Finding::TooHigh => format!("too high: {median}"),
-            Finding::TooNarrow => format!("too narrow: {intervals}"),
-            Finding::TooWide => format!("too wide: {intervals}"),
-            Finding::OtherShape => format!("of another shape: {intervals}; {median}"),
+        let numbers = match self.finding {
+            Finding::Calibrated | Finding::TooNarrow | Finding::TooWide => intervals,
+            Finding::TooLow | Finding::TooHigh => median,
+            Finding::OtherShape => format!("{intervals}; {median}"),
+        };
+        format!("{}: {numbers}", self.finding.words())
+    }
+}
+
+impl Finding {
+    /// What it says of posteriors.
+    pub(super) fn words(self) -> &'static str {
+        match self {
+            Self::Calibrated => "calibrated",
+            Self::TooLow => "too low",
+            Self::TooHigh => "too high",
+            Self::TooNarrow => "too narrow",
+            Self::TooWide => "too wide",
+            Self::OtherShape => "of another shape",
         }
     }
 }

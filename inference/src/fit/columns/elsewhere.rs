@@ -8,11 +8,10 @@ use crate::engine::algorithm::Algorithm;
 use crate::engine::error::Result;
 use crate::engine::exchange::Exchange;
 use crate::engine::panic::{COORDINATOR, caught};
-use crate::engine::report::Report;
-use crate::engine::run::{Progress, RunRecord, run};
+use crate::engine::run::{Progress, run};
 use crate::engine::trust::known::Known;
 use crate::fit::elsewhere::{Asked, Globals};
-use crate::fit::{AlgorithmChoice, FitOptions};
+use crate::fit::{AlgorithmChoice, FitOptions, Fitted};
 use crate::methods::columns::{VerticalCoordinator, VerticalOptions, VerticalParty};
 
 /// The options of a vertical fit; an error for another algorithm.
@@ -79,15 +78,17 @@ pub fn fit_parties(
     algorithm: &mut dyn Algorithm,
     exchange: &mut dyn Exchange,
     progress: Option<&mut dyn Progress>,
-) -> Result<(Report, RunRecord)> {
+) -> Result<Fitted> {
     chosen(options)?;
     let (settings, table) = (&options.settings, &labels.table(device)?);
     let known = &|_: &[f64]| Ok(Box::new(KnownLabels { labels, device, table }) as Box<dyn Known>);
-    let globals = Globals { settings, table, known, no_rows: Some("parties hold columns of the same rows") };
+    let globals = Globals { settings, table, known, no_rows: Some(NO_ROUND) };
     let asked = Asked { run, options, device };
-    let (report, record, _) = asked.fit(globals, algorithm, exchange, progress)?.fitted;
-    Ok((report, record))
+    Ok(asked.fit(globals, algorithm, exchange, progress)?.fitted)
 }
+
+/// Why there is no round of trust.
+const NO_ROUND: &str = "parties hold columns of the same rows, and draws weigh by the latents of all of them together: each party would have to send its contribution to every row at thousands of draws, from which its columns follow for whoever knows the noise";
 
 /// What the label holder knows of its own unknowns.
 struct KnownLabels<'a> {

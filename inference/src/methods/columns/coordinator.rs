@@ -340,7 +340,7 @@ impl Algorithm for VerticalCoordinator {
             false => self.augmented(&self.values(outcomes, offset, &sizes)?, draws, None)?,
         };
         finite(COORDINATOR, self.step, |_| "the bound".into(), &bounds)?;
-        Ok(ElboSamples { elbos: bounds, gradients })
+        Ok(ElboSamples { elbos: bounds, gradients, ..ElboSamples::default() })
     }
 
     /// Report draws in one request, so that messages stay below some megabytes.

@@ -379,7 +379,7 @@ impl<M: Model> Algorithm for FewRounds<M> {
             *slot += density.global(&draw)?.value - proposal.log_density(&draw);
         }
         finite("the coordinator", self.step, |_| "the bound".into(), &elbos)?;
-        Ok(ElboSamples { elbos, gradients: Vec::new() })
+        Ok(ElboSamples { elbos, ..ElboSamples::default() })
     }
 
     fn draws_a_request(&self) -> usize {

@@ -8,6 +8,7 @@ use crate::engine::error::{Error, Result};
 use crate::engine::exchange::{Outcome, Request};
 use crate::engine::family::Family;
 use crate::engine::settings::Settings;
+use crate::engine::terms::reweighted::reweighted;
 use crate::engine::terms::silo::global_signature;
 use crate::engine::trainer::Moved;
 use crate::engine::wire::manifest::Manifest;
@@ -115,12 +116,13 @@ impl Algorithm for Central {
         vec![Request { silo: 0, message }]
     }
 
-    fn elbo_samples(&self, outcomes: Vec<Outcome>, draws: usize, _: u64) -> Result<ElboSamples> {
+    fn elbo_samples(&self, outcomes: Vec<Outcome>, draws: usize, offset: u64) -> Result<ElboSamples> {
         let size = self.draws_a_bound();
         let sizes = Sizes { draws: (draws * size) as u64, ..self.sizes };
         let Bounds { elbo } = Bounds::read(&self.answer(outcomes)?, &sizes)?;
-        let bounds = elbo.chunks_exact(size).map(|elbos| self.settings.estimator.weigh(elbos).bound);
-        Ok(ElboSamples { elbos: bounds.collect(), gradients: Vec::new() })
+        let weights: Vec<_> = elbo.chunks_exact(size).map(|own| self.settings.estimator.weigh(own)).collect();
+        let reweighted = reweighted(self.posterior(), &self.settings, offset, &weights);
+        Ok(ElboSamples { elbos: weights.iter().map(|own| own.bound).collect(), reweighted, ..ElboSamples::default() })
     }
 
     fn draws_a_bound(&self) -> usize {

@@ -146,7 +146,7 @@ impl Algorithm for SoulCoordinator {
         let value = share.value + self.labels.prior(&self.device, &self.table, &self.head)?.value;
         finite("the coordinator", self.step, |_| "the log likelihood".into(), &[value])?;
         // Points have no draws that differ.
-        Ok(ElboSamples { elbos: vec![value; draws], gradients: Vec::new() })
+        Ok(ElboSamples { elbos: vec![value; draws], ..ElboSamples::default() })
     }
 
     fn manifest(&self) -> &Manifest {
