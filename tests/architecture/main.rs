@@ -194,7 +194,7 @@ fn the_surface_does_not_grow_unseen() {
         ("laws", 47),
         ("gpu", 5),
         ("flower", 40),
-        ("formula", 45),
+        ("formula", 35),
     ];
     let mut broken = Vec::new();
     for (name, ceiling) in ceilings {

@@ -301,8 +301,8 @@ fn impossible_answers_of_a_silo_are_refused_with_its_name() {
         let (mut algorithm, silos) = parties(&MixedLogistic::new(4), &six_cities(), &device, &options).unwrap();
         let heard = Arc::default();
         let mut exchange = Forged { silos, kind, reply, heard: Arc::clone(&heard), forges: false };
-        let (report, _, _) =
-            fit_parties(&MixedLogistic::new(4), &device, &options, &mut *algorithm, &mut exchange, None).unwrap();
+        let model = MixedLogistic::new(4);
+        let report = fit_parties(&model, &device, &options, &mut *algorithm, &mut exchange, None).unwrap().report;
         let text = report.to_string();
         assert!(
             text.contains(words) && text.contains("north") && text.contains("what was asked for"),

@@ -115,7 +115,7 @@ fn rows_left_out_and_predictive_checks_over_the_engine_have_the_bits_of_one_proc
     let judged = |rows: &[usize], exchange: &mut dyn Exchange| {
         let names = exchange.silos().to_vec();
         let mut algorithm = coordinator(&model, &names, rows, &Device::flex(), &how).unwrap();
-        let (report, _, _) = fit_parties(&model, &Device::flex(), &how, &mut *algorithm, exchange, None).unwrap();
+        let report = fit_parties(&model, &Device::flex(), &how, &mut *algorithm, exchange, None).unwrap().report;
         (report.leave_one_out.unwrap(), report.checks.unwrap())
     };
     let afar = over_the_engine(&deployment, folder.path(), seats(&model, &silos, &how), |exchange| {

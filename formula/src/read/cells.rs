@@ -40,16 +40,27 @@ impl Reading<'_> {
     /// Types `cells`; `lines` are the lines of the file that they are in.
     pub(super) fn of<'c>(&self, cells: Vec<&'c str>, lines: &[u64]) -> Result<Cells<'c>, FrameError> {
         let is_missing = |cell: &&str| self.missing.iter().any(|word| word == cell);
-        let text: Vec<Option<&str>> =
-            cells.into_iter().map(|cell| Some(cell).filter(|cell| !is_missing(cell))).collect();
+        let (mut broken, mut commas) = (None, false);
+        let read = |(at, cell): (usize, &'c str)| {
+            let present = Some(cell).filter(|cell| !is_missing(cell))?;
+            for byte in present.bytes() {
+                commas |= byte == b',';
+                broken = if byte == b'\n' { broken.or(Some(at)) } else { broken };
+            }
+            Some(present)
+        };
+        let text: Vec<Option<&str>> = cells.into_iter().enumerate().map(read).collect();
         let place = |at: usize| {
             let found = text.get(at).copied().flatten().unwrap_or_default();
             CellPlace { line: lines.get(at).copied().unwrap_or_default(), found: found.into() }
         };
-        if let Some(at) = text.iter().position(|cell| cell.is_some_and(|cell| cell.contains('\n'))) {
+        if let Some(at) = broken {
             return Err(FrameError::Quote { file: self.file.into(), line: place(at).line });
         }
-        let comma = self.has_commas(&text, place)?;
+        let comma = match self.decimal {
+            Decimal::AsFound => commas && self.has_decimal_commas(&text, place)?,
+            said => said == Decimal::Comma,
+        };
         let number =
             |cell: &str| if comma { with_comma(cell) } else { cell.parse().ok().filter(|x: &f64| x.is_finite()) };
         let numbers: Vec<f64> = text.iter().map(|cell| cell.and_then(number).unwrap_or(f64::NAN)).collect();
@@ -75,13 +86,14 @@ impl Reading<'_> {
         Ok(Cells { kind, text, numbers })
     }
 
-    /// Whether the column's decimals stand after a comma.
-    fn has_commas(&self, text: &[Option<&str>], place: impl Fn(usize) -> CellPlace) -> Result<bool, FrameError> {
-        if self.decimal != Decimal::AsFound {
-            return Ok(self.decimal == Decimal::Comma);
-        }
+    /// Whether the commas of the column's cells stand before decimals.
+    fn has_decimal_commas(
+        &self,
+        text: &[Option<&str>],
+        place: impl Fn(usize) -> CellPlace,
+    ) -> Result<bool, FrameError> {
         let with = |cell: &&str| cell.contains(',');
-        if !text.iter().flatten().any(with) || !text.iter().flatten().all(|cell| with_comma(cell).is_some()) {
+        if !text.iter().flatten().all(|cell| with_comma(cell).is_some()) {
             return Ok(false);
         }
         // 1,500 may be one and a half, or fifteen hundred.

@@ -164,7 +164,7 @@ fn what_an_owner_says_decides_what_a_file_leaves_open() {
     assert!(columns_with(b"y;x\n1;1,5\n2;2\n", "y ~ x", point, MissingCells::Refuse).is_err());
     let read = |text: &str| serde_json::from_str::<ReadOptions>(text).map_err(|error| error.to_string());
     assert!(read(r#"{"delimiter": "é"}"#).unwrap_err().contains("the delimiter is 'é', expected an ASCII character"));
-    assert!(read(r#"{"delimeter": ";"}"#).unwrap_err().contains("unknown field `delimeter`"));
+    assert!(read(r#"{"separator": ";"}"#).unwrap_err().contains("unknown field `separator`"));
     let grade = b"y,grade\n1,1\n2,2\n3,3+\n";
     assert!(columns(grade, "y ~ grade").is_err());
     assert!(columns(grade, "y ~ factor(grade)").is_ok());

@@ -343,3 +343,31 @@ fn left_sides_are_checked_row_by_row() {
     let binomial = design("y | trials(n) + weights(w) ~ 1", fine).unwrap();
     assert_eq!((binomial.trials, binomial.weights), (Some(vec![5.0, 3.0]), Some(vec![1.0, 0.0])));
 }
+
+#[test]
+fn polynomials_are_orthogonal_over_silos_that_share_no_value_and_where_numbers_are_skewed() {
+    let spread = |row: usize| (row as f64 * 0.618_034).fract();
+    let years = |silo: usize, row: usize| 1900.0 + 50.0 * silo as f64 + 30.0 * spread(row);
+    let skewed = |silo: usize, row: usize| (1.5 * silo as f64 + 3.0 * spread(row)).exp();
+    let values: [&dyn Fn(usize, usize) -> f64; 2] = [&years, &skewed];
+    for (value, degree) in values.into_iter().flat_map(|value| [2, 4, 6].map(|degree| (value, degree))) {
+        let text = |silo: usize| {
+            let rows = (0..300 * (silo + 1)).map(|row| format!("{}\n", value(silo, row)));
+            format!("x\n{}", rows.collect::<String>())
+        };
+        let texts = [text(0), text(1), text(2)];
+        let formula = Formula::parse(&format!("~ 0 + poly(x, {degree})")).unwrap();
+        let silos = [("north", texts[0].as_str()), ("south", texts[1].as_str()), ("west", texts[2].as_str())];
+        let (_, parts) = designs(&silos, &formula, &Declared::default());
+        let rows: Vec<&[f64]> = parts.iter().flat_map(|part| part.fixed.values.chunks_exact(degree)).collect();
+        for i in 0..degree {
+            let sum: f64 = rows.iter().map(|row| row[i]).sum();
+            assert!(sum.abs() < TOLERANCE, "degree {degree}, column {i}: {sum:e}");
+            for j in 0..=i {
+                let inner: f64 = rows.iter().map(|row| row[i] * row[j]).sum();
+                let apart = inner - f64::from(u8::from(i == j));
+                assert!(apart.abs() < TOLERANCE, "degree {degree}, columns {i} and {j}: {apart:e}");
+            }
+        }
+    }
+}

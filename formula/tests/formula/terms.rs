@@ -24,6 +24,7 @@ fn random_terms_are_those_of_lme4() {
     assert_eq!(labels("y ~ (1 | a/b/c)"), ["1 | c:b:a", "1 | b:a", "1 | a"]);
     assert_eq!(labels("y ~ (1 | a:b) + (1 | silo)"), ["1 | a:b", "1 | silo"]);
     assert_eq!(labels("y ~ x - 1 + (x | `my group`)"), ["x | `my group`"]);
+    assert_eq!(Formula::parse("y ~ (a + b) ** 2").unwrap().term_labels(), ["a", "b", "a:b"]);
     assert!(!Formula::parse("y ~ (1 | g) - 1").unwrap().has_intercept());
     assert!(Formula::parse("y ~ (1 | g)").unwrap().has_intercept());
 }
