@@ -1,0 +1,94 @@
+//! Runs the command line as a user does: the table of a fit, the files that it writes, and words for mistakes.
+
+use std::path::Path;
+use std::process::{Command, Output};
+
+use partita::models::{Child, six_cities_silos};
+
+fn partita(folder: &Path, arguments: &[&str]) -> Output {
+    Command::new(fixtures::executable("partita")).current_dir(folder).args(arguments).output().unwrap()
+}
+
+/// The children of a silo as a data manager has them: a line a visit.
+fn file(children: &[Child]) -> String {
+    let line = |(id, child): (usize, &Child)| -> String {
+        let smoke = u8::from(child.smoke);
+        let visits = child.wheeze.iter().zip([-2, -1, 0, 1]);
+        visits.map(|(wheeze, age)| format!("c{id},{},{smoke},{age}\n", u8::from(*wheeze))).collect()
+    };
+    "child,wheeze,smoke,age\n".to_owned() + &children.iter().enumerate().map(line).collect::<String>()
+}
+
+const FORMULA: &str = "wheeze ~ smoke * age + (1 | child)";
+
+fn folder() -> tempfile::TempDir {
+    let folder = tempfile::tempdir().unwrap();
+    for (name, children) in ["north.csv", "south.csv"].iter().zip(six_cities_silos()) {
+        std::fs::write(folder.path().join(name), file(&children)).unwrap();
+    }
+    folder
+}
+
+#[test]
+fn a_formula_and_two_files_give_a_verdict_a_table_odds_ratios_and_files() {
+    let folder = folder();
+    let silos = ["--silo", "north.csv", "--silo", "south.csv"];
+    let arguments = [&["fit", FORMULA, "--family", "bernoulli", "--output", "out"], silos.as_slice()].concat();
+    let done = partita(folder.path(), &arguments);
+    let text = String::from_utf8(done.stdout).unwrap();
+    assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
+    for words in ["prior: smoke ~ normal(0, ", "verdict: trust these numbers\n", "odds ratio", "silo north moves"] {
+        assert!(text.contains(words), "{words}: {text}");
+    }
+    // The study's posterior has wider priors: its mean of `smoke` is .45, its deviation .29.
+    let line = text.lines().find(|line| line.starts_with("smoke  ")).unwrap();
+    let numbers: Vec<f64> = line.split_whitespace().skip(1).map(|own| own.parse().unwrap()).collect();
+    assert!((numbers[0] - 0.45).abs() < 0.03 && (numbers[1] - 0.29).abs() < 0.01, "{line}");
+    for (name, words) in
+        [("report.html", "Forest plot: odds ratio"), ("result.json", "\"verdict\""), ("draws.csv", "\"smoke:age\"")]
+    {
+        let text = std::fs::read_to_string(folder.path().join("out").join(name)).unwrap();
+        assert!(text.contains(words), "{name}");
+    }
+}
+
+#[test]
+fn mistakes_are_named_with_what_to_do() {
+    let folder = folder();
+    std::fs::write(folder.path().join("count.csv"), "child,wheeze,smoke,age\na,3,0,1\nb,0,1,2\nc,1,0,3\n").unwrap();
+    std::fs::write(folder.path().join("twice.csv"), "child,wheeze,smoke,age\na,1,0,0\nb,0,1,2\nc,1,2,4\n").unwrap();
+    std::fs::write(folder.path().join("cross.csv"), "y,a,b\n1,u,v\n2,u,w\n3,x,v\n4,x,w\n2,z,v\n").unwrap();
+    let crossed = "y ~ 1 + (1 | a) + (1 | b)";
+    let cases = [
+        (FORMULA, "bernuli", "north.csv", "one of gaussian, student, bernoulli"),
+        ("wheeze ~ smok + (1 | child)", "bernoulli", "north.csv", "Did you mean `smoke`?"),
+        ("wheeze ~ smoke + (1 | child", "bernoulli", "north.csv", "expected an operator or `)`"),
+        (FORMULA, "bernoulli", "west.csv", "west.csv"),
+        ("wheeze ~ smoke", "bernoulli", "count.csv", "3 in row 1 in `wheeze` of count"),
+        ("wheeze ~ smoke", "binomial", "count.csv", "successes | trials(n)"),
+        ("wheeze | trials(age) ~ smoke", "bernoulli", "north.csv", "trials"),
+        ("wheeze ~ smoke + age", "bernoulli", "twice.csv", "`age` is 2 times `smoke`"),
+        ("wheeze | weights(smoke) ~ age", "bernoulli", "north.csv", "rows that count alike"),
+        (crossed, "gaussian", "cross.csv", "which cross in cross"),
+    ];
+    for (formula, family, silo, words) in cases {
+        let done = partita(folder.path(), &["fit", formula, "--family", family, "--silo", silo]);
+        let said = String::from_utf8_lossy(&done.stderr).into_owned();
+        assert!(!done.status.success() && said.contains(words), "{formula}, {family}: {said}");
+        assert!(!said.contains("panicked"), "{said}");
+    }
+    let done = partita(
+        folder.path(),
+        &["fit", FORMULA, "--family", "bernoulli", "--silo", "north.csv", "--silo", "north.csv"],
+    );
+    assert!(String::from_utf8_lossy(&done.stderr).contains("two silos are called `north`"));
+}
+
+#[test]
+fn what_leaves_a_silo_before_a_fit_is_listed() {
+    let folder = folder();
+    let done = partita(folder.path(), &["describe", "north.csv", "--formula", "wheeze ~ scale(age) + (1 | child)"]);
+    let text = String::from_utf8(done.stdout).unwrap();
+    assert!(text.contains("1200 rows, 4 columns") && text.contains("mean-sd:scale(age)"), "{text}");
+    assert!(!text.contains("levels:child"), "{text}");
+}

@@ -1,0 +1,55 @@
+//! Claims that a formula over files is the model that users of R know, and that silos give what their pooled file gives.
+#![allow(clippy::unwrap_used, reason = "a failure in a test is to be loud")]
+
+mod command;
+mod packages;
+
+use std::path::{Path, PathBuf};
+
+use partita::formula::{Prepared, SiloTable, Study};
+use partita::{Device, Fit, FitOptions, fit};
+
+/// A fit with default options.
+fn fitted(formula: &str, family: &str, files: &[PathBuf]) -> (Prepared, Fit) {
+    let silo = |(place, path): (usize, &PathBuf)| SiloTable { name: format!("silo {place}"), path: path.clone() };
+    let silos: Vec<SiloTable> = files.iter().enumerate().map(silo).collect();
+    let study = Study::new(formula, family.parse().unwrap()).unwrap();
+    let device = Device::flex();
+    let prepared = study.prepare(&silos, &device).unwrap_or_else(|error| panic!("{formula}: {error}"));
+    let options = FitOptions { threads: 2, ..FitOptions::default() };
+    let fit = fit(&prepared.model, &prepared.silos, &device, &options, None).unwrap();
+    (prepared, fit)
+}
+
+/// The folder of the mixed models' data; `None` after a word where it is not at hand.
+fn data() -> Option<PathBuf> {
+    let folder = std::env::var_os("PARTITA_DATA").map(|folder| Path::new(&folder).join("mixed_models"));
+    let folder = folder.filter(|folder| folder.is_dir());
+    if folder.is_none() {
+        fixtures::skip("data", "PARTITA_DATA has no folder mixed_models");
+    }
+    folder
+}
+
+/// The rows of a file in three, all rows with the same cell of `column` in one.
+fn in_three(path: &Path, column: &str, folder: &Path) -> Vec<PathBuf> {
+    let text = std::fs::read_to_string(path).unwrap();
+    let (header, rows) = text.split_once('\n').unwrap();
+    let place = header.trim().split(',').position(|name| name.trim_matches('"') == column).unwrap();
+    let mut keys: Vec<&str> = Vec::new();
+    let mut parts = [0; 3].map(|_| format!("{header}\n"));
+    for row in rows.lines() {
+        let key = row.split(',').nth(place).unwrap();
+        let known = keys.iter().position(|own| *own == key).unwrap_or_else(|| {
+            keys.push(key);
+            keys.len() - 1
+        });
+        parts[known % 3] += &format!("{row}\n");
+    }
+    let write = |(index, text): (usize, String)| {
+        let path = folder.join(format!("part-{index}.csv"));
+        std::fs::write(&path, text).unwrap();
+        path
+    };
+    parts.into_iter().enumerate().map(write).collect()
+}
