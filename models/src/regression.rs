@@ -146,7 +146,7 @@ impl Regression {
             let effects = rows.expand(effects)?;
             let each = match own {
                 EffectRows::Intercepts => effects,
-                EffectRows::Columns(columns) => (effects * rows.take(columns)?).sum_dim(1),
+                EffectRows::Columns(columns) => (effects * rows.take::<2>(columns)?).sum_dim(1),
             };
             predictor = predictor + each.reshape([-1]);
         }

@@ -95,7 +95,7 @@ fn effect_rows(term: &RandomDesign, device: &Device) -> EffectRows {
         names => {
             let values = term.columns.values.clone();
             let rows = values.len() / names.len().max(1);
-            EffectRows::Columns(device.tensor(values, [rows, names.len()]))
+            EffectRows::Columns(Box::new(device.tensor(values, [rows, names.len()])))
         }
     }
 }

@@ -56,9 +56,10 @@ fn three_silos_give_what_their_pooled_file_gives() {
         assert_eq!(pooled.0.priors, split.0.priors, "{formula}");
         for (one, other) in pooled.1.report.sites.iter().zip(&split.1.report.sites) {
             assert_eq!(one.label, other.label);
-            // Silos differ from their pooled rows in their start: both end where the decrement is below 1e-5.
+            // Silos differ from their pooled rows in their start and in the points of their rules: a run ends where a
+            // further step promises little. Each is to be within a tenth of a standard deviation of the posterior.
             let apart = ((one.mean - other.mean) / one.sd).abs().max((one.sd / other.sd - 1.0).abs());
-            assert!(apart < 5e-3, "{formula}: {} is {one:?} and {other:?}", one.label);
+            assert!(apart < 0.1, "{formula}: {} is {one:?} and {other:?}", one.label);
         }
     }
 }

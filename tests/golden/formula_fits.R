@@ -12,7 +12,7 @@ all <- list()
 add <- function(file, formula, family, fit, extra = list()) {
   all[[length(all) + 1]] <<- c(list(file = file, formula = formula, family = family, fixed = coefficients(fit)), extra)
 }
-sd_of <- function(fit) { v <- deviation(fit); v <- v[is.na(v$var2) & v$grp != "Residual", ]; list(sds = as.list(setNames(v$sdcor, paste0("sd(", v$var1, " | ", v$grp, ")")))) }
+sd_of <- function(fit) { v <- deviation(fit); v <- v[is.na(v$var2) & v$grp != "Residual", ]; list(sds = as.list(setNames(v$sdcor, paste0("sd(", v$var1, " | ", sub("\\.[0-9]+$", "", v$grp), ")")))) }
 glmm <- function(file, formula, family, r = formula, rfamily = family) {
   data <- read(file)
   fit <- glmer(as.formula(r), data, rfamily, nAGQ = 25, control = glmerControl(optimizer = "bobyqa"))

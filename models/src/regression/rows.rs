@@ -11,7 +11,7 @@ pub enum EffectRows {
     /// A column of ones alone.
     Intercepts,
     /// Any columns, `[rows, K]`.
-    Columns(Tensor<2>),
+    Columns(Box<Tensor<2>>),
 }
 
 /// One grouping: patients, or the wards that hold them.
