@@ -23,7 +23,7 @@ impl Fit {
     /// sums over silos add.
     ///
     /// # Errors
-    /// [`Error::Setting`] for no draws, a posterior that is a point, or another loss than the negative log likelihood, or rows that are not
+    /// [`crate::Error::Setting`] for no draws, a posterior that is a point, or another loss than the negative log likelihood, or rows that are not
     /// integrated; whatever
     /// the model refuses of the data.
     ///
