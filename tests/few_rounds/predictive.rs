@@ -156,6 +156,7 @@ fn counts_that_a_model_does_not_expect_are_named_with_their_silo_and_others_are_
     fit.write_html(&folder.path().join("report.html"), &HtmlOptions::default()).unwrap();
     let page = std::fs::read_to_string(folder.path().join("report.html")).unwrap();
     assert!(page.contains("These fail: zeros of visits in odd; sd of visits in odd."));
+    assert!(page.contains("p_values") && !page.contains("effective_parameters"));
     // A silo that there is not, and a site.
     let error =
         fit.predictive_checks(&Counts {}, &("west".into(), silos[0].1.clone()), &Device::flex(), &options.checks);

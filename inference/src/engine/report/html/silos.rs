@@ -6,6 +6,8 @@ use super::Page;
 use super::words::{grouped, rounded, table};
 use crate::engine::trust::correction::Correction;
 use crate::engine::trust::left_out::{LeftOut, WithoutIt};
+use crate::engine::trust::left_out_rows::LeftOutRows;
+use crate::engine::trust::predictive::Checked;
 use crate::engine::wire::manifest::{Field, Manifest};
 
 /// The most silos in a table.
@@ -79,12 +81,20 @@ impl Page<'_> {
     /// Bytes, and what the manifest lets go.
     pub(super) fn what_left(&self) -> Markup {
         let report = self.report;
+        // What was asked of the rows after the fit is no part of the method's own manifest.
+        let mut asked: Vec<Field> = Vec::new();
+        if report.leave_one_out.is_some() {
+            asked.extend(LeftOutRows::fields(&()));
+        }
+        if let Some(found) = &report.checks {
+            asked.extend(Checked::fields(&(found.checks.len() as u64)));
+        }
         let rows = |manifest: &Manifest| {
             let row = |field: &Field| {
                 let depends = if field.depends_on_data { "yes" } else { "no" };
                 vec![field.name.to_owned(), field.meaning.to_owned(), grouped(field.limit as u64), depends.into()]
             };
-            manifest.fields.iter().map(row).collect::<Vec<_>>()
+            manifest.fields.iter().chain(&asked).map(row).collect::<Vec<_>>()
         };
         html! {
             p {
