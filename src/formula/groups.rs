@@ -50,7 +50,7 @@ impl Chain {
         let chain = Self { groupings, silo };
         for pair in chain.groupings.windows(2) {
             for design in designs {
-                if inside(&design.random[pair[1].terms[0]], &design.random[pair[0].terms[0]]).is_none() {
+                if design.random[pair[1].terms[0]].inside(&design.random[pair[0].terms[0]]).is_none() {
                     return Err(unfit(
                         format!("`{}` and `{}`, which cross in {}", pair[0].name, pair[1].name, design.silo),
                         "groupings of which each lies within the next, such as `(1 | ward/patient)`",
@@ -76,7 +76,7 @@ impl Chain {
             let own = &design.random[grouping.terms[0]];
             let outer = depth.checked_sub(1).map(|outer| {
                 let around = &design.random[self.groupings[outer].terms[0]];
-                grouped(inside(own, around).unwrap_or_default(), around.levels.len())
+                grouped(own.inside(around).unwrap_or_default(), around.levels.len())
             });
             let outer = outer.transpose()?;
             let effects = grouping.terms.iter().map(columns).collect();
@@ -103,18 +103,6 @@ fn effect_rows(term: &RandomDesign, device: &Device) -> EffectRows {
 fn grouped(index: Vec<usize>, groups: usize) -> Result<Groups, StudyError> {
     Groups::new(index, groups)
         .map_err(|error| unfit(error.to_string(), "rows in every group", "Take out levels that no row has."))
-}
-
-/// The outer group of each inner one; `None` where one has rows in two.
-fn inside(inner: &RandomDesign, outer: &RandomDesign) -> Option<Vec<usize>> {
-    let mut holders: Vec<Option<usize>> = vec![None; inner.levels.len()];
-    for (own, around) in inner.group.iter().zip(&outer.group) {
-        match holders.get_mut(*own)? {
-            Some(holder) if holder != around => return None,
-            holder => *holder = Some(*around),
-        }
-    }
-    holders.into_iter().collect()
 }
 
 fn unfit(found: String, expected: &str, remedy: &str) -> StudyError {

@@ -76,8 +76,9 @@ impl RandomDesign {
         })
     }
 
-    /// The group of `outer` that holds each of these groups, if there is one for each.
-    fn inside(&self, outer: &Self) -> Option<Vec<usize>> {
+    /// The group of `outer` that holds each of these groups; `None` where one has rows in two.
+    #[must_use]
+    pub fn inside(&self, outer: &Self) -> Option<Vec<usize>> {
         let mut holders: Vec<Option<usize>> = vec![None; self.levels.len()];
         for (inner, outer) in self.group.iter().zip(&outer.group) {
             match &mut holders[*inner] {

@@ -8,6 +8,8 @@ use partita_core::{
 };
 use serde::{Deserialize, Serialize};
 
+use super::judging::Sizes;
+use super::predictive::MOST_DRAWS;
 use crate::engine::algorithm::{Algorithm, Posterior, finite, replies};
 use crate::engine::error::{Error, Result};
 use crate::engine::exchange::{Exchange, Request, SiloProgram};
@@ -17,15 +19,6 @@ use crate::engine::settings::Settings;
 use crate::engine::wire::manifest::Manifest;
 use crate::engine::wire::message::{LARGEST_COUNT, Message};
 use crate::engine::wire::typed::message;
-
-/// What the lengths of a request follow from.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Sizes {
-    /// Parameters of the global family.
-    parameters: u64,
-    /// Numbers of θ that parties share.
-    theta: u64,
-}
 
 message! {
     /// Asks a silo to judge a posterior.
@@ -197,9 +190,6 @@ impl<M: Model> EvaluatingSilo<M> {
         Ok(Judgement { log_density: sum, rows: sums.len() as u64 }.write())
     }
 }
-
-/// The most draws that a silo takes for one request: a request must not keep it for ever.
-const MOST_DRAWS: u64 = 1 << 20;
 
 /// The log density of each row: the sum of all that is observed in it, plate after plate; outside plates all is one
 /// row.

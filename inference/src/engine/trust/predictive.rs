@@ -12,7 +12,7 @@ use crate::engine::report::{Severity, Warning};
 use crate::engine::terms::particles::{Worker, spread};
 use crate::engine::wire::typed::message;
 
-/// The most draws that a silo takes for one request.
+/// The most draws that a silo takes for one request: a request must not keep it for ever.
 pub(crate) const MOST_DRAWS: u64 = 1 << 20;
 /// The most bytes of the checks in a request.
 const MOST_TEXT: u64 = 1 << 16;
