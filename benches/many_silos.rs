@@ -40,9 +40,9 @@ fn main() {
     println!("SuperLink and {silos} SuperNodes after {:.0} s", started.elapsed().as_secs_f64());
     deal(scratch.path(), silos, rounds, &deployment);
 
-    let own = |index: usize| start(scratch.path(), "partita-silo", &format!("silo-{index:02}"));
+    let own = |index: usize| start(scratch.path(), "silo", &format!("silo-{index:02}"));
     let parties: Vec<Running> = (0..silos).map(own).collect();
-    let mut coordinator = start(scratch.path(), "partita-coordinator", "coordinator");
+    let mut coordinator = start(scratch.path(), "coordinator", "coordinator");
     let (mut seen, mut times) = (0, Vec::new());
     let mut memory = Memory::default();
     while !coordinator.is_over() {
@@ -96,9 +96,10 @@ fn deal(folder: &Path, silos: usize, rounds: usize, deployment: &Deployment) {
     std::fs::write(folder.join("coordinator.toml"), own).unwrap();
 }
 
-fn start(folder: &Path, program: &str, name: &str) -> Running {
+fn start(folder: &Path, task: &str, name: &str) -> Running {
     let log = File::create(folder.join(format!("{name}.log"))).unwrap();
-    let mut command = Command::new(executable(program));
+    let mut command = Command::new(executable("partita"));
+    command.arg(task);
     if name != "coordinator" {
         command.args(["--silo", &format!("{name}.toml")]);
     }

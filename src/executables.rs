@@ -3,10 +3,12 @@
 mod desk;
 mod files;
 mod lost_silo;
+mod study;
 mod vertical;
 
 pub use desk::{Desk, Planned, Start, Watch};
 pub use files::{CoordinatorFile, SiloFile};
+pub use study::{StudyFile, StudyResult, run_study_coordinator, run_study_silo};
 pub use vertical::{run_label_holder, run_party};
 
 use std::path::Path;
@@ -15,8 +17,8 @@ use std::sync::Arc;
 use partita_core::{Device, Model};
 use partita_flower::{Error, Flower, Keeper, Length, Limits, Log, Program, Result, RunFile, SiloOptions, serve};
 use partita_inference::{
-    Counters, Exchange, FitOptions, Fitted, HtmlOptions, LocalLatents, LocalReport, Report, Warning, coordinator,
-    evaluate, evaluating_silo, fit_asynchronous, fit_parties, latest_checkpoint, silo_program,
+    Counters, Exchange, FitOptions, Fitted, HtmlOptions, LocalLatents, LocalReport, Progress, Report, Warning,
+    coordinator, evaluate, evaluating_silo, fit_asynchronous, fit_parties, latest_checkpoint, silo_program,
 };
 use serde::Serialize;
 
@@ -37,6 +39,7 @@ where
     let device = Device::flex();
     let fit = run.file.fit_options(run.base)?;
     let index = place(run.file, &file.name)?;
+    file.check_for_rows()?;
     run.file.check_allowed(&file.allow)?;
     let data = load(&file.data, &device)?;
     let held_out = file.held_out.as_ref().map(|path| load(path, &device)).transpose()?;
@@ -74,15 +77,15 @@ fn report_own_rows<M: Model>(
         log("no request was answered: there is nothing to report of the silo's own rows");
         return Ok(());
     };
-    let report = LocalReport::of(silo, model, data, &Device::flex())?;
-    let is_json = path.extension().is_some_and(|extension| extension == "json");
-    if is_json {
-        report.write_json(path)?
-    } else {
-        report.write_csv(path)?
-    }
+    write_local(&LocalReport::of(silo, model, data, &Device::flex())?, path)?;
     log(&format!("the report of the silo's own rows is in {}", path.display()));
     Ok(())
+}
+
+/// Writes a report of a silo's own rows: JSON for a name that ends in `.json`, else CSV.
+fn write_local(report: &LocalReport, path: &Path) -> partita_inference::Result<()> {
+    let is_json = path.extension().is_some_and(|extension| extension == "json");
+    if is_json { report.write_json(path) } else { report.write_csv(path) }
 }
 
 /// The index of a silo in the run.
@@ -117,24 +120,47 @@ fn sit_down(run: Planned<'_>, file: &SiloFile, rows: usize, make: Program, watch
 /// Those of the files, the model, the silos and the engine; [`Error::Unwelcome`] for a run of days without
 /// [`Start::long`].
 pub fn run_coordinator<M: Model + 'static>(model: &M, run: Planned<'_>, desk: Desk<'_>) -> Result<Report> {
-    let device = Device::flex();
     let fit = fit_options(run, &desk)?;
     for warning in Warning::of(&fit.algorithm, LocalLatents::Unknown, run.file.silos.len()) {
         (desk.log)(&warning.to_string());
     }
     let (mut exchange, rows) = connect(run, &desk)?;
     let Desk { file, progress, log, .. } = desk;
-    let mut algorithm = coordinator(model, &run.file.silos, &rows, &device, &fit)?;
-    let fitted = match run.file.is_asynchronous() {
-        true => fit_asynchronous(model, &device, &fit, &mut *algorithm, &mut exchange, Some(progress)),
-        false => fit_parties(model, &device, &fit, &mut *algorithm, &mut exchange, Some(progress)),
-    };
-    let found = fitted.map_err(Error::from);
-    let page =
-        found.as_ref().map_or_else(|_| HtmlOptions::default(), |fitted| beside_prior(fitted, model, &device, log));
-    if found.is_ok() && run.file.held_out_draws > 0 {
-        let (draws, seed) = (run.file.held_out_draws, fit.settings.seed);
-        match evaluate(&*algorithm, &mut exchange, draws, seed, fit.deadline, &mut Counters::default()) {
+    let found = fit_over(model, Fitting { run: run.file, fit: &fit, rows: &rows, file, log }, &mut exchange, progress);
+    let found = found.and_then(|fitted| {
+        write(&fitted, &beside_prior(&fitted, model, HtmlOptions::default(), log), file)?;
+        Ok(fitted.report)
+    });
+    leave(exchange, found, file, log)
+}
+
+/// What a coordinator fits with.
+#[derive(Clone, Copy)]
+struct Fitting<'a> {
+    run: &'a RunFile,
+    fit: &'a FitOptions,
+    /// Of each silo.
+    rows: &'a [usize],
+    file: &'a CoordinatorFile,
+    log: &'a Log,
+}
+
+/// Fits a model over silos that are there, and evaluates it where the run asks for it.
+fn fit_over<M: Model + 'static>(
+    model: &M,
+    how: Fitting<'_>,
+    exchange: &mut Flower,
+    progress: &mut dyn Progress,
+) -> Result<Fitted> {
+    let (device, Fitting { run, fit, rows, file, log }) = (Device::flex(), how);
+    let mut algorithm = coordinator(model, &run.silos, rows, &device, fit)?;
+    let fitted = match run.is_asynchronous() {
+        true => fit_asynchronous(model, &device, fit, &mut *algorithm, exchange, Some(progress)),
+        false => fit_parties(model, &device, fit, &mut *algorithm, exchange, Some(progress)),
+    }?;
+    if run.held_out_draws > 0 {
+        let (draws, seed) = (run.held_out_draws, fit.settings.seed);
+        match evaluate(&*algorithm, exchange, draws, seed, fit.deadline, &mut Counters::default()) {
             Ok(evaluation) => {
                 log(&format!("{:.4} nats a row never seen in training", evaluation.mean()));
                 write_json(&file.output.join("evaluation.json"), &evaluation)?;
@@ -143,17 +169,17 @@ pub fn run_coordinator<M: Model + 'static>(model: &M, run: Planned<'_>, desk: De
             Err(error) => log(&format!("rows never seen in training were not evaluated: {error}")),
         }
     }
-    leave(exchange, found, &page, file, log)
+    Ok(fitted)
 }
 
 /// The page of a fit, with the prior beside each number that was summarised.
-fn beside_prior<M: Model>(fitted: &Fitted, model: &M, device: &Device, log: &Log) -> HtmlOptions {
-    let prior = if fitted.draws.is_empty() { Ok(Vec::new()) } else { fitted.prior(model, device) };
+fn beside_prior<M: Model>(fitted: &Fitted, model: &M, page: HtmlOptions, log: &Log) -> HtmlOptions {
+    let prior = if fitted.draws.is_empty() { Ok(Vec::new()) } else { fitted.prior(model, &Device::flex()) };
     let prior = prior.unwrap_or_else(|error| {
         log(&format!("the page has no prior beside the posterior: {error}"));
         Vec::new()
     });
-    HtmlOptions { prior, ..HtmlOptions::default() }
+    HtmlOptions { prior, ..page }
 }
 
 /// The options of the run file, with a checkpoint after every round.
@@ -187,14 +213,18 @@ fn connect(run: Planned<'_>, desk: &Desk<'_>) -> Result<(Flower, Vec<usize>)> {
     Ok((exchange, rows))
 }
 
-/// Ends a run on the engine, and writes the report and the history.
-fn leave(
-    exchange: Flower,
-    found: Result<Fitted>,
-    page: &HtmlOptions,
-    file: &CoordinatorFile,
-    log: &Log,
-) -> Result<Report> {
+/// Writes the report and its page.
+fn write(fitted: &Fitted, page: &HtmlOptions, file: &CoordinatorFile) -> Result<()> {
+    fitted.report.write_json(&file.output.join(RESULT))?;
+    Ok(fitted.write_html(&file.output.join(PAGE), page)?)
+}
+
+/// The files of a report.
+const RESULT: &str = "result.json";
+const PAGE: &str = "report.html";
+
+/// Ends a run on the engine, and writes the history.
+fn leave<T>(exchange: Flower, found: Result<T>, file: &CoordinatorFile, log: &Log) -> Result<T> {
     let (history, [sent, received]) = (exchange.history().to_vec(), exchange.bytes());
     let ended = exchange.end(found.as_ref().err().map(|_| "the coordinator's log says more"));
     // The history is written after a failure too: it shows which silos were missing.
@@ -202,15 +232,13 @@ fn leave(
     if let Err(error) = ended {
         log(&format!("the engine was not told that the run ended: {error}"));
     }
-    let fitted = found?;
+    let found = found?;
     kept?;
-    fitted.report.write_json(&file.output.join("result.json"))?;
-    fitted.write_html(&file.output.join("report.html"), page)?;
     log(&format!(
         "{sent} bytes of requests and {received} bytes of answers crossed the wire; {} events",
         history.len()
     ));
-    Ok(fitted.report)
+    Ok(found)
 }
 
 fn write_json(path: &Path, value: &impl Serialize) -> Result<()> {

@@ -5,9 +5,11 @@ mod family;
 mod groups;
 mod prepare;
 mod priors;
+mod summary;
 
 pub use error::StudyError;
 pub use family::ResponseFamily;
 pub use partita_formula::*;
-pub use prepare::{Prepared, SiloTable, Study};
+pub use prepare::{Plan, Prepared, SiloTable, Study};
 pub use priors::PriorLine;
+pub use summary::{DesignSummary, RandomSummary};

@@ -232,6 +232,24 @@ impl RunFile {
         })
     }
 
+    /// The first words of the requests that silos get in this run, the round of trust among them.
+    #[must_use]
+    pub fn asks(&self) -> Vec<&'static str> {
+        let after = [
+            ("trust", self.algorithm != AlgorithmName::Vertical),
+            ("evaluate", self.held_out_draws > 0),
+            ("leave_one_out", self.leave_one_out_draws > 0),
+            ("predictive", !self.checks.is_empty()),
+        ];
+        let mut words = self.algorithm.verbs().to_vec();
+        for (word, is_asked) in after {
+            if is_asked && !words.contains(&word) {
+                words.push(word);
+            }
+        }
+        words
+    }
+
     /// A hash of everything that parties must agree on: this file, the settings that follow from it, and the versions
     /// of message and program.
     ///

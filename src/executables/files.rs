@@ -3,11 +3,13 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
-use partita_flower::{Engine, LostSilo, Patience, STOCK_ROUND_SECONDS};
-use serde::{Deserialize, Serialize};
+use partita_flower::{Engine, Error, LostSilo, Patience, Result, STOCK_ROUND_SECONDS};
+use serde::Deserialize;
+
+use crate::formula::ReadOptions;
 
 /// A silo's own file, such as `north.toml`: its name, its data, and the requests its owner allows.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct SiloFile {
     /// The silo's name.
@@ -15,7 +17,8 @@ pub struct SiloFile {
     /// Its SuperNode.
     pub engine: Engine,
     /// The requests it answers: `sfvi`, `few`, `avg`, `fed`, `pvi`, `vertical`, `evaluate`, `trust`, `leave_one_out`,
-    /// `predictive`.
+    /// `predictive`, `formula`. In a study it may be left out: then the silo answers what the study's file asks for.
+    #[serde(default)]
     pub allow: Vec<String>,
     /// Its data, in the format of the model.
     pub data: PathBuf,
@@ -30,6 +33,35 @@ pub struct SiloFile {
     /// Where the report of its own rows is written when it is stopped: JSON for a name that ends in `.json`, else CSV.
     #[serde(default)]
     pub own_rows: Option<PathBuf>,
+    /// In a study, the folder of the report that the coordinator tells every silo; if it is not given, `state`.
+    #[serde(default)]
+    pub output: Option<PathBuf>,
+    /// In a study, what the silo does not say of its rows, by the names that `partita describe` prints.
+    #[serde(default)]
+    pub refuse: Vec<String>,
+    /// In a study, how its file is read: what the file itself does not show.
+    #[serde(default)]
+    pub read: ReadOptions,
+}
+
+impl SiloFile {
+    /// Refuses entries that belong to studies, where the run is not of one.
+    pub(super) fn check_for_rows(&self) -> Result<()> {
+        let entries = [
+            ("output", self.output.is_some()),
+            ("refuse", !self.refuse.is_empty()),
+            ("read", self.read != ReadOptions::default()),
+        ];
+        match entries.iter().find(|(_, is_given)| *is_given) {
+            None => Ok(()),
+            Some((name, _)) => Err(Error::Unwelcome {
+                what: "an entry of the silo's file",
+                found: format!("`{name}` in a run of a model that is compiled in"),
+                expected: "it in studies of a formula alone".into(),
+                remedy: "Take it out of the silo's file.",
+            }),
+        }
+    }
 }
 
 /// The coordinator's own file: the address of the SuperLink, and the folder of its results.

@@ -14,7 +14,7 @@ use partita_inference::{
 };
 use serde_json::json;
 
-use super::{Desk, Planned, SiloFile, Watch, connect, fit_options, leave, place, sit_down, write_json};
+use super::{Desk, Planned, SiloFile, Watch, connect, fit_options, leave, place, sit_down, write, write_json};
 
 /// Draws for a party's summary.
 const SUMMARY_DRAWS: u32 = 4_000;
@@ -38,6 +38,7 @@ pub fn run_party(
     let device = Device::flex();
     let fit = run.file.fit_options(run.base)?;
     let index = place(run.file, &file.name)?;
+    file.check_for_rows()?;
     run.file.check_allowed(&file.allow)?;
     if let Some(path) = &file.own_rows {
         return Err(Error::Unwelcome {
@@ -106,8 +107,11 @@ pub fn run_label_holder(
         }
         Ok(fitted)
     };
-    let fitted = fitted();
-    leave(exchange, fitted, &HtmlOptions::default(), file, log)
+    let found = fitted().and_then(|fitted| {
+        write(&fitted, &HtmlOptions::default(), file)?;
+        Ok(fitted.report)
+    });
+    leave(exchange, found, file, log)
 }
 
 fn chosen(fit: &FitOptions) -> Result<VerticalOptions> {

@@ -6,11 +6,13 @@ use std::str::FromStr;
 use partita_formula::{Design, Moments, Outcome};
 use partita_inference::Scale as Shown;
 use partita_models::regression::{Response, Scale};
+use serde::{Deserialize, Serialize};
 
 use super::StudyError;
 
 /// A family of outcomes, with its usual link.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
 #[non_exhaustive]
 pub enum ResponseFamily {
     /// Numbers, normal around the linear predictor.
@@ -55,6 +57,20 @@ impl fmt::Display for ResponseFamily {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         let name = ALL.iter().find(|(_, own)| own == self).map(|(name, _)| *name);
         formatter.write_str(name.unwrap_or("unknown"))
+    }
+}
+
+impl From<ResponseFamily> for String {
+    fn from(family: ResponseFamily) -> Self {
+        family.to_string()
+    }
+}
+
+impl TryFrom<String> for ResponseFamily {
+    type Error = StudyError;
+
+    fn try_from(text: String) -> Result<Self, StudyError> {
+        text.parse()
     }
 }
 

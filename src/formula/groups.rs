@@ -6,6 +6,7 @@ use partita_models::regression::{EffectRows, Level, RegressionRows};
 
 use super::StudyError;
 use super::priors::INTERCEPT;
+use super::summary::RandomSummary;
 
 /// The groupings within silos, outermost first, with the places of their terms.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -23,9 +24,8 @@ pub(super) struct Grouping {
 }
 
 impl Chain {
-    /// The chain of the designs of all silos.
-    pub(super) fn of(designs: &[Design]) -> Result<Self, StudyError> {
-        let terms = designs.first().map_or(&[] as &[RandomDesign], |design| &design.random);
+    /// The chain of random terms: the groupings with fewer groups hold those with more.
+    pub(super) fn of(terms: &[RandomSummary]) -> Result<Self, StudyError> {
         let mut groupings: Vec<Grouping> = Vec::new();
         let mut silo = Vec::new();
         for (place, term) in terms.iter().enumerate() {
@@ -44,22 +44,8 @@ impl Chain {
                 }
             }
         }
-        let count =
-            |own: &Grouping| -> usize { designs.iter().map(|design| design.random[own.terms[0]].levels.len()).sum() };
-        groupings.sort_by_key(count);
-        let chain = Self { groupings, silo };
-        for pair in chain.groupings.windows(2) {
-            for design in designs {
-                if design.random[pair[1].terms[0]].inside(&design.random[pair[0].terms[0]]).is_none() {
-                    return Err(unfit(
-                        format!("`{}` and `{}`, which cross in {}", pair[0].name, pair[1].name, design.silo),
-                        "groupings of which each lies within the next, such as `(1 | ward/patient)`",
-                        "Keep the one with more groups as effects, and make the other a fixed factor.",
-                    ));
-                }
-            }
-        }
-        Ok(chain)
+        groupings.sort_by_key(|own| terms[own.terms[0]].groups);
+        Ok(Self { groupings, silo })
     }
 
     /// The rows of a silo in their groups.
@@ -76,7 +62,9 @@ impl Chain {
             let own = &design.random[grouping.terms[0]];
             let outer = depth.checked_sub(1).map(|outer| {
                 let around = &design.random[self.groupings[outer].terms[0]];
-                grouped(own.inside(around).unwrap_or_default(), around.levels.len())
+                let holders =
+                    own.inside(around).ok_or_else(|| crossed(&around.grouping, &own.grouping, &design.silo))?;
+                grouped(holders, around.levels.len())
             });
             let outer = outer.transpose()?;
             let effects = grouping.terms.iter().map(columns).collect();
@@ -103,6 +91,14 @@ fn effect_rows(term: &RandomDesign, device: &Device) -> EffectRows {
 fn grouped(index: Vec<usize>, groups: usize) -> Result<Groups, StudyError> {
     Groups::new(index, groups)
         .map_err(|error| unfit(error.to_string(), "rows in every group", "Take out levels that no row has."))
+}
+
+fn crossed(one: &str, two: &str, silo: &str) -> StudyError {
+    unfit(
+        format!("`{one}` and `{two}`, which cross in {silo}"),
+        "groupings of which each lies within the next, such as `(1 | ward/patient)`",
+        "Keep the one with more groups as effects, and make the other a fixed factor.",
+    )
 }
 
 fn unfit(found: String, expected: &str, remedy: &str) -> StudyError {

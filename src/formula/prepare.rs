@@ -3,16 +3,15 @@
 use std::path::PathBuf;
 
 use partita_core::Device;
-use partita_formula::{
-    Agreement, ColumnSums, Columns, Declared, Design, Formula, Frame, MissingCells, Profile, ReadOptions,
-};
-use partita_inference::Effect;
+use partita_formula::{Agreement, Columns, Declared, Design, Formula, Frame, MissingCells, Profile, ReadOptions};
+use partita_inference::{Effect, Report, Scale};
 use partita_models::regression::{Regression, RegressionPlan, RegressionRows};
 
 use super::StudyError;
 use super::family::{OutcomeScale, ResponseFamily};
 use super::groups::Chain;
 use super::priors::{INTERCEPT, PriorLine, coefficients, effects, lines, lines_of_effects, short};
+use super::summary::DesignSummary;
 
 /// The file of one silo.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -38,17 +37,44 @@ pub struct Study {
     pub declared: Declared,
 }
 
-/// A model with the rows of all silos, ready for [`crate::fit()`].
-#[derive(Debug)]
-pub struct Prepared {
+/// A model that is the same at all parties.
+#[derive(Debug, Clone)]
+pub struct Plan {
     /// The model.
     pub model: Regression,
-    /// The rows of each silo.
-    pub silos: Vec<(String, RegressionRows)>,
     /// The prior of every global number.
     pub priors: Vec<PriorLine>,
     /// The coefficients on the scale that people read, for a forest plot; without the intercept.
     pub effects: Vec<Effect>,
+    chain: Chain,
+}
+
+impl Plan {
+    /// The coefficients of a report on the scale that people read, as odds ratios; no text where that is their own.
+    #[must_use]
+    pub fn readings(&self, report: &Report) -> String {
+        let answer = report.answer();
+        let mut text = String::new();
+        for effect in self.effects.iter().filter(|effect| effect.scale == Scale::Exponential) {
+            if text.is_empty() {
+                text = format!("\n{:<24} {:>9} {:>9} {:>9}\n", effect.unit, "median", "2.5 %", "97.5 %");
+            }
+            if let Some(own) = answer.iter().find(|own| own.label == effect.label) {
+                let [middle, low, high] = [own.quantiles.p50, own.quantiles.p2_5, own.quantiles.p97_5].map(f64::exp);
+                text += &format!("{:<24} {middle:>9.4} {low:>9.4} {high:>9.4}\n", effect.name);
+            }
+        }
+        text
+    }
+}
+
+/// A model with the rows of all silos, ready for [`crate::fit()`].
+#[derive(Debug)]
+pub struct Prepared {
+    /// The model.
+    pub plan: Plan,
+    /// The rows of each silo.
+    pub silos: Vec<(String, RegressionRows)>,
     /// What one should know of the files: rows that were left out.
     pub notes: Vec<String>,
 }
@@ -68,30 +94,84 @@ impl Study {
         })
     }
 
-    /// Reads the files, lets silos agree, and makes the model with the rows of each.
+    /// Reads the files, lets silos agree, and makes the model with the rows of each: what silos and coordinator do apart
+    /// over an engine, in one process.
     ///
     /// # Errors
     /// [`StudyError`], with the place in formula or file.
     pub fn prepare(&self, silos: &[SiloTable], device: &Device) -> Result<Prepared, StudyError> {
-        let formulas = [&self.formula];
-        let read = |silo: &SiloTable| {
-            Ok(Frame::from_path(&silo.path, self.read.clone())?.columns(&silo.name, &formulas, self.missing)?)
-        };
-        let columns: Vec<Columns> = silos.iter().map(read).collect::<Result<_, StudyError>>()?;
-        let notes = columns.iter().filter(|own| own.dropped() > 0);
-        let notes = notes.map(|own| format!("{}: {} rows with missing cells were left out", own.silo(), own.dropped()));
-        let notes = notes.collect();
-        let profiles = columns.iter().map(|own| Profile::of(&formulas, own, &self.declared));
-        let agreement = Agreement::merge(&profiles.collect::<Result<Vec<_>, _>>()?, &self.declared)?;
-        let designs = columns.iter().map(|own| Design::of(&self.formula, own, &agreement));
+        let columns: Vec<Columns> = silos.iter().map(|silo| self.columns(silo)).collect::<Result<_, _>>()?;
+        let profiles = columns.iter().map(|own| self.profile(own));
+        let agreement = self.agree(&profiles.collect::<Result<Vec<_>, _>>()?)?;
+        let designs = columns.iter().map(|own| self.design(own, &agreement));
         let designs: Vec<Design> = designs.collect::<Result<_, _>>()?;
-        let sums = ColumnSums::merge(&designs.iter().map(Design::sums).collect::<Vec<_>>())?;
-        self.refuse(&designs, &sums)?;
-        let scale = self.family.scale(sums.outcome);
-        let chain = Chain::of(&designs)?;
-        let plan = self.plan(&designs[0], &sums, &chain, &scale);
-        let rows = designs.iter().map(|design| Ok((design.silo.clone(), self.rows(design, &chain, device)?)));
+        let plan = self.plan(&DesignSummary::merge(&designs.iter().map(DesignSummary::of).collect::<Vec<_>>())?)?;
+        let rows = designs.iter().map(|design| Ok((design.silo.clone(), self.rows(design, &plan, device)?)));
         let silos = rows.collect::<Result<_, StudyError>>()?;
+        let notes = columns.iter().filter_map(left_out).collect();
+        Ok(Prepared { plan, silos, notes })
+    }
+
+    /// The cells of a silo's file that the formula needs.
+    ///
+    /// # Errors
+    /// [`StudyError::Frame`].
+    pub fn columns(&self, silo: &SiloTable) -> Result<Columns, StudyError> {
+        Ok(Frame::from_path(&silo.path, self.read.clone())?.columns(&silo.name, &[&self.formula], self.missing)?)
+    }
+
+    /// What a silo says of its rows before the agreement.
+    ///
+    /// # Errors
+    /// [`StudyError::Design`].
+    pub fn profile(&self, columns: &Columns) -> Result<Profile, StudyError> {
+        Ok(Profile::of(&[&self.formula], columns, &self.declared)?)
+    }
+
+    /// What silos agree on, from the profile of each.
+    ///
+    /// # Errors
+    /// [`StudyError::Agreement`].
+    pub fn agree(&self, profiles: &[Profile]) -> Result<Agreement, StudyError> {
+        Ok(Agreement::merge(profiles, &self.declared)?)
+    }
+
+    /// The design of a silo.
+    ///
+    /// # Errors
+    /// [`StudyError::Design`] and, for an outcome that the family does not have, [`StudyError::Unfit`].
+    pub fn design(&self, columns: &Columns, agreement: &Agreement) -> Result<Design, StudyError> {
+        let design = Design::of(&self.formula, columns, agreement)?;
+        if design.weights.is_some() {
+            return Err(unfit("weights(...)".into(), "rows that count alike", "Give each row as often as it counts."));
+        }
+        self.family.outcome(&design, self.outcome())?;
+        Ok(design)
+    }
+
+    /// The model, from what all silos together say of their designs.
+    ///
+    /// # Errors
+    /// [`StudyError::Unfit`] for what no model here serves.
+    pub fn plan(&self, summary: &DesignSummary) -> Result<Plan, StudyError> {
+        let sums = &summary.sums;
+        if let Some(own) = sums.collinear().first() {
+            return Err(unfit(
+                own.to_string(),
+                "columns of which none is given by others",
+                "Take one of them out of the formula.",
+            ));
+        }
+        let scale = self.family.scale(sums.outcome);
+        let chain = Chain::of(&summary.random)?;
+        let of = |place: &usize| effects(&summary.random[*place], sums, &scale);
+        let levels = chain.groupings.iter().map(|own| own.terms.iter().map(of).collect());
+        let plan = RegressionPlan {
+            response: self.family.response(&scale),
+            coefficients: coefficients(sums, &scale),
+            silo: chain.silo.iter().map(of).collect(),
+            levels: levels.collect(),
+        };
         let (unit, shown) = self.family.reading();
         let shown = sums.names.iter().filter(|name| *name != INTERCEPT).map(|name| Effect {
             label: name.clone(),
@@ -100,44 +180,15 @@ impl Study {
             scale: shown,
         });
         let (effects, priors) = (shown.collect(), self.priors(&plan, &scale));
-        Ok(Prepared { model: Regression::new(plan), silos, priors, effects, notes })
+        Ok(Plan { model: Regression::new(plan), priors, effects, chain })
     }
 
-    /// Refuses what no model here serves.
-    fn refuse(&self, designs: &[Design], sums: &ColumnSums) -> Result<(), StudyError> {
-        let unfit = |found: String, expected: &str, remedy: &str| {
-            let operation = "model of a formula";
-            Err(StudyError::Unfit { operation, found, expected: expected.into(), remedy: remedy.into() })
-        };
-        if let Some(own) = sums.collinear().first() {
-            return unfit(
-                own.to_string(),
-                "columns of which none is given by others",
-                "Take one of them out of the formula.",
-            );
-        }
-        if designs.iter().any(|design| design.weights.is_some()) {
-            return unfit("weights(...)".into(), "rows that count alike", "Give each row as often as it counts.");
-        }
-        Ok(())
-    }
-
-    fn plan(&self, design: &Design, sums: &ColumnSums, chain: &Chain, scale: &OutcomeScale) -> RegressionPlan {
-        let of = |place: &usize| {
-            let term = &design.random[*place];
-            effects(&term.grouping, &term.columns, term.correlated, sums, scale)
-        };
-        let levels = chain.groupings.iter().map(|own| own.terms.iter().map(of).collect());
-        RegressionPlan {
-            response: self.family.response(scale),
-            coefficients: coefficients(sums, scale),
-            silo: chain.silo.iter().map(of).collect(),
-            levels: levels.collect(),
-        }
-    }
-
-    fn rows(&self, design: &Design, chain: &Chain, device: &Device) -> Result<RegressionRows, StudyError> {
-        let outcome = self.family.outcome(design, self.formula.outcome().unwrap_or("the outcome"))?;
+    /// The rows of a silo as the model reads them.
+    ///
+    /// # Errors
+    /// [`StudyError::Unfit`] for groupings that cross in this silo; [`StudyError::Model`].
+    pub fn rows(&self, design: &Design, plan: &Plan, device: &Device) -> Result<RegressionRows, StudyError> {
+        let outcome = self.family.outcome(design, self.outcome())?;
         let tensor = |values: &Vec<f64>| device.tensor(values.clone(), [values.len()]);
         let mut rows = RegressionRows::new(design.fixed.values.clone(), design.fixed.names.len(), outcome, device)?;
         if let Some(offset) = &design.offset {
@@ -149,7 +200,11 @@ impl Study {
         if let Some(status) = &design.status {
             rows = rows.with_status(tensor(status));
         }
-        chain.place(rows, design, device)
+        plan.chain.place(rows, design, device)
+    }
+
+    fn outcome(&self) -> &str {
+        self.formula.outcome().unwrap_or("the outcome")
     }
 
     fn priors(&self, plan: &RegressionPlan, scale: &OutcomeScale) -> Vec<PriorLine> {
@@ -166,4 +221,15 @@ impl Study {
         };
         lines(&plan.coefficients).into_iter().chain(groups).chain(own).collect()
     }
+}
+
+/// What one should know of a silo's file.
+pub(super) fn left_out(columns: &Columns) -> Option<String> {
+    let lost = columns.dropped();
+    (lost > 0).then(|| format!("{}: {lost} rows with missing cells were left out", columns.silo()))
+}
+
+fn unfit(found: String, expected: &str, remedy: &str) -> StudyError {
+    let operation = "model of a formula";
+    StudyError::Unfit { operation, found, expected: expected.into(), remedy: remedy.into() }
 }

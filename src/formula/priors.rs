@@ -2,10 +2,11 @@
 
 use std::fmt;
 
-use partita_formula::{ColumnSums, Matrix};
+use partita_formula::ColumnSums;
 use partita_models::regression::{Dependence, Effects, Scale};
 
 use super::family::OutcomeScale;
+use super::summary::RandomSummary;
 
 /// The prior of one number, in words.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -39,22 +40,16 @@ pub(super) fn coefficients(sums: &ColumnSums, outcome: &OutcomeScale) -> Vec<(St
 }
 
 /// The effects of a grouping, with standard deviations in units of the outcome for one of the column.
-pub(super) fn effects(
-    group: &str,
-    columns: &Matrix,
-    is_correlated: bool,
-    sums: &ColumnSums,
-    outcome: &OutcomeScale,
-) -> Effects {
+pub(super) fn effects(term: &RandomSummary, sums: &ColumnSums, outcome: &OutcomeScale) -> Effects {
     let sds = sums.sds();
     let known = |name: &String| sums.names.iter().position(|own| own == name).map(|place| sds[place]);
-    let units = columns.names.iter().filter(|name| *name != INTERCEPT).filter_map(known).filter(|sd| *sd > 0.0);
+    let units = term.columns.iter().filter(|name| *name != INTERCEPT).filter_map(known).filter(|sd| *sd > 0.0);
     // One scale serves all columns of a grouping: that of the one which varies least.
     let unit = units.fold(1.0, f64::min);
     Effects {
-        group: group.to_owned(),
-        columns: columns.names.clone(),
-        dependence: if is_correlated { Dependence::Correlated } else { Dependence::Independent },
+        group: term.grouping.clone(),
+        columns: term.columns.clone(),
+        dependence: if term.correlated { Dependence::Correlated } else { Dependence::Independent },
         scale: 2.5 * outcome.unit / unit,
     }
 }

@@ -128,15 +128,15 @@ fn a_coordinator_and_a_silo_say_at_the_start_that_averaging_may_narrow_local_pos
     let run = "model = \"six-cities\"\nalgorithm = \"sfvi-avg\"\nsilos = [\"a\", \"b\"]\nsteps = 4\n";
     for (table, is_warned) in [("", true), ("[sfvi-avg]\nscale_entropy = true\n", false)] {
         write("run.toml", &format!("{run}{table}"));
-        for (program, arguments, said) in [
-            (
-                fixtures::executable("partita-coordinator"),
-                &[][..],
-                "warning: where a model has local latents, SFVI-Avg",
-            ),
-            (fixtures::executable("partita-silo"), &["--silo", "a.toml"], "warning: this model has local latents, and"),
+        for (arguments, said) in [
+            (&["coordinator"][..], "warning: where a model has local latents, SFVI-Avg"),
+            (&["silo", "--silo", "a.toml"], "warning: this model has local latents, and"),
         ] {
-            let found = Command::new(program).args(arguments).current_dir(folder.path()).output().unwrap();
+            let found = Command::new(fixtures::executable("partita"))
+                .args(arguments)
+                .current_dir(folder.path())
+                .output()
+                .unwrap();
             let log = String::from_utf8_lossy(&found.stderr).into_owned();
             assert_eq!(log.contains(said), is_warned, "{log}");
         }

@@ -54,8 +54,8 @@ fn a_policy_for_lost_silos_or_a_key_that_cannot_be_is_refused_before_the_engine_
     ] {
         write("run.toml", &run(algorithm));
         write("coordinator.toml", &format!("{policy}{engine}"));
-        let mut command = Command::new(fixtures::executable("partita-coordinator"));
-        let found = command.current_dir(folder.path()).output().unwrap();
+        let mut command = Command::new(fixtures::executable("partita"));
+        let found = command.arg("coordinator").current_dir(folder.path()).output().unwrap();
         let said = String::from_utf8_lossy(&found.stderr).into_owned();
         assert!(!found.status.success() && said.contains(expected), "{algorithm} {policy}: {said}");
     }
@@ -73,8 +73,8 @@ fn a_run_of_days_is_refused_before_the_engine_is_asked_unless_its_owner_wants_it
     let engine = "state = \"s\"\noutput = \"o\"\n[engine]\naddress = \"127.0.0.1:1\"\npatience_seconds = 0\n";
     let said = |file: &str, arguments: &[&str]| {
         write("coordinator.toml", file);
-        let mut command = Command::new(fixtures::executable("partita-coordinator"));
-        let found = command.args(arguments).current_dir(folder.path()).output().unwrap();
+        let mut command = Command::new(fixtures::executable("partita"));
+        let found = command.arg("coordinator").args(arguments).current_dir(folder.path()).output().unwrap();
         assert!(!found.status.success());
         String::from_utf8_lossy(&found.stderr).into_owned()
     };

@@ -17,7 +17,7 @@ fn fitted(formula: &str, family: &str, files: &[PathBuf]) -> (Prepared, Fit) {
     let device = Device::flex();
     let prepared = study.prepare(&silos, &device).unwrap_or_else(|error| panic!("{formula}: {error}"));
     let options = FitOptions { threads: 2, ..FitOptions::default() };
-    let fit = fit(&prepared.model, &prepared.silos, &device, &options, None).unwrap();
+    let fit = fit(&prepared.plan.model, &prepared.silos, &device, &options, None).unwrap();
     (prepared, fit)
 }
 

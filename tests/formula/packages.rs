@@ -53,7 +53,7 @@ fn three_silos_give_what_their_pooled_file_gives() {
         let parts = in_three(&whole, column, scratch.path());
         let (pooled, split) = (fitted(formula, family, &[whole]), fitted(formula, family, &parts));
         // The priors are those of the same columns to the digits that are printed.
-        assert_eq!(pooled.0.priors, split.0.priors, "{formula}");
+        assert_eq!(pooled.0.plan.priors, split.0.plan.priors, "{formula}");
         for (one, other) in pooled.1.report.sites.iter().zip(&split.1.report.sites) {
             assert_eq!(one.label, other.label);
             // Silos differ from their pooled rows in their start and in the points of their rules: a run ends where a

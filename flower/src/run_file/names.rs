@@ -22,8 +22,8 @@ pub enum AlgorithmName {
 }
 
 /// Every word that a silo's `allow` may hold.
-const VERBS: [&str; 10] =
-    ["sfvi", "few", "avg", "fed", "pvi", "vertical", "evaluate", "trust", "leave_one_out", "predictive"];
+const VERBS: [&str; 11] =
+    ["sfvi", "few", "avg", "fed", "pvi", "vertical", "evaluate", "trust", "leave_one_out", "predictive", "formula"];
 
 impl AlgorithmName {
     /// Its name in a run file.

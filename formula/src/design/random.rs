@@ -1,5 +1,7 @@
 //! Computes the random terms of a design: the group of each row, the columns that vary, and which groups hold others.
 
+use serde::{Deserialize, Serialize};
+
 use super::block;
 use super::error::DesignError;
 use super::evaluate::Evaluation;
@@ -8,7 +10,8 @@ use crate::random::RandomTerm;
 use crate::read::SILO;
 
 /// Where the groups of a random term have their rows.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
 pub enum GroupScope {
     /// A group is a silo: `(1 | silo)`.
     Silo,

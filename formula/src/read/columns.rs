@@ -25,7 +25,7 @@ pub enum ColumnKind {
 }
 
 /// What to do with rows that have a missing cell in a column that a formula uses.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum MissingCells {
     /// Refuse the file, with the count in each column.

@@ -89,6 +89,12 @@ pub enum Error {
         /// What is wrong.
         problem: String,
     },
+    /// A party declines, in the words of what it is made of: a formula, a file, a study.
+    #[error("{problem}")]
+    Declined {
+        /// What is wrong, and what to try.
+        problem: String,
+    },
     /// A silo's reply held something the manifest does not allow to leave it.
     #[error(
         "silo `{silo}`: field `{field}` of the reply {problem}, so the exchange held it back. The algorithm's manifest lists what may leave a silo."

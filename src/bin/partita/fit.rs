@@ -1,12 +1,11 @@
 //! Fits a formula over the CSV files of silos, and writes what was found.
 
 use std::error::Error;
-use std::fmt::Write;
 use std::path::{Path, PathBuf};
 
 use clap::Args;
 use partita::formula::{MissingCells, Prepared, ResponseFamily, SiloTable, Study};
-use partita::inference::{HtmlOptions, PredictiveCheck, Scale, write_atomically};
+use partita::inference::{HtmlOptions, PredictiveCheck, write_atomically};
 use partita::{Device, Fit, FitOptions, Settings};
 
 /// What is fitted to what.
@@ -44,14 +43,14 @@ pub(crate) fn run(options: &Options) -> Result<(), Box<dyn Error>> {
     let silos = silos(&options.silos)?;
     let prepared = study.prepare(&silos, &device)?;
     prepared.notes.iter().for_each(|note| eprintln!("{note}"));
-    for line in &prepared.priors {
+    for line in &prepared.plan.priors {
         println!("prior: {line}");
     }
     let settings = Settings { seed: options.seed, ..Settings::default() };
     let threads = std::thread::available_parallelism().map_or(1, usize::from);
     let how = FitOptions { settings, threads, checks: options.checks.clone(), ..FitOptions::default() };
-    let fit = partita::fit(&prepared.model, &prepared.silos, &device, &how, None)?;
-    print!("\n{}{}", fit.report, readings(&prepared, &fit)?);
+    let fit = partita::fit(&prepared.plan.model, &prepared.silos, &device, &how, None)?;
+    print!("\n{}{}", fit.report, prepared.plan.readings(&fit.report));
     if let Some(folder) = &options.output {
         write(folder, options, &prepared, &fit, &device)?;
     }
@@ -79,22 +78,6 @@ fn silos(given: &[String]) -> Result<Vec<SiloTable>, Box<dyn Error>> {
     }
 }
 
-/// The coefficients on the scale that people read.
-fn readings(prepared: &Prepared, fit: &Fit) -> Result<String, std::fmt::Error> {
-    let mut text = String::new();
-    let answer = fit.report.answer();
-    for effect in prepared.effects.iter().filter(|effect| effect.scale == Scale::Exponential) {
-        if text.is_empty() {
-            writeln!(text, "\n{:<24} {:>9} {:>9} {:>9}", effect.unit, "median", "2.5 %", "97.5 %")?;
-        }
-        if let Some(own) = answer.iter().find(|own| own.label == effect.label) {
-            let [middle, low, high] = [own.quantiles.p50, own.quantiles.p2_5, own.quantiles.p97_5].map(f64::exp);
-            writeln!(text, "{:<24} {middle:>9.4} {low:>9.4} {high:>9.4}", effect.name)?;
-        }
-    }
-    Ok(text)
-}
-
 fn write(
     folder: &Path,
     options: &Options,
@@ -103,8 +86,8 @@ fn write(
     device: &Device,
 ) -> Result<(), Box<dyn Error>> {
     std::fs::create_dir_all(folder)?;
-    let prior = fit.prior(&prepared.model, device)?;
-    let page = HtmlOptions { title: options.formula.clone(), effects: prepared.effects.clone(), prior };
+    let prior = fit.prior(&prepared.plan.model, device)?;
+    let page = HtmlOptions { title: options.formula.clone(), effects: prepared.plan.effects.clone(), prior };
     fit.write_html(&folder.join("report.html"), &page)?;
     fit.report.write_json(&folder.join("result.json"))?;
     write_atomically(&folder.join("draws.csv"), draws(fit).as_bytes())?;

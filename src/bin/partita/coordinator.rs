@@ -1,0 +1,76 @@
+//! Coordinates a federated run: it receives the messages that the manifest allows, and never a row.
+
+use std::error::Error;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
+use clap::Args;
+use partita::Metrics;
+use partita::compiled_in::{CompiledIn, binary_head};
+use partita::executables::{
+    CoordinatorFile, Desk, Planned, Start, StudyFile, run_coordinator, run_label_holder, run_study_coordinator,
+};
+use partita::flower::{Log, LongRuns, Result, RunFile, read_toml};
+use partita::inference::Report;
+use partita::models::{LogisticRegression, MixedLogistic};
+
+use crate::shared::{Shared, SharedFile};
+
+/// The files of a coordinator, and how it starts.
+#[derive(Args, Debug)]
+pub(crate) struct Options {
+    #[command(flatten)]
+    shared: SharedFile,
+    /// The coordinator's own file.
+    #[arg(long, default_value = "coordinator.toml")]
+    coordinator: PathBuf,
+    /// Resumes from the latest checkpoint.
+    #[arg(long)]
+    resume: bool,
+    /// Begins a run even if it will take days.
+    #[arg(long)]
+    long: bool,
+    /// The covariates of a `logistic-regression`, without the intercept.
+    #[arg(long, default_value_t = 0)]
+    columns: usize,
+}
+
+pub(crate) fn run(options: &Options, interrupt: &Arc<AtomicBool>) -> std::result::Result<(), Box<dyn Error>> {
+    let file: CoordinatorFile = read_toml(&options.coordinator)?;
+    let log: Log = Arc::new(|line: &str| eprintln!("{line}"));
+    let long = if options.long { LongRuns::Welcome } else { LongRuns::Refused };
+    let start = Start { resume: options.resume, long };
+    let steps = |steps| -> Result<Metrics> {
+        Ok(Metrics::new(steps, Some(&file.output.join("metrics.jsonl")), 1)?.resume(options.resume))
+    };
+    let interrupt = Arc::clone(interrupt);
+    match options.shared.find()? {
+        Shared::Study(path) => {
+            let study = StudyFile::read(&path)?;
+            let mut metrics = steps(study.most_rounds()?)?;
+            let desk = Desk { file: &file, start, interrupt, progress: &mut metrics, log: &log };
+            let found = run_study_coordinator(&study, desk)?;
+            print!("{}{}", found.report, found.plan.readings(&found.report));
+        }
+        Shared::Run(path) => {
+            let run = RunFile::read(&path)?;
+            let mut metrics = steps(run.steps)?;
+            let desk = Desk { file: &file, start, interrupt, progress: &mut metrics, log: &log };
+            println!("{}", compiled_in(&run, desk, options.columns)?);
+        }
+    }
+    Ok(())
+}
+
+/// Coordinates a run of a model that is compiled in.
+fn compiled_in(run: &RunFile, desk: Desk<'_>, columns: usize) -> Result<Report> {
+    let model = CompiledIn::named(&run.model)?;
+    let base = model.settings();
+    let run = Planned { file: run, base: &base };
+    match model {
+        CompiledIn::SixCities => run_coordinator(&MixedLogistic::new(4), run, desk),
+        CompiledIn::LogisticRegression => run_coordinator(&LogisticRegression::new(columns), run, desk),
+        CompiledIn::VerticalLogistic => run_label_holder(run, desk, binary_head),
+    }
+}

@@ -1,0 +1,38 @@
+//! Finds the file that all parties of a federated run share: a study, or a run of a model that is compiled in.
+
+use std::path::{Path, PathBuf};
+
+use clap::Args;
+
+/// The file that all parties share.
+#[derive(Args, Debug)]
+#[group(multiple = false)]
+pub(crate) struct SharedFile {
+    /// The study's file, the same at all parties; `study.toml` if neither this nor `--run` is given and there is one.
+    #[arg(long)]
+    study: Option<PathBuf>,
+    /// The file of a run of a model that is compiled in, the same at all parties; else `run.toml`.
+    #[arg(long)]
+    run: Option<PathBuf>,
+}
+
+/// What it is.
+pub(crate) enum Shared {
+    Study(PathBuf),
+    Run(PathBuf),
+}
+
+impl SharedFile {
+    /// The file that was named, or the one that is in this folder.
+    pub(crate) fn find(&self) -> Result<Shared, String> {
+        match (&self.study, &self.run) {
+            (Some(path), _) => Ok(Shared::Study(path.clone())),
+            (None, Some(path)) => Ok(Shared::Run(path.clone())),
+            (None, None) if Path::new("study.toml").is_file() => Ok(Shared::Study("study.toml".into())),
+            (None, None) if Path::new("run.toml").is_file() => Ok(Shared::Run("run.toml".into())),
+            (None, None) => Err("this folder has no study.toml and no run.toml. Name the file that all parties share \
+                                 with --study or --run"
+                .into()),
+        }
+    }
+}

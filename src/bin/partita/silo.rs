@@ -1,0 +1,53 @@
+//! Serves as a silo of a federated run: its data stay here, and its owner's file names the requests it answers.
+
+use std::error::Error;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
+use clap::Args;
+use partita::compiled_in::{CompiledIn, binary_head, labelled_data, party_of, six_cities_data};
+use partita::executables::{Planned, SiloFile, StudyFile, Watch, run_party, run_silo, run_study_silo};
+use partita::flower::{Result, RunFile, read_toml};
+use partita::models::{LogisticRegression, MixedLogistic};
+
+use crate::shared::{Shared, SharedFile};
+
+/// The files of a silo.
+#[derive(Args, Debug)]
+pub(crate) struct Options {
+    #[command(flatten)]
+    shared: SharedFile,
+    /// This silo's own file.
+    #[arg(long)]
+    silo: PathBuf,
+}
+
+pub(crate) fn run(options: &Options, stop: &Arc<AtomicBool>) -> std::result::Result<(), Box<dyn Error>> {
+    let file: SiloFile = read_toml(&options.silo)?;
+    let mut log = |line: &str| eprintln!("{line}");
+    let watch = Watch { stop, log: &mut log };
+    Ok(match options.shared.find()? {
+        Shared::Study(path) => run_study_silo(&StudyFile::read(&path)?, &file, watch),
+        Shared::Run(path) => compiled_in(&RunFile::read(&path)?, &file, watch),
+    }?)
+}
+
+/// Serves in a run of a model that is compiled in.
+fn compiled_in(run: &RunFile, file: &SiloFile, watch: Watch<'_>) -> Result<()> {
+    let model = CompiledIn::named(&run.model)?;
+    let base = model.settings();
+    let run = Planned { file: run, base: &base };
+    match model {
+        CompiledIn::SixCities => {
+            let load = |path: &Path, device: &partita::Device| six_cities_data(path, device);
+            run_silo(&MixedLogistic::new(4), run, file, load, watch)
+        }
+        CompiledIn::LogisticRegression => {
+            let (columns, _) = labelled_data(&file.data, &partita::Device::flex())?;
+            let load = |path: &Path, device: &partita::Device| Ok(labelled_data(path, device)?.1);
+            run_silo(&LogisticRegression::new(columns), run, file, load, watch)
+        }
+        CompiledIn::VerticalLogistic => run_party(run, file, party_of, binary_head, watch),
+    }
+}

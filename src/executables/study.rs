@@ -1,0 +1,11 @@
+//! Fits a study, a formula over the CSV files of silos, with every party on its own machine.
+
+mod agree;
+mod coordinator;
+mod file;
+mod program;
+mod silo;
+
+pub use coordinator::{StudyResult, run_study_coordinator};
+pub use file::StudyFile;
+pub use silo::run_study_silo;

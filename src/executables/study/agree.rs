@@ -1,0 +1,109 @@
+//! Lets silos agree on columns, levels and scales before the fit, in two exchanges of what each may say of its rows.
+
+use std::path::Path;
+
+use partita_flower::Flower;
+use partita_inference::{Exchange, Field, Manifest, Message, Request, write_atomically};
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+
+use crate::formula::{Agreement, DesignSummary, Profile, Study};
+
+/// The word in a silo's `allow` for these requests.
+pub(super) const VERB: &str = "formula";
+/// Asks for a [`Profile`].
+pub(super) const PROFILE: &str = "formula.profile";
+/// Tells the agreement, and asks for a [`DesignSummary`].
+pub(super) const DESIGN: &str = "formula.design";
+/// Tells what was agreed, with what all silos together say of their designs, and asks for the number of rows.
+pub(super) const MODEL: &str = "formula.model";
+/// Tells what was found.
+pub(super) const REPORT: &str = "formula.report";
+
+/// The most bytes that a silo may say of its rows.
+const MOST: usize = 1 << 22;
+
+/// What silos agreed on, as the coordinator keeps it for a run that is resumed.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub(super) struct Agreed {
+    pub(super) agreement: Agreement,
+    pub(super) summary: DesignSummary,
+}
+
+/// What may leave a silo before and after the fit of a study.
+pub(super) fn fields() -> Vec<Field> {
+    let field = |name, meaning, limit, depends_on_data| Field { name, meaning, limit, depends_on_data };
+    vec![
+        field("profile", "what the formula needs to know of the rows: `partita describe` lists it", MOST / 8, true),
+        field("design", "counts, means and products of the columns, and numbers of groups", MOST / 8, true),
+        field("rows", "the number of rows, or of groups where rows are in groups", 1, true),
+    ]
+}
+
+/// A value in a message.
+pub(super) fn put(message: Message, name: &str, value: &impl Serialize) -> partita_inference::Result<Message> {
+    let text = serde_json::to_string(value).map_err(|error| declined(&error))?;
+    Ok(message.setting(name, &text))
+}
+
+/// The value that a message carries.
+pub(super) fn get<T: DeserializeOwned>(message: &Message, name: &str) -> partita_inference::Result<T> {
+    let wrong = |problem: String| partita_inference::Error::Message { kind: message.kind.clone(), problem };
+    serde_json::from_str(message.get_setting(name)?).map_err(|error| wrong(format!("`{name}`: {error}")))
+}
+
+pub(super) fn declined(error: &dyn std::error::Error) -> partita_inference::Error {
+    partita_inference::Error::Declined { problem: error.to_string() }
+}
+
+/// Both exchanges: what silos agreed on, and the rows of each.
+pub(super) fn agree(study: &Study, exchange: &mut Flower) -> partita_inference::Result<Agreed> {
+    let profiles = ask(exchange, &Message::new(PROFILE), |reply| get::<Profile>(reply, "profile"))?;
+    let agreement = study.agree(&profiles).map_err(|error| declined(&error))?;
+    let request = put(Message::new(DESIGN), "agreement", &agreement)?;
+    let summaries = ask(exchange, &request, |reply| get::<DesignSummary>(reply, "design"))?;
+    let summary = DesignSummary::merge(&summaries).map_err(|error| declined(&error))?;
+    Ok(Agreed { agreement, summary })
+}
+
+/// Tells all silos the model; the rows of each.
+pub(super) fn announce(agreed: &Agreed, exchange: &mut Flower) -> partita_inference::Result<Vec<usize>> {
+    let request = put(Message::new(MODEL), "agreed", agreed)?;
+    ask(exchange, &request, |reply| Ok(usize::try_from(reply.get_word("rows")?).unwrap_or(usize::MAX)))
+}
+
+/// Sends one message to all silos, and reads what each replies.
+pub(super) fn ask<T>(
+    exchange: &mut Flower,
+    message: &Message,
+    read: impl Fn(&Message) -> partita_inference::Result<T>,
+) -> partita_inference::Result<Vec<T>> {
+    let names = exchange.silos().to_vec();
+    let outcomes = exchange.exchange(Request::to_all(names.len(), message), &Manifest { fields: fields() }, None)?;
+    let each = outcomes.into_iter().zip(&names).map(|(outcome, name)| read(&outcome.reply(name, 0)?));
+    each.collect()
+}
+
+/// The file of a folder that holds what was agreed.
+const FILE: &str = "agreed.json";
+
+impl Agreed {
+    /// Writes it into a folder.
+    pub(super) fn write(&self, folder: &Path) -> partita_inference::Result<()> {
+        let bytes = serde_json::to_vec_pretty(self).map_err(|error| declined(&error))?;
+        write_atomically(&folder.join(FILE), &bytes)
+    }
+
+    /// Reads it from a folder; `None` where it has none.
+    pub(super) fn read(folder: &Path) -> partita_inference::Result<Option<Self>> {
+        let path = folder.join(FILE);
+        let wrong = |problem: String| partita_inference::Error::Declined {
+            problem: format!("{}: {problem}. Start the run anew.", path.display()),
+        };
+        match std::fs::read(&path) {
+            Ok(bytes) => serde_json::from_slice(&bytes).map(Some).map_err(|error| wrong(error.to_string())),
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(None),
+            Err(error) => Err(wrong(error.to_string())),
+        }
+    }
+}

@@ -1,0 +1,156 @@
+//! Reads the file of a study, which is the same at all parties: formula, family, silos, and what is agreed beforehand.
+
+use std::path::Path;
+
+use partita_flower::{Error, ObjectId, Result, RunFile, read_toml};
+use partita_inference::{PredictiveCheck, Settings};
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value, json};
+
+use crate::formula::{Declared, Formula, MissingCells, ReadOptions, ResponseFamily, Study};
+
+/// The file `study.toml`, the same at every party.
+///
+/// # Example
+/// ```
+/// use partita::executables::StudyFile;
+/// let study = StudyFile::parse(r#"
+///     formula = "wheeze ~ smoke * age + (1 | child)"
+///     family = "bernoulli"
+///     silos = ["north", "south"]
+///     checks = ["zeros of y"]
+///     [declared.levels]
+///     smoke = ["no", "yes"]
+/// "#)?;
+/// assert_eq!(study.asks()?, ["formula", "few", "trust", "predictive"]);
+/// # Ok::<(), partita::flower::Error>(())
+/// ```
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct StudyFile {
+    /// The formula.
+    pub formula: String,
+    /// The family of the outcome.
+    pub family: ResponseFamily,
+    /// All silos, in the order of sums over them.
+    pub silos: Vec<String>,
+    /// What happens to rows with missing cells: `"refuse"` or `"drop"`.
+    #[serde(default)]
+    pub missing: MissingCells,
+    /// What is fixed in advance, so that no silo is asked for it: levels, scalings, knots.
+    #[serde(default)]
+    pub declared: Declared,
+    /// Posterior predictive checks that silos make after the fit, such as `zeros of y`.
+    #[serde(default)]
+    pub checks: Vec<PredictiveCheck>,
+    /// Draws at which silos leave their rows out one at a time, after the fit; 0 for none.
+    #[serde(default)]
+    pub leave_one_out_draws: u64,
+    /// The seed of all noise.
+    #[serde(default = "one")]
+    pub seed: u64,
+    /// Entries of a run file that are to be other than usual, such as `algorithm`.
+    #[serde(default)]
+    pub run: Map<String, Value>,
+}
+
+fn one() -> u64 {
+    1
+}
+
+/// The most rounds of a study that names none: few rounds end by themselves after about nine.
+const MOST_ROUNDS: u64 = 100;
+
+impl StudyFile {
+    /// Reads the file.
+    ///
+    /// # Errors
+    /// [`Error::File`], with the line of the mistake, or the place in the formula.
+    pub fn read(path: &Path) -> Result<Self> {
+        let study: Self = read_toml(path)?;
+        let checked = study.check();
+        checked.map_err(|error| Error::File { path: path.to_owned(), problem: error.to_string() })?;
+        Ok(study)
+    }
+
+    /// Reads its text.
+    ///
+    /// # Errors
+    /// [`Error::Malformed`], with the line of the mistake, or the place in the formula.
+    pub fn parse(text: &str) -> Result<Self> {
+        let study: Self = toml::from_str(text).map_err(|error| malformed(&error))?;
+        study.check()?;
+        Ok(study)
+    }
+
+    fn check(&self) -> Result<()> {
+        self.study(ReadOptions::default())?;
+        self.run_file()?.fit_options(&self.settings()).map(drop)
+    }
+
+    /// The study, with the file of a silo read in this way.
+    ///
+    /// # Errors
+    /// [`Error::Malformed`], with the place in the formula.
+    pub(crate) fn study(&self, read: ReadOptions) -> Result<Study> {
+        let Self { family, missing, declared, .. } = self.clone();
+        let formula = Formula::parse(&self.formula).map_err(|error| malformed(&error))?;
+        Ok(Study { formula, family, read, missing, declared })
+    }
+
+    /// The run that it asks for.
+    ///
+    /// # Errors
+    /// [`Error::Malformed`] for an entry of `run` that a run file does not have.
+    pub(crate) fn run_file(&self) -> Result<RunFile> {
+        let all = serde_json::to_string(self).map_err(|error| malformed(&error))?;
+        let hash = ObjectId::of(all.as_bytes()).to_string();
+        let mut entries =
+            Map::from_iter([("algorithm".to_owned(), json!("few-rounds")), ("steps".to_owned(), json!(MOST_ROUNDS))]);
+        entries.extend(self.run.clone());
+        let own = [
+            ("model", json!(format!("`{}` ({})", self.formula, &hash[..12]))),
+            ("silos", json!(self.silos)),
+            ("checks", json!(self.checks)),
+            ("leave_one_out_draws", json!(self.leave_one_out_draws)),
+        ];
+        for (name, value) in own {
+            if entries.insert(name.into(), value).is_some() {
+                return Err(Error::Unwelcome {
+                    what: "the table `run` of a study",
+                    found: format!("`{name}`"),
+                    expected: "only entries that a study does not have itself".into(),
+                    remedy: "Write it above all tables of the study's file, or leave it out.",
+                });
+            }
+        }
+        serde_json::from_value(Value::Object(entries)).map_err(|error| malformed(&error))
+    }
+
+    /// The most rounds of the fit.
+    ///
+    /// # Errors
+    /// As for [`StudyFile::parse`].
+    pub fn most_rounds(&self) -> Result<u64> {
+        Ok(self.run_file()?.steps)
+    }
+
+    /// The settings that the file does not override.
+    pub(crate) fn settings(&self) -> Settings {
+        Settings { seed: self.seed, ..Settings::default() }
+    }
+
+    /// The first words of the requests that silos get in this study.
+    ///
+    /// # Errors
+    /// As for [`StudyFile::parse`].
+    pub fn asks(&self) -> Result<Vec<&'static str>> {
+        let mut words = vec![super::agree::VERB];
+        words.extend(self.run_file()?.asks());
+        Ok(words)
+    }
+}
+
+fn malformed(error: &dyn std::error::Error) -> Error {
+    Error::Malformed { what: "the file of a study", problem: error.to_string() }
+}

@@ -1,0 +1,156 @@
+//! Answers for a silo of a study: what its rows are like, then, once the model is known, the requests of the fit.
+
+use std::path::PathBuf;
+
+use partita_core::Device;
+use partita_inference::{
+    Error, FitOptions, LocalReport, Message, Result, SiloProgram, evaluating_silo, silo_program, write_atomically,
+};
+use partita_models::regression::{Regression, RegressionRows};
+
+use super::agree::{self, Agreed, declined, get, put};
+use crate::executables::write_local;
+use crate::formula::{Agreement, Columns, DesignSummary, Plan, Profile, Study, StudyError};
+
+/// Who a silo of a study is, and what it has.
+#[derive(Debug, Clone)]
+pub(super) struct Seat {
+    pub(super) study: Study,
+    pub(super) fit: FitOptions,
+    /// All silos of the study.
+    pub(super) silos: Vec<String>,
+    pub(super) index: u32,
+    pub(super) columns: Columns,
+    /// Rows never seen in training.
+    pub(super) held_out: Option<Columns>,
+    /// What it says of its rows, less what its owner refuses.
+    pub(super) profile: Profile,
+    /// The folder of the report that it is told.
+    pub(super) output: PathBuf,
+    /// Where the report of its own rows goes.
+    pub(super) own_rows: Option<PathBuf>,
+}
+
+/// A silo of a study.
+pub(super) struct StudySilo {
+    seat: Seat,
+    device: Device,
+    /// Once the model is known.
+    seated: Option<Seated>,
+}
+
+/// A silo whose model is known.
+struct Seated {
+    agreed: Agreed,
+    model: Regression,
+    rows: RegressionRows,
+    count: usize,
+    program: Box<dyn SiloProgram>,
+}
+
+impl StudySilo {
+    pub(super) fn new(seat: Seat) -> Self {
+        Self { seat, device: Device::flex(), seated: None }
+    }
+
+    fn design(&self, request: &Message) -> Result<Message> {
+        let agreement: Agreement = get(request, "agreement")?;
+        let design = self.seat.study.design(&self.seat.columns, &agreement).map_err(|error| declined(&error))?;
+        put(Message::new("formula.designed"), "design", &DesignSummary::of(&design))
+    }
+
+    fn model(&mut self, request: &Message) -> Result<Message> {
+        let agreed = get(request, "agreed")?;
+        let count = match &self.seated {
+            Some(own) if own.agreed == agreed => own.count,
+            _ => {
+                let own = self.seat(agreed)?;
+                self.seated.insert(own).count
+            }
+        };
+        Ok(Message::new("formula.seated").word("rows", count as u64))
+    }
+
+    /// The silo of the model that was agreed on.
+    fn seat(&self, agreed: Agreed) -> Result<Seated> {
+        let Seat { study, fit, silos, index, columns, held_out, .. } = &self.seat;
+        let plan = study.plan(&agreed.summary).map_err(|error| declined(&error))?;
+        let rows_of = |columns: &Columns| -> std::result::Result<RegressionRows, StudyError> {
+            study.rows(&study.design(columns, &agreed.agreement)?, &plan, &self.device)
+        };
+        let rows = rows_of(columns).map_err(|error| declined(&error))?;
+        let held_out = held_out.as_ref().map(rows_of).transpose().map_err(|error| declined(&error))?;
+        let Plan { model, .. } = plan;
+        let (program, count) = silo_program(&model, silos, *index, &rows, &self.device, fit)?;
+        let program: Box<dyn SiloProgram> = match &held_out {
+            Some(held_out) => Box::new(evaluating_silo(program, *index, &model, held_out, &self.device, fit)?),
+            None => program,
+        };
+        Ok(Seated { agreed, model, rows, count, program })
+    }
+
+    /// Writes what was found, for the owner.
+    fn report(&self, request: &Message) -> Result<Message> {
+        let Some(own) = &self.seated else { return Err(early(request)) };
+        for (setting, file) in [("page", "report.html"), ("result", "result.json")] {
+            write_atomically(&self.seat.output.join(file), request.get_setting(setting)?.as_bytes())?;
+        }
+        if let Some(path) = &self.seat.own_rows {
+            write_local(&LocalReport::of(&*own.program, &own.model, &own.rows, &self.device)?, path)?;
+        }
+        Ok(Message::new("formula.reported"))
+    }
+
+    fn save(&mut self, request: &Message) -> Result<Message> {
+        match &mut self.seated {
+            Some(own) => {
+                let saved = own.program.answer(request)?;
+                own.agreed.write(request.get_setting("folder")?.as_ref())?;
+                Ok(saved)
+            }
+            // Before the model is known there is nothing to keep.
+            None => Ok(Message::new("silo.saved")),
+        }
+    }
+
+    fn restore(&mut self, request: &Message) -> Result<Message> {
+        self.seated = None;
+        let Some(agreed) = Agreed::read(request.get_setting("folder")?.as_ref())? else {
+            return Ok(Message::new("silo.restored"));
+        };
+        let mut own = self.seat(agreed)?;
+        let restored = own.program.answer(request)?;
+        self.seated = Some(own);
+        Ok(restored)
+    }
+}
+
+fn early(request: &Message) -> Error {
+    let problem = "it came before the silo knew the model of the study".into();
+    Error::Message { kind: request.kind.clone(), problem }
+}
+
+impl SiloProgram for StudySilo {
+    fn name(&self) -> &str {
+        &self.seat.silos[self.seat.index as usize]
+    }
+
+    fn local_moments(&self) -> Result<Vec<(Vec<f64>, Vec<f64>)>> {
+        self.seated.as_ref().map_or_else(|| Ok(Vec::new()), |own| own.program.local_moments())
+    }
+
+    fn answer(&mut self, request: &Message) -> Result<Message> {
+        match request.kind.as_str() {
+            agree::PROFILE => put(Message::new("formula.profiled"), "profile", &self.seat.profile),
+            agree::DESIGN => self.design(request),
+            agree::MODEL => self.model(request),
+            agree::REPORT => self.report(request),
+            "silo.save" => self.save(request),
+            "silo.restore" => self.restore(request),
+            _ => match &mut self.seated {
+                Some(own) => own.program.answer(request),
+                None => Err(early(request)),
+            },
+        }
+    }
+}

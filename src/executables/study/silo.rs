@@ -1,0 +1,57 @@
+//! Serves as a silo of a study: reads its file, says what it holds, and answers until it is stopped.
+
+use partita_flower::{Error, Result};
+
+use super::StudyFile;
+use super::agree::declined;
+use super::program::{Seat, StudySilo};
+use crate::executables::{Planned, SiloFile, Watch, place, sit_down};
+use crate::formula::SiloTable;
+
+/// Serves as a silo of a study until it is stopped. Requests that `allow` of its file does not name are refused; where
+/// the file has no `allow`, the silo answers what the study asks for ([`StudyFile::asks`]).
+///
+/// # Errors
+/// Those of the files, the data, the model and the engine.
+pub fn run_study_silo(study: &StudyFile, file: &SiloFile, watch: Watch<'_>) -> Result<()> {
+    let (run, base) = (study.run_file()?, study.settings());
+    let run = Planned { file: &run, base: &base };
+    let asks = study.asks()?;
+    let mut file = file.clone();
+    match file.allow.is_empty() {
+        true => file.allow = asks.iter().map(|word| (*word).to_owned()).collect(),
+        false => run.file.check_allowed(&file.allow)?,
+    }
+    let own = study.study(file.read.clone())?;
+    let columns = |path| own.columns(&SiloTable { name: file.name.clone(), path }).map_err(|error| declined(&error));
+    let rows = columns(file.data.clone())?;
+    let held_out = file.held_out.clone().map(columns).transpose()?;
+    let mut profile = own.profile(&rows).map_err(|error| declined(&error))?;
+    for item in &file.refuse {
+        if !profile.refuse(item) {
+            return Err(Error::Unwelcome {
+                what: "what a silo refuses to say of its rows",
+                found: format!("`{item}`"),
+                expected: profile.items.iter().map(|item| item.name()).collect::<Vec<_>>().join(", "),
+                remedy: "Correct `refuse` in the silo's file.",
+            });
+        }
+    }
+    for line in profile.to_string().lines() {
+        (watch.log)(line);
+    }
+    let count = rows.rows();
+    let seat = Seat {
+        study: own,
+        fit: run.file.fit_options(run.base)?,
+        silos: study.silos.clone(),
+        index: place(run.file, &file.name)?,
+        columns: rows,
+        held_out,
+        profile,
+        output: file.output.clone().unwrap_or_else(|| file.state.clone()),
+        own_rows: file.own_rows.clone(),
+    };
+    let make = move || Ok(Box::new(StudySilo::new(seat.clone())) as _);
+    sit_down(run, &file, count, Box::new(make), watch).map(drop)
+}
