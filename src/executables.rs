@@ -8,7 +8,7 @@ mod vertical;
 
 pub use desk::{Desk, Planned, Start, Watch};
 pub use files::{CoordinatorFile, SiloFile};
-pub use study::{StudyFile, StudyResult, run_study_coordinator, run_study_silo};
+pub use study::{Stay, StudyFile, StudyResult, run_study_coordinator, run_study_silo};
 pub use vertical::{run_label_holder, run_party};
 
 use std::path::Path;

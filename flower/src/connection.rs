@@ -12,6 +12,7 @@ use ureq::Agent;
 use ureq::tls::{Certificate, RootCerts, TlsConfig};
 
 use crate::error::{Error, Result};
+use crate::node_signer::NodeSigner;
 use crate::object::hexadecimal;
 
 /// The address of the engine and the credentials for it.
@@ -27,6 +28,10 @@ pub struct Engine {
     /// A file with the secret that the engine requires of programs that take tasks (`--superexec-auth-secret-file`).
     #[serde(default)]
     pub secret: Option<PathBuf>,
+    /// In a silo's file, the private key with which the silo is a node of the SuperLink itself, without a SuperNode:
+    /// then `address` is that of the SuperLink.
+    #[serde(default)]
+    pub key: Option<PathBuf>,
     /// How long a call is retried without an answer, in seconds; an engine restarts within a minute.
     #[serde(default = "patience")]
     pub patience_seconds: u64,
@@ -40,7 +45,13 @@ impl Engine {
     /// An engine at this address, without encryption: for one machine.
     #[must_use]
     pub fn insecure(address: &str) -> Self {
-        Self { address: address.to_owned(), certificate_authority: None, secret: None, patience_seconds: patience() }
+        Self {
+            address: address.to_owned(),
+            certificate_authority: None,
+            secret: None,
+            key: None,
+            patience_seconds: patience(),
+        }
     }
 }
 
@@ -59,6 +70,7 @@ pub(crate) struct Connection {
     patience: Duration,
     secret: Option<Vec<u8>>,
     pub(crate) token: Option<String>,
+    signer: Option<Arc<NodeSigner>>,
 }
 
 impl Connection {
@@ -88,12 +100,23 @@ impl Connection {
             patience: Duration::from_secs(engine.patience_seconds),
             secret,
             token: None,
+            signer: engine.key.as_deref().map(NodeSigner::read).transpose()?.map(Arc::new),
         })
     }
 
     /// The same connection for the task of this token.
     pub(crate) fn with_token(&self, token: String) -> Self {
         Self { token: Some(token), ..self.clone() }
+    }
+
+    /// The public key of the node that it calls for.
+    pub(crate) fn public_key(&self) -> Option<&[u8]> {
+        self.signer.as_ref().map(|signer| signer.public.as_slice())
+    }
+
+    /// How long a call is retried without an answer.
+    pub(crate) fn patience(&self) -> Duration {
+        self.patience
     }
 
     /// The same connection with another patience.
@@ -136,6 +159,10 @@ impl Connection {
         request = request.header("content-type", "application/protobuf").header("accept", "application/protobuf");
         if let Some(token) = &self.token {
             request = request.header("flwr-task-token", token);
+        } else if let Some(signer) = &self.signer {
+            for (name, value) in signer.headers()? {
+                request = request.header(name, value);
+            }
         } else if let Some(secret) = &self.secret {
             for (name, value) in signature(secret, body)? {
                 request = request.header(name, value);

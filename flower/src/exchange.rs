@@ -113,6 +113,14 @@ impl Flower {
                 remedy: "Correct `quorum` in the coordinator's file.",
             });
         }
+        if let Some(key) = &options.engine.key {
+            return Err(Error::Unwelcome {
+                what: "the engine in the coordinator's file",
+                found: format!("`key = \"{}\"`", key.display()),
+                expected: "no key: a coordinator is no node".into(),
+                remedy: "Take `key` out; the keys of silos are in the table `keys`.",
+            });
+        }
         let connection = Connection::new(&options.engine)?;
         let run_id = start_run(&connection)?;
         let task = take_task(&connection, run_id, options.patience.appear_seconds)?;
@@ -220,7 +228,7 @@ impl Flower {
             src_task_id: Some(self.task.task_id),
             dst_task_id: None,
         };
-        let (id, sent) = self.task.push(metadata, &mut objects, &root)?;
+        let (id, sent) = self.task.carrier().push(metadata, &mut objects, &root)?;
         self.bytes[0] += sent;
         Ok(id)
     }

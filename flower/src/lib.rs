@@ -1,14 +1,18 @@
 //! Carries Partita's messages between machines: an exchange over an unmodified Flower deployment, and the silo's loop.
 
+mod carrier;
 mod connection;
 mod control;
 mod decoders;
 mod envelope;
 mod error;
 mod exchange;
+mod fleet;
+mod heart;
 mod keeper;
 mod length;
 mod node_key;
+mod node_signer;
 mod npy;
 mod object;
 mod record;

@@ -78,6 +78,41 @@ impl NodeKey {
         Ok(Self([before, point].concat()))
     }
 
+    /// The key of a point on the curve P-256.
+    #[must_use]
+    pub fn of_point(point: &[u8]) -> Self {
+        Self([CURVES[0].1, point].concat())
+    }
+
+    /// The key as `ssh-keygen` writes it, with a comment: what the engine registers.
+    ///
+    /// # Example
+    /// ```
+    /// use partita_flower::NodeKey;
+    /// let key = NodeKey::of_point(&[4; 65]);
+    /// let line = key.openssh("north");
+    /// assert!(line.starts_with("ecdsa-sha2-nistp256 AAAAE2VjZHNh") && line.ends_with(" north"));
+    /// assert_eq!(NodeKey::parse(&line)?, key);
+    /// # Ok::<(), partita_flower::Error>(())
+    /// ```
+    #[must_use]
+    pub fn openssh(&self, comment: &str) -> String {
+        let found = CURVES.iter().find_map(|(kind, before)| Some((*kind, self.0.strip_prefix(*before)?)));
+        let (kind, point) = found.unwrap_or((CURVES[0].0, &self.0));
+        let curve = kind.trim_start_matches("ecdsa-sha2-");
+        let field = |bytes: &[u8]| [&(bytes.len() as u32).to_be_bytes(), bytes].concat();
+        let blob = [field(kind.as_bytes()), field(curve.as_bytes()), field(point)].concat();
+        format!("{kind} {} {comment}", STANDARD.encode(blob))
+    }
+
+    /// The key in PEM format, as the engine stores it.
+    pub(crate) fn pem(&self) -> String {
+        let text = STANDARD.encode(&self.0);
+        let lines: Vec<&str> =
+            text.as_bytes().chunks(64).map(|line| std::str::from_utf8(line).unwrap_or_default()).collect();
+        format!("-----BEGIN PUBLIC KEY-----\n{}\n-----END PUBLIC KEY-----\n", lines.join("\n"))
+    }
+
     /// Whether this is the engine's key `pem`.
     pub(crate) fn is(&self, pem: &[u8]) -> bool {
         let lines = std::str::from_utf8(pem).unwrap_or_default().lines();

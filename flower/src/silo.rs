@@ -6,13 +6,15 @@ use std::time::{Duration, Instant};
 
 use partita_inference::{Message, write_atomically};
 
+use crate::carrier::{Arrived, Trouble};
 use crate::connection::{Connection, Engine};
 use crate::envelope::Envelope;
 use crate::error::{Error, Result};
+use crate::fleet::serve_as_node;
 use crate::keeper::Keeper;
 use crate::object::{Limits, ObjectId, Objects};
 use crate::record::{pack, unpack};
-use crate::task::{Arrived, COORDINATOR, Leftover, Task, Trouble, now};
+use crate::task::{COORDINATOR, Leftover, Task, now};
 use crate::wire::Metadata;
 
 /// The identity of a silo, and what its owner allows.
@@ -51,12 +53,15 @@ const LONGEST_PAUSE: Duration = Duration::from_millis(500);
 /// The file in a silo's folder that records a task in progress.
 const UNFINISHED: &str = "task.json";
 
-/// Serves requests until `stop` is set; `log` receives one line for each event.
+/// Serves requests until `stop` is set, behind a SuperNode or, where the engine has a key, as a node itself; `log` receives one line for each event.
 ///
 /// # Errors
 /// [`Error::Transport`] if the SuperNode is unreachable for longer than the patience; [`Error::File`] for a state that
 /// cannot be saved.
 pub fn serve(options: &SiloOptions, keeper: &mut Keeper, stop: &AtomicBool, log: &mut dyn FnMut(&str)) -> Result<()> {
+    if options.engine.key.is_some() {
+        return serve_as_node(options, keeper, stop, log);
+    }
     let connection = Connection::new(&options.engine)?;
     let limits = Limits { bytes: options.largest_request, ..Limits::default() };
     give_back(&keeper.folder().join(UNFINISHED), &connection, log);
@@ -144,7 +149,7 @@ fn answer(
     let content = arrived.content.map_err(unreadable);
     let served = match content.and_then(|(objects, root)| options.serve(&head, &objects, &root, keeper)) {
         Ok((mut objects, root, line)) => {
-            let sent = task.push(head, &mut objects, &root);
+            let sent = task.carrier().push(head, &mut objects, &root);
             let problem = sent.as_ref().err().map(|_| "the answer was not taken");
             log(&line);
             if let Err(error) = sent {
@@ -156,12 +161,9 @@ fn answer(
             Ok(())
         }
         Err(error) => {
-            let reason = match error {
-                Error::File { .. } => "the silo cannot keep its state",
-                _ => "the silo could not answer",
-            };
+            let reason = refusal(&error);
             log(&format!("a task failed: {error}"));
-            report(task.push_error(head, reason).and_then(|()| task.end(Some(reason))), log);
+            report(task.carrier().push_error(head, reason).and_then(|()| task.end(Some(reason))), log);
             Err(error)
         }
     };
@@ -179,7 +181,15 @@ fn report(ended: Result<()>, log: &mut dyn FnMut(&str)) {
     }
 }
 
-fn unreadable(trouble: Trouble) -> Error {
+/// What the engine is told of a request without an answer.
+pub(crate) fn refusal(error: &Error) -> &'static str {
+    match error {
+        Error::File { .. } => "the silo cannot keep its state",
+        _ => "the silo could not answer",
+    }
+}
+
+pub(crate) fn unreadable(trouble: Trouble) -> Error {
     match trouble {
         Trouble::Unreadable(error) => error,
         reported @ Trouble::Reported { .. } => Error::malformed("a message", reported.to_string()),
@@ -187,7 +197,7 @@ fn unreadable(trouble: Trouble) -> Error {
 }
 
 /// The head of the answer to a message.
-fn answering(asked: Metadata) -> Metadata {
+pub(crate) fn answering(asked: Metadata) -> Metadata {
     Metadata {
         run_id: asked.run_id,
         message_id: String::new(),
@@ -224,7 +234,7 @@ fn give_back(path: &Path, connection: &Connection, log: &mut dyn FnMut(&str)) {
 
 impl SiloOptions {
     /// The answer to the content of a message, and a line for the log.
-    fn serve(
+    pub(crate) fn serve(
         &self,
         head: &Metadata,
         objects: &Objects,

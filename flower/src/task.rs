@@ -1,56 +1,30 @@
 //! Holds a task of the engine: takes it, keeps it alive, sends and receives its messages, and ends it.
 
-use std::collections::BTreeSet;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::thread::JoinHandle;
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use prost::Message as _;
 use serde::{Deserialize, Serialize};
 
+use crate::carrier::{Api, Arrived, Carrier};
 use crate::connection::Connection;
 use crate::error::{Error, Result};
-use crate::object::{Limits, Object, ObjectId, Objects, identifiers};
+use crate::heart::Heart;
+use crate::object::{Limits, ObjectId};
 use crate::wire::{
-    AcquireTaskRequest, AcquireTaskResponse, ConfirmMessageReceivedRequest, Empty, EngineError, GetNodesResponse, Head,
-    Metadata, Node, NodeInfo, ObjectTree, PullAppMessagesRequest, PullAppMessagesResponse, PullObjectRequest,
-    PullObjectResponse, PullTaskInputResponse, PushAppMessagesRequest, PushAppMessagesResponse, PushLogsRequest,
-    PushObjectRequest, PushObjectResponse, PushTaskOutputRequest, SendTaskHeartbeatResponse,
+    AcquireTaskRequest, AcquireTaskResponse, Empty, GetNodesResponse, Metadata, Node, NodeInfo, PullTaskInputResponse,
+    PushLogsRequest, PushTaskOutputRequest, SendTaskHeartbeatResponse,
 };
 
 /// The node of the coordinator, by the engine's convention.
 pub(crate) const COORDINATOR: u64 = 1;
 
-/// The interval of heartbeats: the engine gives a task up after 30 seconds without one.
-const HEARTBEAT: Duration = Duration::from_secs(10);
-
 /// A task that this process holds.
 #[derive(Debug)]
 pub(crate) struct Task {
-    connection: Connection,
+    carrier: Carrier,
     pub(crate) task_id: u64,
     pub(crate) run_id: u64,
-    node: u64,
     heart: Option<Heart>,
-}
-
-/// A message that arrived: its head, and its content or the reason for its absence.
-#[derive(Debug)]
-pub(crate) struct Arrived {
-    pub(crate) metadata: Metadata,
-    pub(crate) content: std::result::Result<(Objects, ObjectId), Trouble>,
-}
-
-/// The reason why a message has no content.
-#[derive(Debug, thiserror::Error)]
-pub(crate) enum Trouble {
-    /// The engine, or the other party through it, reports an error.
-    #[error("error {code}: {reason}")]
-    Reported { code: i64, reason: String },
-    /// It is malformed.
-    #[error(transparent)]
-    Unreadable(Error),
 }
 
 /// The record of a task whose process ended: enough to give it back.
@@ -69,17 +43,14 @@ impl Leftover {
     pub(crate) fn give_back(self, connection: &Connection, reason: &str) -> Result<()> {
         let Self { token, task_id, run_id, answer } = self;
         let connection = connection.with_token(token).with_patience(Duration::from_secs(5));
-        let task = Task { connection, task_id, run_id, node: 0, heart: None };
+        let task = Task { carrier: Carrier { connection, node: 0, api: Api::Runtime }, task_id, run_id, heart: None };
         if let Some(answer) = answer {
             let answer = Metadata::decode(answer.as_slice());
-            task.push_error(answer.map_err(|error| Error::malformed("a task", error.to_string()))?, reason)?;
+            task.carrier.push_error(answer.map_err(|error| Error::malformed("a task", error.to_string()))?, reason)?;
         }
         task.end(Some(reason))
     }
 }
-
-/// The engine's code for a party that failed at a message.
-const PARTY_FAILED: i64 = 2;
 
 impl Task {
     /// Takes the oldest task of this type, if there is one.
@@ -90,8 +61,14 @@ impl Task {
         let connection = connection.with_token(answer.token);
         let input: PullTaskInputResponse = connection.call("starting a task", "runtime/pull-task-input", &Empty {})?;
         let run_id = input.run.map_or(task.run_id, |run| run.run_id);
-        let heart = Heart::start(connection.clone())?;
-        Ok(Some(Self { connection, task_id: task.task_id, run_id, node, heart: Some(heart) }))
+        let own = connection.clone();
+        let heart = Heart::start(move || {
+            let answer: Result<SendTaskHeartbeatResponse> =
+                own.call("keeping a task alive", "runtime/send-task-heartbeat", &Empty {});
+            answer.is_ok_and(|answer| answer.success)
+        })?;
+        let carrier = Carrier { connection, node, api: Api::Runtime };
+        Ok(Some(Self { carrier, task_id: task.task_id, run_id, heart: Some(heart) }))
     }
 
     /// Whether the engine has stopped the task, or has been unreachable for long.
@@ -101,164 +78,40 @@ impl Task {
 
     /// The nodes that are connected.
     pub(crate) fn nodes(&self) -> Result<Vec<NodeInfo>> {
-        let answer: GetNodesResponse = self.connection.call("listing nodes", "runtime/get-nodes", &Empty {})?;
+        let answer: GetNodesResponse = self.carrier.connection.call("listing nodes", "runtime/get-nodes", &Empty {})?;
         Ok(answer.nodes)
     }
 
-    /// Sends a message with the content `root` of `objects`; returns its identifier and the bytes sent.
-    pub(crate) fn push(&self, metadata: Metadata, objects: &mut Objects, root: &ObjectId) -> Result<(ObjectId, u64)> {
-        let head = Head { metadata: Some(metadata), content: None, error: None };
-        self.push_head(head, objects, vec![root.clone()])
+    /// What carries its messages.
+    pub(crate) fn carrier(&self) -> &Carrier {
+        &self.carrier
     }
 
-    /// Answers a message with an error, so that the engine need not wait for another answer.
-    pub(crate) fn push_error(&self, metadata: Metadata, reason: &str) -> Result<()> {
-        let error = Some(EngineError { code: PARTY_FAILED, reason: reason.to_owned() });
-        // The engine refuses a message without time left, and would wait for another.
-        let metadata = Metadata { ttl: metadata.ttl.max(1.0), ..metadata };
-        let head = Head { metadata: Some(metadata), content: None, error };
-        self.push_head(head, &mut Objects::default(), Vec::new()).map(drop)
-    }
-
-    fn push_head(&self, head: Head, objects: &mut Objects, children: Vec<ObjectId>) -> Result<(ObjectId, u64)> {
-        let id = objects.add(&Object::new("Message", children, head.encode_to_vec()));
-        let content = head.error.is_none().then_some(Empty {});
-        let named = Metadata { message_id: id.as_str().to_owned(), ..head.metadata.unwrap_or_default() };
-        let request = PushAppMessagesRequest {
-            messages_list: vec![Head { metadata: Some(named), content, error: head.error }],
-            message_object_trees: vec![objects.tree(&id)?],
-        };
-        let mut sent = request.encoded_len() as u64;
-        let answer: PushAppMessagesResponse =
-            self.connection.call("sending a message", "runtime/push-messages", &request)?;
-        if answer.message_ids != [id.as_str()] {
-            return Err(Error::Refused {
-                operation: "sending a message",
-                status: 200,
-                detail: "it was not stored: its receiver is not connected, or its time had passed".into(),
-                remedy: "Check that the silo's SuperNode is connected.",
-            });
-        }
-        for object in &answer.objects_to_push {
-            let request = PushObjectRequest {
-                node: Some(Node { node_id: self.node }),
-                run_id: self.run_id,
-                object_id: object.clone(),
-                object_content: objects.encoded(&ObjectId::parse(object)?)?.to_vec(),
-                session_id: answer.session_id.clone(),
-            };
-            sent += request.encoded_len() as u64;
-            let stored: PushObjectResponse =
-                self.connection.call("sending an object", "runtime/push-object", &request)?;
-            if !stored.stored {
-                let detail = format!("object {object} was not stored");
-                let remedy = "The engine no longer knows the message; it is sent again.";
-                return Err(Error::Refused { operation: "sending an object", status: 200, detail, remedy });
-            }
-        }
-        Ok((id, sent))
-    }
-
-    /// The messages that have arrived: the replies to `ids`, at most one to each, or, for none, the message of the
-    /// task. While objects of a message are in transit, `is_given_up` is called repeatedly to ask whether to stop
-    /// waiting.
+    /// The messages that have arrived, as [`Carrier::pull`] gives them; a task that was stopped has lost its sender.
     pub(crate) fn pull(
         &self,
         ids: &[ObjectId],
         limits: Limits,
         is_given_up: &mut dyn FnMut() -> bool,
     ) -> Result<Vec<Arrived>> {
-        let request = PullAppMessagesRequest { message_ids: ids.iter().map(|id| id.as_str().to_owned()).collect() };
-        let answer: PullAppMessagesResponse =
-            self.connection.call("receiving messages", "runtime/pull-messages", &request)?;
-        let mut open: BTreeSet<&str> = ids.iter().map(ObjectId::as_str).collect();
-        let mut arrived = Vec::new();
-        for (head, tree) in answer.messages_list.into_iter().zip(answer.message_object_trees) {
-            let metadata = head.metadata.ok_or_else(|| Error::malformed("a message", "it has no metadata"))?;
-            // A reply to no open request is ignored: its content stays at the engine.
-            let is_open = if ids.is_empty() { arrived.is_empty() } else { open.remove(&*metadata.reply_to_message_id) };
-            if !is_open {
-                continue;
-            }
-            let content = match head.error {
-                Some(EngineError { code, reason }) => {
-                    Err(Trouble::Reported { code, reason: crate::npy::shown(&reason) })
-                }
-                None => match self.receive(&tree, limits, is_given_up) {
-                    Ok(found) => Ok(found),
-                    Err(error @ (Error::Transport { .. } | Error::Untrusted { .. })) => return Err(error),
-                    Err(error) => Err(Trouble::Unreadable(error)),
-                },
-            };
-            arrived.push(Arrived { metadata, content });
-        }
-        Ok(arrived)
+        self.carrier.pull(ids, limits, &mut || self.is_stopped() || is_given_up())
     }
 
     /// The record with which to give this task back if its process ends before it has given `answer`, if one is due.
     pub(crate) fn leftover(&self, answer: Option<&Metadata>) -> Leftover {
-        let token = self.connection.token.clone().unwrap_or_default();
+        let token = self.carrier.connection.token.clone().unwrap_or_default();
         let answer = answer.map(Metadata::encode_to_vec);
         Leftover { token, task_id: self.task_id, run_id: self.run_id, answer }
-    }
-
-    /// The complete content of a message.
-    fn receive(
-        &self,
-        tree: &ObjectTree,
-        limits: Limits,
-        is_given_up: &mut dyn FnMut() -> bool,
-    ) -> Result<(Objects, ObjectId)> {
-        let mut objects = Objects::default();
-        for id in identifiers(tree, limits)? {
-            objects.receive(&id, self.pull_object(&id, is_given_up)?, limits)?;
-        }
-        let message = ObjectId::parse(&tree.object_id)?;
-        let request = ConfirmMessageReceivedRequest {
-            node: Some(Node { node_id: self.node }),
-            run_id: self.run_id,
-            message_object_id: message.as_str().to_owned(),
-        };
-        let _: Empty = self.connection.call("confirming a message", "runtime/confirm-message-received", &request)?;
-        let object = objects.get(&message, "Message")?;
-        let [root] = object.children.as_slice() else {
-            let problem = format!("it has {} contents, expected 1", object.children.len());
-            return Err(Error::malformed("a message", problem));
-        };
-        Ok((objects, root.clone()))
-    }
-
-    /// An object, which may still be in transit.
-    fn pull_object(&self, id: &ObjectId, is_given_up: &mut dyn FnMut() -> bool) -> Result<Vec<u8>> {
-        let request = PullObjectRequest {
-            node: Some(Node { node_id: self.node }),
-            run_id: self.run_id,
-            object_id: id.as_str().to_owned(),
-        };
-        let started = Instant::now();
-        loop {
-            let answer: PullObjectResponse =
-                self.connection.call("receiving an object", "runtime/pull-object", &request)?;
-            if answer.object_available {
-                return Ok(answer.object_content);
-            }
-            // A task that was stopped has lost its sender.
-            if !answer.object_found || self.is_stopped() || started.elapsed() > ON_ITS_WAY || is_given_up() {
-                let problem = format!("its object {id} never arrived at the engine");
-                return Err(Error::malformed("a message", problem));
-            }
-            std::thread::sleep(Duration::from_millis(100));
-        }
     }
 
     /// Writes a line into the engine's log of the run.
     pub(crate) fn log(&self, line: &str) -> Result<()> {
         let request = PushLogsRequest {
-            node: Some(Node { node_id: self.node }),
+            node: Some(Node { node_id: self.carrier.node }),
             run_id: self.run_id,
             logs: vec![format!("{line}\n")],
         };
-        let _: Empty = self.connection.call("writing a log", "runtime/push-logs", &request)?;
+        let _: Empty = self.carrier.connection.call("writing a log", "runtime/push-logs", &request)?;
         Ok(())
     }
 
@@ -269,64 +122,13 @@ impl Task {
         let details = problem.unwrap_or_default().to_owned();
         let request = PushTaskOutputRequest { sub_status: sub_status.into(), details };
         // Ending a task does not wait long for an engine that is unreachable.
-        let connection = self.connection.with_patience(Duration::from_secs(5));
+        let connection = self.carrier.connection.with_patience(Duration::from_secs(5));
         let _: Empty = connection.call("ending a task", "runtime/push-task-output", &request)?;
         Ok(())
     }
 }
 
-/// The time limit for objects of a message after its head: a SuperNode delivers them once it has them all.
-const ON_ITS_WAY: Duration = Duration::from_secs(120);
-
 /// Seconds since 1970, the engine's clock.
 pub(crate) fn now() -> f64 {
     SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs_f64()
-}
-
-/// Keeps a task alive from its own thread.
-#[derive(Debug)]
-struct Heart {
-    over: Arc<AtomicBool>,
-    stopped: Arc<AtomicBool>,
-    thread: Option<JoinHandle<()>>,
-}
-
-impl Heart {
-    fn start(connection: Connection) -> Result<Self> {
-        let (over, stopped) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicBool::new(false)));
-        let (is_over, set_stopped) = (Arc::clone(&over), Arc::clone(&stopped));
-        let work = move || {
-            let mut next = Instant::now() + HEARTBEAT;
-            while !is_over.load(Ordering::Relaxed) {
-                std::thread::sleep(Duration::from_millis(50));
-                if Instant::now() < next {
-                    continue;
-                }
-                next = Instant::now() + HEARTBEAT;
-                let answer: Result<SendTaskHeartbeatResponse> =
-                    connection.call("keeping a task alive", "runtime/send-task-heartbeat", &Empty {});
-                if !answer.is_ok_and(|answer| answer.success) {
-                    set_stopped.store(true, Ordering::Relaxed);
-                    return;
-                }
-            }
-        };
-        let thread = std::thread::Builder::new().name("heartbeat".into()).spawn(work);
-        let thread = thread.map_err(|error| Error::malformed("a thread", error.to_string()))?;
-        Ok(Self { over, stopped, thread: Some(thread) })
-    }
-
-    fn is_stopped(&self) -> bool {
-        self.stopped.load(Ordering::Relaxed)
-    }
-}
-
-impl Drop for Heart {
-    fn drop(&mut self) {
-        self.over.store(true, Ordering::Relaxed);
-        if let Some(thread) = self.thread.take() {
-            // A call in progress may last as long as the patience: it ends by itself.
-            drop(thread);
-        }
-    }
 }

@@ -305,3 +305,79 @@ pub(crate) struct StartRunResponse {
     #[prost(string, optional, tag = "2")]
     pub(crate) note: Option<String>,
 }
+
+// For nodes.
+
+#[derive(Clone, PartialEq, Message)]
+pub(crate) struct RegisterNodeFleetRequest {
+    #[prost(bytes = "vec", tag = "1")]
+    pub(crate) public_key: Vec<u8>,
+}
+
+#[derive(Clone, PartialEq, Message)]
+pub(crate) struct ActivateNodeRequest {
+    #[prost(bytes = "vec", tag = "1")]
+    pub(crate) public_key: Vec<u8>,
+    #[prost(double, tag = "2")]
+    pub(crate) heartbeat_interval: f64,
+}
+
+#[derive(Clone, PartialEq, Message)]
+pub(crate) struct ActivateNodeResponse {
+    #[prost(uint64, tag = "1")]
+    pub(crate) node_id: u64,
+}
+
+#[derive(Clone, PartialEq, Message)]
+pub(crate) struct DeactivateNodeRequest {
+    #[prost(uint64, tag = "1")]
+    pub(crate) node_id: u64,
+}
+
+#[derive(Clone, PartialEq, Message)]
+pub(crate) struct SendNodeHeartbeatRequest {
+    #[prost(message, optional, tag = "1")]
+    pub(crate) node: Option<Node>,
+    #[prost(double, tag = "2")]
+    pub(crate) heartbeat_interval: f64,
+}
+
+#[derive(Clone, PartialEq, Message)]
+pub(crate) struct SendNodeHeartbeatResponse {
+    #[prost(bool, tag = "1")]
+    pub(crate) success: bool,
+}
+
+#[derive(Clone, PartialEq, Message)]
+pub(crate) struct PullMessagesRequest {
+    #[prost(message, optional, tag = "1")]
+    pub(crate) node: Option<Node>,
+    #[prost(string, repeated, tag = "2")]
+    pub(crate) message_ids: Vec<String>,
+}
+
+#[derive(Clone, PartialEq, Message)]
+pub(crate) struct PullMessagesResponse {
+    #[prost(message, repeated, tag = "2")]
+    pub(crate) messages_list: Vec<Head>,
+    #[prost(message, repeated, tag = "3")]
+    pub(crate) message_object_trees: Vec<ObjectTree>,
+}
+
+#[derive(Clone, PartialEq, Message)]
+pub(crate) struct PushMessagesRequest {
+    #[prost(message, optional, tag = "1")]
+    pub(crate) node: Option<Node>,
+    #[prost(message, repeated, tag = "2")]
+    pub(crate) messages_list: Vec<Head>,
+    #[prost(message, repeated, tag = "3")]
+    pub(crate) message_object_trees: Vec<ObjectTree>,
+}
+
+#[derive(Clone, PartialEq, Message)]
+pub(crate) struct PushMessagesResponse {
+    #[prost(string, repeated, tag = "3")]
+    pub(crate) objects_to_push: Vec<String>,
+    #[prost(string, tag = "4")]
+    pub(crate) session_id: String,
+}

@@ -21,7 +21,7 @@ pub struct Planned<'a> {
 /// The callbacks of a silo's owner.
 pub struct Watch<'a> {
     /// Set from outside to end it.
-    pub stop: &'a AtomicBool,
+    pub stop: &'a Arc<AtomicBool>,
     /// Receives one line for each event.
     pub log: &'a mut dyn FnMut(&str),
 }

@@ -8,4 +8,4 @@ mod silo;
 
 pub use coordinator::{StudyResult, run_study_coordinator};
 pub use file::StudyFile;
-pub use silo::run_study_silo;
+pub use silo::{Stay, run_study_silo};

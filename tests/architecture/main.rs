@@ -15,7 +15,13 @@ const CEILING: usize = 500;
 const TEST_CEILING: usize = 800;
 
 /// Programs, which tell their users what happens.
-const PROGRAMS: [&str; 3] = ["src/bin/partita/coordinator.rs", "src/bin/partita/describe.rs", "src/bin/partita/fit.rs"];
+const PROGRAMS: [&str; 5] = [
+    "src/bin/partita/coordinator.rs",
+    "src/bin/partita/describe.rs",
+    "src/bin/partita/fit.rs",
+    "src/bin/partita/init.rs",
+    "src/bin/partita/keys.rs",
+];
 
 /// File names that do not describe the content.
 const NAMELESS: [&str; 8] = ["base", "utils", "util", "common", "helpers", "misc", "types", "manager"];

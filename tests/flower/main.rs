@@ -11,5 +11,6 @@ mod generalised;
 mod messages;
 mod own_rows;
 mod policies;
+mod study;
 mod trust;
 mod vertical;

@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used, reason = "a failure in a test is to be loud")]
 
 use std::path::Path;
+use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use fixtures::split;
@@ -72,7 +73,7 @@ fn a_silo_that_is_stopped_writes_what_was_found_of_its_own_rows() {
     std::fs::write(&path, text).unwrap();
     let file: SiloFile = read_toml(&path).unwrap();
     let names = ["north".to_owned()];
-    let stopped = AtomicBool::new(true);
+    let stopped = Arc::new(AtomicBool::new(true));
     let serve = || {
         let mut lines = Vec::new();
         let mut log = |line: &str| lines.push(line.to_owned());

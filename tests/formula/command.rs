@@ -3,28 +3,17 @@
 use std::path::Path;
 use std::process::{Command, Output};
 
-use partita::models::{Child, six_cities_silos};
+use fixtures::visits::{FORMULA, visits};
+use partita::models::six_cities_silos;
 
 fn partita(folder: &Path, arguments: &[&str]) -> Output {
     Command::new(fixtures::executable("partita")).current_dir(folder).args(arguments).output().unwrap()
 }
 
-/// The children of a silo as a data manager has them: a line a visit.
-fn file(children: &[Child]) -> String {
-    let line = |(id, child): (usize, &Child)| -> String {
-        let smoke = u8::from(child.smoke);
-        let visits = child.wheeze.iter().zip([-2, -1, 0, 1]);
-        visits.map(|(wheeze, age)| format!("c{id},{},{smoke},{age}\n", u8::from(*wheeze))).collect()
-    };
-    "child,wheeze,smoke,age\n".to_owned() + &children.iter().enumerate().map(line).collect::<String>()
-}
-
-const FORMULA: &str = "wheeze ~ smoke * age + (1 | child)";
-
 fn folder() -> tempfile::TempDir {
     let folder = tempfile::tempdir().unwrap();
     for (name, children) in ["north.csv", "south.csv"].iter().zip(six_cities_silos()) {
-        std::fs::write(folder.path().join(name), file(&children)).unwrap();
+        std::fs::write(folder.path().join(name), visits(&children)).unwrap();
     }
     folder
 }

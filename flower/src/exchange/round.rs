@@ -6,11 +6,11 @@ use partita_inference::{Manifest, Outcome, Request};
 
 use super::roster::Moment;
 use super::{Attempt, EventKind, Flower, LostSilo};
+use crate::carrier::Arrived;
 use crate::error::{Error, Result};
 use crate::object::{ObjectId, Objects};
 use crate::record::unpack;
 use crate::silo::FAILED;
-use crate::task::Arrived;
 
 /// A request that waits for its answer. None waits for another: each has its own times.
 pub(super) struct Waiting {

@@ -4,6 +4,9 @@
 mod coordinator;
 mod describe;
 mod fit;
+mod init;
+mod keys;
+mod pages;
 mod shared;
 mod silo;
 
@@ -12,7 +15,7 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use clap::{Parser, Subcommand};
+use clap::{CommandFactory, Parser, Subcommand};
 
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
@@ -31,16 +34,28 @@ enum Task {
     Fit(fit::Options),
     /// Says what one CSV file holds, and which of it would leave its silo for a formula.
     Describe(describe::Options),
+    /// Writes the files of a party of a study, with comments.
+    Init(init::Options),
+    /// Makes the keys and certificates of a party.
+    Keys(keys::Options),
     /// Serves as a silo of a federated run over Flower.
     Silo(silo::Options),
     /// Coordinates a federated run over Flower.
     Coordinator(coordinator::Options),
+    /// Prints what completes commands in a shell.
+    Completions(pages::Completions),
+    /// Writes the manual pages.
+    Manual(pages::Manual),
 }
 
 fn main() -> ExitCode {
     let done = match Options::parse().task {
         Task::Fit(options) => fit::run(&options),
         Task::Describe(options) => describe::run(&options),
+        Task::Init(options) => init::run(&options),
+        Task::Keys(options) => keys::run(&options),
+        Task::Completions(options) => pages::completions(&options, Options::command()),
+        Task::Manual(options) => pages::manual(&options, Options::command()),
         Task::Silo(options) => interruptible(|stop| silo::run(&options, stop)),
         Task::Coordinator(options) => interruptible(|stop| coordinator::run(&options, stop)),
     };

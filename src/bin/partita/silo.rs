@@ -7,7 +7,7 @@ use std::sync::atomic::AtomicBool;
 
 use clap::Args;
 use partita::compiled_in::{CompiledIn, binary_head, labelled_data, party_of, six_cities_data};
-use partita::executables::{Planned, SiloFile, StudyFile, Watch, run_party, run_silo, run_study_silo};
+use partita::executables::{Planned, SiloFile, Stay, StudyFile, Watch, run_party, run_silo, run_study_silo};
 use partita::flower::{Result, RunFile, read_toml};
 use partita::models::{LogisticRegression, MixedLogistic};
 
@@ -21,6 +21,9 @@ pub(crate) struct Options {
     /// This silo's own file.
     #[arg(long)]
     silo: PathBuf,
+    /// Ends once it has the report of the study.
+    #[arg(long)]
+    once: bool,
 }
 
 pub(crate) fn run(options: &Options, stop: &Arc<AtomicBool>) -> std::result::Result<(), Box<dyn Error>> {
@@ -28,7 +31,10 @@ pub(crate) fn run(options: &Options, stop: &Arc<AtomicBool>) -> std::result::Res
     let mut log = |line: &str| eprintln!("{line}");
     let watch = Watch { stop, log: &mut log };
     Ok(match options.shared.find()? {
-        Shared::Study(path) => run_study_silo(&StudyFile::read(&path)?, &file, watch),
+        Shared::Study(path) => {
+            let stay = if options.once { Stay::UntilReported } else { Stay::UntilStopped };
+            run_study_silo(&StudyFile::read(&path)?, &file, stay, watch)
+        }
         Shared::Run(path) => compiled_in(&RunFile::read(&path)?, &file, watch),
     }?)
 }

@@ -1,10 +1,12 @@
 //! Coordinates a study: lets silos agree, fits the model that follows, and tells every silo what was found.
 
-use partita_flower::{Error, Flower, Result};
-use partita_inference::{HtmlOptions, Message, Report, latest_checkpoint};
+use std::time::Duration;
+
+use partita_flower::{Error, Flower, Log, Result};
+use partita_inference::{Arrival, Exchange, HtmlOptions, Manifest, Message, Report, Request, latest_checkpoint};
 
 use super::StudyFile;
-use super::agree::{self, Agreed, agree, announce, ask, declined, fields};
+use super::agree::{self, Agreed, agree, announce, declined, fields};
 use crate::executables::{
     CoordinatorFile, Desk, Fitting, PAGE, Planned, RESULT, beside_prior, connect, fit_options, fit_over, leave, write,
 };
@@ -54,7 +56,7 @@ pub fn run_study_coordinator(study: &StudyFile, desk: Desk<'_>) -> Result<StudyR
         let (title, effects) = (study.formula.clone(), plan.effects.clone());
         let page = HtmlOptions { title, effects, ..HtmlOptions::default() };
         write(&fitted, &beside_prior(&fitted, &plan.model, page, log), file)?;
-        if let Err(error) = tell(file, &mut exchange) {
+        if let Err(error) = tell(file, &mut exchange, log) {
             log(&format!("the report was not told to every silo: {error}"));
         }
         Ok(StudyResult { report: fitted.report, plan })
@@ -63,13 +65,28 @@ pub fn run_study_coordinator(study: &StudyFile, desk: Desk<'_>) -> Result<StudyR
     leave(exchange, found, file, log)
 }
 
+/// How long a silo may take to say that it has the report.
+const TOLD: Duration = Duration::from_secs(60);
+
 /// Tells every silo what was found.
-fn tell(file: &CoordinatorFile, exchange: &mut Flower) -> Result<()> {
+fn tell(file: &CoordinatorFile, exchange: &mut Flower, log: &Log) -> Result<()> {
     let text = |name: &str| {
         let path = file.output.join(name);
         std::fs::read_to_string(&path).map_err(|error| Error::File { path, problem: error.to_string() })
     };
     let message = Message::new(agree::REPORT).setting("page", &text(PAGE)?).setting("result", &text(RESULT)?);
-    ask(exchange, &message, |_| Ok(()))?;
+    let (names, manifest) = (exchange.silos().to_vec(), Manifest { fields: fields() });
+    exchange.send(Request::to_all(names.len(), &message), Some(TOLD))?;
+    let mut missing: Vec<usize> = (0..names.len()).collect();
+    for _ in 0..names.len() {
+        // A silo that is gone does not hold up the end of the run.
+        let Some(Arrival { silo, outcome }) = exchange.receive(&manifest, Some(TOLD))? else { break };
+        if outcome.reply(&names[silo], 0).is_ok() {
+            missing.retain(|own| *own != silo);
+        }
+    }
+    for silo in missing {
+        log(&format!("{} has not said that it has the report", names[silo]));
+    }
     Ok(())
 }

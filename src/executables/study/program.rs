@@ -1,6 +1,8 @@
 //! Answers for a silo of a study: what its rows are like, then, once the model is known, the requests of the fit.
 
 use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use partita_core::Device;
 use partita_inference::{
@@ -29,6 +31,8 @@ pub(super) struct Seat {
     pub(super) output: PathBuf,
     /// Where the report of its own rows goes.
     pub(super) own_rows: Option<PathBuf>,
+    /// Is set once the report is written.
+    pub(super) reported: Arc<AtomicBool>,
 }
 
 /// A silo of a study.
@@ -98,6 +102,7 @@ impl StudySilo {
         if let Some(path) = &self.seat.own_rows {
             write_local(&LocalReport::of(&*own.program, &own.model, &own.rows, &self.device)?, path)?;
         }
+        self.seat.reported.store(true, Ordering::Relaxed);
         Ok(Message::new("formula.reported"))
     }
 

@@ -1,5 +1,8 @@
 //! Serves as a silo of a study: reads its file, says what it holds, and answers until it is stopped.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
 use partita_flower::{Error, Result};
 
 use super::StudyFile;
@@ -8,12 +11,21 @@ use super::program::{Seat, StudySilo};
 use crate::executables::{Planned, SiloFile, Watch, place, sit_down};
 use crate::formula::SiloTable;
 
-/// Serves as a silo of a study until it is stopped. Requests that `allow` of its file does not name are refused; where
+/// When a silo of a study ends by itself.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Stay {
+    /// Never: it waits for the next study.
+    UntilStopped,
+    /// Once it has the report.
+    UntilReported,
+}
+
+/// Serves as a silo of a study until it is stopped, or has the report. Requests that `allow` of its file does not name are refused; where
 /// the file has no `allow`, the silo answers what the study asks for ([`StudyFile::asks`]).
 ///
 /// # Errors
 /// Those of the files, the data, the model and the engine.
-pub fn run_study_silo(study: &StudyFile, file: &SiloFile, watch: Watch<'_>) -> Result<()> {
+pub fn run_study_silo(study: &StudyFile, file: &SiloFile, stay: Stay, watch: Watch<'_>) -> Result<()> {
     let (run, base) = (study.run_file()?, study.settings());
     let run = Planned { file: &run, base: &base };
     let asks = study.asks()?;
@@ -41,6 +53,11 @@ pub fn run_study_silo(study: &StudyFile, file: &SiloFile, watch: Watch<'_>) -> R
         (watch.log)(line);
     }
     let count = rows.rows();
+    let reported = match stay {
+        Stay::UntilStopped => Arc::new(AtomicBool::new(false)),
+        Stay::UntilReported => Arc::clone(watch.stop),
+    };
+    let output = file.output.clone().unwrap_or_else(|| file.state.clone());
     let seat = Seat {
         study: own,
         fit: run.file.fit_options(run.base)?,
@@ -49,9 +66,15 @@ pub fn run_study_silo(study: &StudyFile, file: &SiloFile, watch: Watch<'_>) -> R
         columns: rows,
         held_out,
         profile,
-        output: file.output.clone().unwrap_or_else(|| file.state.clone()),
+        output: output.clone(),
         own_rows: file.own_rows.clone(),
+        reported: Arc::clone(&reported),
     };
     let make = move || Ok(Box::new(StudySilo::new(seat.clone())) as _);
-    sit_down(run, &file, count, Box::new(make), watch).map(drop)
+    let Watch { stop, log } = watch;
+    sit_down(run, &file, count, Box::new(make), Watch { stop, log: &mut *log })?;
+    if reported.load(Ordering::Relaxed) {
+        log(&format!("the report of the study is in {}", output.display()));
+    }
+    Ok(())
 }

@@ -1,0 +1,233 @@
+//! Makes a silo a node of the SuperLink itself, so that it needs no SuperNode and no Python beside it.
+
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use partita_inference::write_atomically;
+use prost::Message as _;
+use serde::{Deserialize, Serialize};
+
+use crate::carrier::{Api, Arrived, Carrier};
+use crate::connection::Connection;
+use crate::error::{Error, Result};
+use crate::heart::Heart;
+use crate::keeper::Keeper;
+use crate::object::Limits;
+use crate::silo::{SiloOptions, answering, refusal, unreadable};
+use crate::wire::{
+    ActivateNodeRequest, ActivateNodeResponse, DeactivateNodeRequest, Empty, Metadata, Node, RegisterNodeFleetRequest,
+    SendNodeHeartbeatRequest, SendNodeHeartbeatResponse,
+};
+
+/// The interval of heartbeats that the engine is told, in seconds: it counts a node as gone after two of them.
+const INTERVAL: f64 = 30.0;
+
+/// How long a node that the engine still counts as there, though its process was killed, waits for its place.
+const STILL_THERE: Duration = Duration::from_secs(75);
+
+/// The pause between two looks for a message, at first and after a long wait.
+const PAUSE: Duration = Duration::from_millis(100);
+const LONGEST_PAUSE: Duration = Duration::from_secs(1);
+
+/// How long after its last answer a node does not say that it leaves.
+const FETCHED: Duration = Duration::from_secs(60);
+
+/// The file in a silo's folder that says which node it is, and what it has not answered.
+const NODE: &str = "node.json";
+
+/// Which node a silo is.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+struct Place {
+    node: u64,
+    /// The head of the answer that was not given, as the engine encodes it.
+    unanswered: Option<Vec<u8>>,
+}
+
+/// A node of the SuperLink.
+struct FleetNode {
+    carrier: Carrier,
+    file: PathBuf,
+    heart: Option<Heart>,
+    /// When it last answered.
+    answered: Option<Instant>,
+}
+
+/// Serves requests as a node until `stop` is set; `log` receives one line for each event.
+pub(crate) fn serve_as_node(
+    options: &SiloOptions,
+    keeper: &mut Keeper,
+    stop: &AtomicBool,
+    log: &mut dyn FnMut(&str),
+) -> Result<()> {
+    let connection = Connection::new(&options.engine)?;
+    let limits = Limits { bytes: options.largest_request, ..Limits::default() };
+    let Some(mut node) = FleetNode::join(connection, keeper.folder(), stop, log)? else { return Ok(()) };
+    let mut pause = PAUSE;
+    while !stop.load(Ordering::Relaxed) {
+        let is_stopped = node.heart.as_ref().is_none_or(Heart::is_stopped);
+        match node.carrier.pull(&[], limits, &mut || is_stopped || stop.load(Ordering::Relaxed)) {
+            Ok(arrived) => match arrived.into_iter().next() {
+                Some(arrived) => {
+                    pause = PAUSE;
+                    node.answer(arrived, options, keeper, log)?;
+                }
+                None => {
+                    std::thread::sleep(pause);
+                    pause = pause.mul_f64(1.2).min(LONGEST_PAUSE);
+                }
+            },
+            Err(error @ (Error::Refused { .. } | Error::Malformed { .. })) => {
+                log(&format!("no message: {error}"));
+                std::thread::sleep(10 * PAUSE);
+            }
+            Err(error) => return Err(error),
+        }
+    }
+    node.leave(log);
+    Ok(())
+}
+
+impl FleetNode {
+    /// Joins the SuperLink; `None` if it was stopped before.
+    fn join(
+        connection: Connection,
+        folder: &Path,
+        stop: &AtomicBool,
+        log: &mut dyn FnMut(&str),
+    ) -> Result<Option<Self>> {
+        let file = folder.join(NODE);
+        let place: Place =
+            std::fs::read(&file).ok().and_then(|bytes| serde_json::from_slice(&bytes).ok()).unwrap_or_default();
+        let known = place.node != 0 && beat(&connection, place.node).unwrap_or(false);
+        let node = match known {
+            true => place.node,
+            false => match activate(&connection, stop, log)? {
+                Some(node) => node,
+                None => return Ok(None),
+            },
+        };
+        let own = connection.clone();
+        // A call that fails is repeated by the next beat; only a node that the engine does not know has stopped.
+        let heart = Heart::start(move || beat(&own, node).unwrap_or(true))?;
+        let carrier = Carrier { connection, node, api: Api::Fleet };
+        let joined = Self { carrier, file, heart: Some(heart), answered: None };
+        if let Some(bytes) = place.unanswered.filter(|_| known)
+            && let Ok(head) = Metadata::decode(bytes.as_slice())
+        {
+            match joined.carrier.push_error(head, "the silo was started again") {
+                Ok(()) => log("a request that was not answered when this silo ended was given back"),
+                Err(error) => log(&format!("a request that was not answered when this silo ended is lost: {error}")),
+            }
+        }
+        joined.keep(None)?;
+        Ok(Some(joined))
+    }
+
+    /// Answers a message, or tells the engine why there is no answer.
+    fn answer(
+        &mut self,
+        arrived: Arrived,
+        options: &SiloOptions,
+        keeper: &mut Keeper,
+        log: &mut dyn FnMut(&str),
+    ) -> Result<()> {
+        let head = answering(arrived.metadata);
+        self.keep(Some(&head))?;
+        let content = arrived.content.map_err(unreadable);
+        let served = match content.and_then(|(objects, root)| options.serve(&head, &objects, &root, keeper)) {
+            Ok((mut objects, root, line)) => {
+                log(&line);
+                if let Err(error) = self.carrier.push(head, &mut objects, &root) {
+                    log(&format!("that answer was not taken: {error}"));
+                }
+                Ok(())
+            }
+            Err(error) => {
+                log(&format!("a request failed: {error}"));
+                if let Err(error) = self.carrier.push_error(head, refusal(&error)) {
+                    log(&format!("the engine was not told so: {error}"));
+                }
+                Err(error)
+            }
+        };
+        self.keep(None)?;
+        self.answered = Some(Instant::now());
+        match served {
+            Err(error @ Error::File { .. }) => Err(error),
+            _ => Ok(()),
+        }
+    }
+
+    /// Records which node this is, and what it has yet to answer, for the next process if this one is killed.
+    fn keep(&self, unanswered: Option<&Metadata>) -> Result<()> {
+        let wrong = |problem: String| Error::File { path: self.file.clone(), problem };
+        let place = Place { node: self.carrier.node, unanswered: unanswered.map(Metadata::encode_to_vec) };
+        let bytes = serde_json::to_vec(&place).map_err(|error| wrong(error.to_string()))?;
+        write_atomically(&self.file, &bytes).map_err(|error| wrong(error.to_string()))
+    }
+
+    fn leave(mut self, log: &mut dyn FnMut(&str)) {
+        self.heart = None;
+        // Its last answer may not have been fetched yet. The engine notices by itself within a minute that it left.
+        if self.answered.is_some_and(|when| when.elapsed() < FETCHED) {
+            return;
+        }
+        let connection = self.carrier.connection.with_patience(Duration::from_secs(5));
+        let request = DeactivateNodeRequest { node_id: self.carrier.node };
+        let left: Result<Empty> = connection.call("leaving", "fleet/deactivate-node", &request);
+        if let Err(error) = left {
+            log(&format!("the engine was not told that this silo left: {error}"));
+        }
+    }
+}
+
+/// One heartbeat; false if the engine does not know the node.
+fn beat(connection: &Connection, node: u64) -> Result<bool> {
+    let request = SendNodeHeartbeatRequest { node: Some(Node { node_id: node }), heartbeat_interval: INTERVAL };
+    let connection = connection.with_patience(Duration::from_secs(20));
+    let answer: Result<SendNodeHeartbeatResponse> =
+        connection.call("keeping a node alive", "fleet/send-node-heartbeat", &request);
+    match answer {
+        Ok(answer) => Ok(answer.success),
+        Err(Error::Refused { .. }) => Ok(false),
+        Err(error) => Err(error),
+    }
+}
+
+/// The node of a key that is registered, or that a SuperLink without registration takes as it comes.
+fn activate(connection: &Connection, stop: &AtomicBool, log: &mut dyn FnMut(&str)) -> Result<Option<u64>> {
+    let public_key = connection.public_key().unwrap_or_default().to_vec();
+    let request = ActivateNodeRequest { public_key: public_key.clone(), heartbeat_interval: INTERVAL };
+    let started = Instant::now();
+    let mut is_told = false;
+    while !stop.load(Ordering::Relaxed) {
+        let joined: Result<ActivateNodeResponse> =
+            connection.call("joining as a node", "fleet/activate-node", &request);
+        match joined {
+            Ok(answer) => return Ok(Some(answer.node_id)),
+            Err(Error::Refused { .. }) => {}
+            Err(error) => return Err(error),
+        }
+        let register = RegisterNodeFleetRequest { public_key: public_key.clone() };
+        let registered: Result<Empty> = connection.call("registering a node", "fleet/register-node", &register);
+        match registered {
+            Ok(_) => continue,
+            // Its key is known, and another process, or one that was killed, still counts as this node; or keys are
+            // registered by the engine's operator alone, who has yet to do it.
+            Err(Error::Refused { operation, status, detail, .. }) => {
+                if started.elapsed() > STILL_THERE.min(connection.patience()) {
+                    let remedy = "Give the silo's public key to the operator of the SuperLink, who registers it with \
+                                  `flwr supernode register`; and start no second silo with this key.";
+                    return Err(Error::Refused { operation, status, detail, remedy });
+                }
+                if !std::mem::replace(&mut is_told, true) {
+                    log(&format!("waiting to be taken as a node: {detail}"));
+                }
+                std::thread::sleep(Duration::from_secs(1));
+            }
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(None)
+}

@@ -1,0 +1,195 @@
+//! Writes the files of each party of a study, with comments that say what to change.
+
+use std::error::Error;
+use std::path::{Path, PathBuf};
+
+use clap::{Args, Subcommand};
+use partita::models::{Child, six_cities};
+
+/// Whose files.
+#[derive(Args, Debug)]
+pub(crate) struct Options {
+    #[command(subcommand)]
+    party: Party,
+}
+
+#[derive(Subcommand, Debug)]
+enum Party {
+    /// The file that all parties share: study.toml.
+    Study {
+        /// The formula, as in 'wheeze ~ smoke * age + (1 | child)'.
+        formula: String,
+        /// The family of the outcome.
+        #[arg(long)]
+        family: String,
+        /// The name of a silo; once for each silo.
+        #[arg(long = "silo", required = true)]
+        silos: Vec<String>,
+    },
+    /// A silo's own file, NAME.toml, and its key, as `partita keys silo` makes it.
+    Silo {
+        /// The silo's name in the study.
+        name: String,
+        /// Its CSV file.
+        #[arg(long)]
+        data: PathBuf,
+        /// The address of the SuperLink, as in link.example.org:8000.
+        #[arg(long)]
+        link: String,
+    },
+    /// Files to try a study with: the children of the six-cities study, a line a visit, dealt to silos.
+    Example {
+        /// The name of a silo, whose file is NAME.csv; once for each silo.
+        #[arg(long = "silo", required = true)]
+        silos: Vec<String>,
+    },
+    /// The coordinator's own file: coordinator.toml.
+    Coordinator {
+        /// The address of the SuperLink.
+        #[arg(long)]
+        link: String,
+        /// A silo whose key NAME.pub is here: no other node is taken for it. Once for each silo.
+        #[arg(long = "silo")]
+        silos: Vec<String>,
+    },
+}
+
+pub(crate) fn run(options: &Options) -> Result<(), Box<dyn Error>> {
+    match &options.party {
+        Party::Study { formula, family, silos } => {
+            // What is written is what can be read.
+            let text = study(formula, family, silos);
+            partita::executables::StudyFile::parse(&text)?;
+            write("study.toml", &text)
+        }
+        Party::Silo { name, data, link } => {
+            write(&format!("{name}.toml"), &silo(name, data, link))?;
+            crate::keys::silo(name, Path::new("."))
+        }
+        Party::Example { silos } => {
+            let deal = |place| six_cities().into_iter().skip(place).step_by(silos.len());
+            silos.iter().enumerate().try_for_each(|(place, name)| write(&format!("{name}.csv"), &visits(deal(place))))
+        }
+        Party::Coordinator { link, silos } => write("coordinator.toml", &coordinator(link, silos)),
+    }
+}
+
+fn write(name: &str, text: &str) -> Result<(), Box<dyn Error>> {
+    let path = Path::new(name);
+    if path.exists() {
+        return Err(format!("{name} is there already: move it away to write it anew").into());
+    }
+    partita::inference::write_atomically(path, text.as_bytes())?;
+    println!("{name} is written");
+    Ok(())
+}
+
+/// A table `child,wheeze,smoke,age`.
+fn visits(children: impl Iterator<Item = Child>) -> String {
+    let line = |(id, child): (usize, Child)| -> String {
+        let smoke = if child.smoke { "yes" } else { "no" };
+        let visits = child.wheeze.into_iter().zip([-2, -1, 0, 1]);
+        visits.map(|(wheeze, age)| format!("c{id},{},{smoke},{age}\n", u8::from(wheeze))).collect()
+    };
+    "child,wheeze,smoke,age\n".to_owned() + &children.enumerate().map(line).collect::<String>()
+}
+
+/// A text between quotes, as TOML reads it.
+fn quoted(text: &str) -> String {
+    format!("\"{}\"", text.replace('\\', "\\\\").replace('"', "\\\""))
+}
+
+fn study(formula: &str, family: &str, silos: &[String]) -> String {
+    let silos: Vec<String> = silos.iter().map(|name| quoted(name)).collect();
+    format!(
+        r#"# The study, the same at all parties: whoever has another file is refused.
+formula = {}
+family = {}
+silos = [{}]
+
+# Rows with missing cells: "refuse" ends the study with a count of them, "drop" leaves them out.
+missing = "refuse"
+
+# Posterior predictive checks that silos make of their own rows; p-values alone leave. The outcome is called y.
+# checks = ["mean of y", "zeros of y"]
+
+# Draws at which silos leave their rows out one at a time.
+# leave_one_out_draws = 1000
+
+# What is fixed here, no silo is asked for. The first level is the one that others are compared with.
+# [declared.levels]
+# smoke = ["no", "yes"]
+# [declared.scalings]
+# "scale(age)" = {{ centre = 50.0, divisor = 10.0 }}
+"#,
+        quoted(formula),
+        quoted(family),
+        silos.join(", ")
+    )
+}
+
+fn silo(name: &str, data: &Path, link: &str) -> String {
+    let data = data.to_string_lossy();
+    format!(
+        r#"# The file of silo {name}: it stays here.
+name = {}
+data = {}
+
+# The folder of its state. It must survive a restart, and no other silo may use it.
+state = {}
+# The folder of the report that the coordinator sends at the end.
+output = {}
+# What is known of this silo's own rows, for its owner alone.
+# own_rows = "own-rows.csv"
+
+# Requests that the silo answers; without this line those of study.toml.
+# allow = ["formula", "few", "trust"]
+# What it does not say of its rows before the fit, by the names that it prints at its start.
+# refuse = ["rows"]
+
+# How the file is read, where it does not show it.
+# [read]
+# decimal = "comma"
+# encoding = "latin1"
+
+[engine]
+address = {}
+certificate_authority = "ca.pem"
+# The silo is a node of the SuperLink itself. `partita keys silo {name}` makes this key.
+key = {}
+"#,
+        quoted(name),
+        quoted(&data),
+        quoted(&format!("{name}-state")),
+        quoted(&format!("{name}-report")),
+        quoted(link),
+        quoted(&format!("{name}.key")),
+    )
+}
+
+fn coordinator(link: &str, silos: &[String]) -> String {
+    let keys: String =
+        silos.iter().map(|name| format!("{} = {}\n", quoted(name), quoted(&format!("{name}.pub")))).collect();
+    let keys = match keys.as_str() {
+        "" => "# Keys of silos: no other node is taken for them.\n# [keys]\n# north = \"north.pub\"\n".to_owned(),
+        keys => format!("# Keys of silos: no other node is taken for them.\n[keys]\n{keys}"),
+    };
+    format!(
+        r#"# The file of the coordinator.
+# The folder of its checkpoints: `partita coordinator --resume` goes on from there.
+state = "coordinator-state"
+# The folder of report.html, result.json and history.json.
+output = "output"
+
+# How long a silo has to appear, and to answer a request, in seconds.
+# appear_seconds = 300
+# deadline_seconds = 600
+
+[engine]
+address = {}
+certificate_authority = "ca.pem"
+
+{keys}"#,
+        quoted(link)
+    )
+}

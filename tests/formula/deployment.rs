@@ -1,0 +1,118 @@
+//! Claims that what is written for a deployment is what the program reads: files of parties, keys, units, manual pages.
+
+use std::path::Path;
+use std::process::{Command, Output};
+
+use fixtures::visits::FORMULA;
+use partita::executables::{CoordinatorFile, SiloFile, StudyFile};
+use partita::flower::{NodeKey, read_toml};
+
+fn partita(folder: &Path, arguments: &[&str]) -> Output {
+    Command::new(fixtures::executable("partita")).current_dir(folder).args(arguments).output().unwrap()
+}
+
+#[track_caller]
+fn said(done: &Output) -> String {
+    let [out, wrong] = [&done.stdout, &done.stderr].map(|bytes| String::from_utf8_lossy(bytes).into_owned());
+    assert!(done.status.success(), "{out}{wrong}");
+    out
+}
+
+#[test]
+fn the_files_of_every_party_are_written_once_and_can_be_read() {
+    let scratch = tempfile::tempdir().unwrap();
+    let folder = scratch.path();
+    let study = ["init", "study", FORMULA, "--family", "bernoulli", "--silo", "north", "--silo", "south"];
+    said(&partita(folder, &study));
+    let read = StudyFile::read(&folder.join("study.toml")).unwrap();
+    assert_eq!((read.formula.as_str(), read.silos.len(), read.seed), (FORMULA, 2, 1));
+    assert_eq!(read.asks().unwrap(), ["formula", "few", "trust"]);
+    // Every line that is commented out is one that can be taken in.
+    let text = std::fs::read_to_string(folder.join("study.toml")).unwrap();
+    let all: Vec<&str> = text
+        .lines()
+        .map(|line| match line.strip_prefix("# ") {
+            Some(rest) if rest.contains(" = ") || rest.starts_with('[') => rest,
+            _ => line,
+        })
+        .collect();
+    let all = StudyFile::parse(&all.join("\n")).unwrap();
+    assert_eq!((all.checks.len(), all.leave_one_out_draws, all.declared.levels["smoke"].len()), (2, 1000, 2));
+
+    said(&partita(folder, &["init", "silo", "north", "--data", "a \"b\".csv", "--link", "example.org:8000"]));
+    let silo: SiloFile = read_toml(&folder.join("north.toml")).unwrap();
+    assert_eq!((silo.name.as_str(), silo.data.to_str().unwrap()), ("north", "a \"b\".csv"));
+    assert_eq!(silo.engine.key.unwrap(), Path::new("north.key"));
+    assert!(NodeKey::read(&folder.join("north.pub")).is_ok());
+    said(&partita(folder, &["init", "coordinator", "--link", "example.org:8000", "--silo", "north"]));
+    let coordinator: CoordinatorFile = read_toml(&folder.join("coordinator.toml")).unwrap();
+    assert_eq!(coordinator.keys["north"], Path::new("north.pub"));
+
+    for again in [&study[..], &["keys", "silo", "north"], &["init", "coordinator", "--link", "l"]] {
+        let done = partita(folder, again);
+        let wrong = String::from_utf8_lossy(&done.stderr).into_owned();
+        assert!(!done.status.success() && wrong.contains("is there already"), "{wrong}");
+    }
+    let wrong = partita(folder, &["init", "study", "y ~ lgo(x)", "--family", "poisson", "--silo", "a"]);
+    assert!(String::from_utf8_lossy(&wrong.stderr).contains("Did you mean `log`?"));
+}
+
+#[test]
+fn keys_and_certificates_are_those_that_openssl_verifies() {
+    let scratch = tempfile::tempdir().unwrap();
+    let folder = scratch.path();
+    said(&partita(folder, &["keys", "link", "--host", "link.example.org", "--host", "10.0.0.1"]));
+    let openssl = |arguments: &[&str]| Command::new("openssl").current_dir(folder).args(arguments).output();
+    let Ok(verified) = openssl(&["verify", "-CAfile", "ca.pem", "-verify_hostname", "link.example.org", "link.pem"])
+    else {
+        fixtures::skip("engine", "openssl is not installed");
+        return;
+    };
+    assert!(verified.status.success(), "{}", String::from_utf8_lossy(&verified.stderr));
+    let other = openssl(&["verify", "-CAfile", "ca.pem", "-verify_hostname", "other.example.org", "link.pem"]).unwrap();
+    assert!(!other.status.success());
+    said(&partita(folder, &["keys", "silo", "north"]));
+    let public = openssl(&["pkey", "-in", "north.key", "-pubout"]).unwrap();
+    assert!(String::from_utf8_lossy(&public.stdout).contains("BEGIN PUBLIC KEY"));
+}
+
+#[test]
+fn manual_pages_and_completions_name_every_task() {
+    let scratch = tempfile::tempdir().unwrap();
+    said(&partita(scratch.path(), &["manual", "pages"]));
+    for task in ["fit", "describe", "silo", "coordinator", "keys", "init"] {
+        assert!(scratch.path().join("pages").join(format!("partita-{task}.1")).is_file(), "{task}");
+    }
+    for shell in ["bash", "zsh", "fish"] {
+        let text = said(&partita(scratch.path(), &["completions", shell]));
+        assert!(text.contains("coordinator") && text.contains("keys"), "{shell}");
+    }
+}
+
+#[test]
+fn the_units_are_those_that_systemd_takes() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../packaging");
+    let scratch = tempfile::tempdir().unwrap();
+    let units = ["partita-silo@.service", "partita-coordinator.service"].map(|name| {
+        let text = std::fs::read_to_string(folder.join(name)).unwrap();
+        let command = text.lines().find_map(|line| line.strip_prefix("ExecStart=/usr/local/bin/partita ")).unwrap();
+        // What it starts is a command that the program has: the files alone are missing.
+        let words: Vec<String> = command.split(' ').map(|word| word.replace("%i", "north")).collect();
+        let words: Vec<&str> = words.iter().map(String::as_str).collect();
+        let done = partita(scratch.path(), &words);
+        let wrong = String::from_utf8_lossy(&done.stderr).into_owned();
+        assert!(wrong.contains(".toml: No such file"), "{name}: {wrong}");
+        let path = scratch.path().join(name.replace("@.", "@north."));
+        let built = fixtures::executable("partita");
+        let text =
+            text.replace("/usr/local/bin/partita", &built.display().to_string()).replace("User=partita", "User=root");
+        std::fs::write(&path, text).unwrap();
+        path
+    });
+    let Ok(verified) = Command::new("systemd-analyze").arg("verify").args(&units).output() else {
+        fixtures::skip("systemd", "systemd-analyze is not installed");
+        return;
+    };
+    let wrong = String::from_utf8_lossy(&verified.stderr).into_owned();
+    assert!(verified.status.success() && !wrong.contains("partita-"), "{wrong}");
+}
