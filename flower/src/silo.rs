@@ -6,13 +6,16 @@ use std::time::{Duration, Instant};
 
 use partita_inference::{Message, write_atomically};
 
-use crate::connection::{Connection, Engine};
+use crate::connection::Connection;
+use crate::engine::Engine;
 use crate::envelope::Envelope;
 use crate::error::{Error, Result};
 use crate::keeper::Keeper;
 use crate::object::{Limits, ObjectId, Objects};
 use crate::record::{pack, unpack};
-use crate::task::{Arrived, COORDINATOR, Leftover, Task, Trouble, now};
+use crate::signature::{CoordinatorPublicKey, SIGNATURE};
+use crate::task::{COORDINATOR, Leftover, Task, now};
+use crate::transit::{Arrived, Trouble};
 use crate::wire::Metadata;
 
 /// The identity of a silo, and what its owner allows.
@@ -30,6 +33,8 @@ pub struct SiloOptions {
     pub identity: String,
     /// The number of rows that it reports.
     pub rows: u64,
+    /// The coordinator that it answers, and nothing else; without it, whoever reaches its SuperNode.
+    pub coordinator: Option<CoordinatorPublicKey>,
 }
 
 /// The kind of the message by which a silo introduces itself.
@@ -58,6 +63,11 @@ const UNFINISHED: &str = "task.json";
 /// cannot be saved.
 pub fn serve(options: &SiloOptions, keeper: &mut Keeper, stop: &AtomicBool, log: &mut dyn FnMut(&str)) -> Result<()> {
     let connection = Connection::new(&options.engine)?;
+    if options.coordinator.is_none() {
+        log(
+            "warning: this silo answers whoever sends it a request. Give it the key of its coordinator: `coordinator` in its file",
+        );
+    }
     let limits = Limits { bytes: options.largest_request, ..Limits::default() };
     give_back(&keeper.folder().join(UNFINISHED), &connection, log);
     let (mut pause, mut newer) = (PAUSE, None);
@@ -109,14 +119,14 @@ fn receive(task: Task, connection: &Connection, limits: Limits, log: &mut dyn Fn
         newer = Task::acquire(connection, KIND, 0).ok().flatten();
         newer.is_some()
     };
-    let arrived = match task.pull(&[], limits, &mut is_given_up) {
+    let arrived = match task.pull(limits, &mut is_given_up) {
         Ok(_) if newer.is_some() => {
             log("a request that never came whole was given up: there is another");
             // Its sender expects no answer, and the SuperNode expects one to the other message only.
             report(task.end(Some("its sender is gone")), log);
             return Ok(Taken { request: None, newer });
         }
-        Ok(arrived) => arrived.into_iter().next(),
+        Ok(arrived) => arrived,
         Err(error @ Error::Transport { .. }) => return Err(error),
         Err(error) => {
             log(&format!("a task failed: {error}"));
@@ -236,8 +246,16 @@ impl SiloOptions {
             return Err(Error::malformed("a message", problem));
         }
         let (message, envelope) = unpack(objects, root)?;
+        if let Err(error) = self.coordinator.as_ref().map_or(Ok(()), |key| key.check(&message, &envelope)) {
+            // A stranger learns nothing else, not even the silo's name.
+            let stranger = Envelope { run: envelope.run, round: envelope.round, ..Envelope::default() };
+            let mut objects = Objects::default();
+            let reply = Message::new(FAILED).setting("error", "Unwelcome").setting("what", SIGNATURE);
+            let root = pack(&reply, &stranger, &mut objects)?;
+            return Ok((objects, root, format!("refused: {error}")));
+        }
         let (reply, line) = self.reply(&message, &envelope, keeper)?;
-        let own = Envelope { silo: self.name.clone(), identity: self.identity.clone(), ..envelope };
+        let own = Envelope { silo: self.name.clone(), identity: self.identity.clone(), signature: None, ..envelope };
         let mut objects = Objects::default();
         let root = pack(&reply, &own, &mut objects)?;
         Ok((objects, root, line))

@@ -11,12 +11,13 @@ use serde::{Deserialize, Serialize};
 
 use crate::connection::Connection;
 use crate::error::{Error, Result};
-use crate::object::{Limits, Object, ObjectId, Objects, identifiers};
+use crate::object::{Limits, Object, ObjectId, Objects};
+use crate::transit::{Arrived, Step, Transit, Trouble};
 use crate::wire::{
     AcquireTaskRequest, AcquireTaskResponse, ConfirmMessageReceivedRequest, Empty, EngineError, GetNodesResponse, Head,
-    Metadata, Node, NodeInfo, ObjectTree, PullAppMessagesRequest, PullAppMessagesResponse, PullObjectRequest,
-    PullObjectResponse, PullTaskInputResponse, PushAppMessagesRequest, PushAppMessagesResponse, PushLogsRequest,
-    PushObjectRequest, PushObjectResponse, PushTaskOutputRequest, SendTaskHeartbeatResponse,
+    Metadata, Node, NodeInfo, PullAppMessagesRequest, PullAppMessagesResponse, PullObjectRequest, PullObjectResponse,
+    PullTaskInputResponse, PushAppMessagesRequest, PushAppMessagesResponse, PushLogsRequest, PushObjectRequest,
+    PushObjectResponse, PushTaskOutputRequest, SendTaskHeartbeatResponse,
 };
 
 /// The node of the coordinator, by the engine's convention.
@@ -35,32 +36,22 @@ pub(crate) struct Task {
     heart: Option<Heart>,
 }
 
-/// A message that arrived: its head, and its content or the reason for its absence.
-#[derive(Debug)]
-pub(crate) struct Arrived {
-    pub(crate) metadata: Metadata,
-    pub(crate) content: std::result::Result<(Objects, ObjectId), Trouble>,
-}
-
-/// The reason why a message has no content.
-#[derive(Debug, thiserror::Error)]
-pub(crate) enum Trouble {
-    /// The engine, or the other party through it, reports an error.
-    #[error("error {code}: {reason}")]
-    Reported { code: i64, reason: String },
-    /// It is malformed.
-    #[error(transparent)]
-    Unreadable(Error),
-}
-
 /// The record of a task whose process ended: enough to give it back.
-#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub(crate) struct Leftover {
     token: String,
     task_id: u64,
     run_id: u64,
     /// The head of the answer that was not given, as the engine encodes it.
     answer: Option<Vec<u8>>,
+}
+
+/// The token is not shown.
+impl std::fmt::Debug for Leftover {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let mut shown = formatter.debug_struct("Leftover");
+        shown.field("task_id", &self.task_id).field("run_id", &self.run_id).finish_non_exhaustive()
+    }
 }
 
 impl Leftover {
@@ -90,7 +81,7 @@ impl Task {
         let connection = connection.with_token(answer.token);
         let input: PullTaskInputResponse = connection.call("starting a task", "runtime/pull-task-input", &Empty {})?;
         let run_id = input.run.map_or(task.run_id, |run| run.run_id);
-        let heart = Heart::start(connection.clone())?;
+        let heart = Heart::start(connection.for_user(None))?;
         Ok(Some(Self { connection, task_id: task.task_id, run_id, node, heart: Some(heart) }))
     }
 
@@ -159,40 +150,40 @@ impl Task {
         Ok((id, sent))
     }
 
-    /// The messages that have arrived: the replies to `ids`, at most one to each, or, for none, the message of the
-    /// task. While objects of a message are in transit, `is_given_up` is called repeatedly to ask whether to stop
-    /// waiting.
-    pub(crate) fn pull(
-        &self,
-        ids: &[ObjectId],
-        limits: Limits,
-        is_given_up: &mut dyn FnMut() -> bool,
-    ) -> Result<Vec<Arrived>> {
+    /// The messages whose heads have come: the replies to `ids`, at most one to each, or, for none, the message of the
+    /// task.
+    pub(crate) fn heads(&self, ids: &[ObjectId], limits: Limits) -> Result<Vec<Transit>> {
         let request = PullAppMessagesRequest { message_ids: ids.iter().map(|id| id.as_str().to_owned()).collect() };
         let answer: PullAppMessagesResponse =
             self.connection.call("receiving messages", "runtime/pull-messages", &request)?;
         let mut open: BTreeSet<&str> = ids.iter().map(ObjectId::as_str).collect();
-        let mut arrived = Vec::new();
+        let mut found: Vec<Transit> = Vec::new();
         for (head, tree) in answer.messages_list.into_iter().zip(answer.message_object_trees) {
             let metadata = head.metadata.ok_or_else(|| Error::malformed("a message", "it has no metadata"))?;
             // A reply to no open request is ignored: its content stays at the engine.
-            let is_open = if ids.is_empty() { arrived.is_empty() } else { open.remove(&*metadata.reply_to_message_id) };
-            if !is_open {
-                continue;
+            let is_open = if ids.is_empty() { found.is_empty() } else { open.remove(&*metadata.reply_to_message_id) };
+            if is_open {
+                found.push(Transit::new(metadata, head.error, &tree, limits));
             }
-            let content = match head.error {
-                Some(EngineError { code, reason }) => {
-                    Err(Trouble::Reported { code, reason: crate::npy::shown(&reason) })
-                }
-                None => match self.receive(&tree, limits, is_given_up) {
-                    Ok(found) => Ok(found),
-                    Err(error @ (Error::Transport { .. } | Error::Untrusted { .. })) => return Err(error),
-                    Err(error) => Err(Trouble::Unreadable(error)),
-                },
-            };
-            arrived.push(Arrived { metadata, content });
         }
-        Ok(arrived)
+        Ok(found)
+    }
+
+    /// The message of the task, once it is whole. While objects of it are in transit, `is_given_up` is called
+    /// repeatedly to ask whether to stop waiting.
+    pub(crate) fn pull(&self, limits: Limits, is_given_up: &mut dyn FnMut() -> bool) -> Result<Option<Arrived>> {
+        let Some(mut transit) = self.heads(&[], limits)?.into_iter().next() else { return Ok(None) };
+        loop {
+            match transit.advance(self)? {
+                Step::Over(content) => return Ok(Some(Arrived { metadata: transit.metadata, content })),
+                Step::Received => {}
+                Step::Waits if is_given_up() => {
+                    let error = Error::malformed("a message", "it never came whole");
+                    return Ok(Some(Arrived { metadata: transit.metadata, content: Err(Trouble::Unreadable(error)) }));
+                }
+                Step::Waits => std::thread::sleep(Duration::from_millis(100)),
+            }
+        }
     }
 
     /// The record with which to give this task back if its process ends before it has given `answer`, if one is due.
@@ -202,53 +193,25 @@ impl Task {
         Leftover { token, task_id: self.task_id, run_id: self.run_id, answer }
     }
 
-    /// The complete content of a message.
-    fn receive(
-        &self,
-        tree: &ObjectTree,
-        limits: Limits,
-        is_given_up: &mut dyn FnMut() -> bool,
-    ) -> Result<(Objects, ObjectId)> {
-        let mut objects = Objects::default();
-        for id in identifiers(tree, limits)? {
-            objects.receive(&id, self.pull_object(&id, is_given_up)?, limits)?;
-        }
-        let message = ObjectId::parse(&tree.object_id)?;
+    /// Asks for an object, which may still be in transit.
+    pub(crate) fn object(&self, id: &ObjectId) -> Result<PullObjectResponse> {
+        let request = PullObjectRequest {
+            node: Some(Node { node_id: self.node }),
+            run_id: self.run_id,
+            object_id: id.as_str().to_owned(),
+        };
+        self.connection.call("receiving an object", "runtime/pull-object", &request)
+    }
+
+    /// Tells the engine that a message has come whole.
+    pub(crate) fn confirm(&self, message: &ObjectId) -> Result<()> {
         let request = ConfirmMessageReceivedRequest {
             node: Some(Node { node_id: self.node }),
             run_id: self.run_id,
             message_object_id: message.as_str().to_owned(),
         };
         let _: Empty = self.connection.call("confirming a message", "runtime/confirm-message-received", &request)?;
-        let object = objects.get(&message, "Message")?;
-        let [root] = object.children.as_slice() else {
-            let problem = format!("it has {} contents, expected 1", object.children.len());
-            return Err(Error::malformed("a message", problem));
-        };
-        Ok((objects, root.clone()))
-    }
-
-    /// An object, which may still be in transit.
-    fn pull_object(&self, id: &ObjectId, is_given_up: &mut dyn FnMut() -> bool) -> Result<Vec<u8>> {
-        let request = PullObjectRequest {
-            node: Some(Node { node_id: self.node }),
-            run_id: self.run_id,
-            object_id: id.as_str().to_owned(),
-        };
-        let started = Instant::now();
-        loop {
-            let answer: PullObjectResponse =
-                self.connection.call("receiving an object", "runtime/pull-object", &request)?;
-            if answer.object_available {
-                return Ok(answer.object_content);
-            }
-            // A task that was stopped has lost its sender.
-            if !answer.object_found || self.is_stopped() || started.elapsed() > ON_ITS_WAY || is_given_up() {
-                let problem = format!("its object {id} never arrived at the engine");
-                return Err(Error::malformed("a message", problem));
-            }
-            std::thread::sleep(Duration::from_millis(100));
-        }
+        Ok(())
     }
 
     /// Writes a line into the engine's log of the run.
@@ -274,9 +237,6 @@ impl Task {
         Ok(())
     }
 }
-
-/// The time limit for objects of a message after its head: a SuperNode delivers them once it has them all.
-const ON_ITS_WAY: Duration = Duration::from_secs(120);
 
 /// Seconds since 1970, the engine's clock.
 pub(crate) fn now() -> f64 {
@@ -327,6 +287,21 @@ impl Drop for Heart {
         if let Some(thread) = self.thread.take() {
             // A call in progress may last as long as the patience: it ends by itself.
             drop(thread);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::engine::Engine;
+
+    #[test]
+    fn the_token_of_a_task_is_in_no_text_for_people() {
+        let connection = Connection::new(&Engine::insecure("127.0.0.1:1")).unwrap().with_token("t0k3n".into());
+        let task = Task { connection, task_id: 1, run_id: 2, node: 3, heart: None };
+        for text in [format!("{task:?}"), format!("{:?}", task.leftover(None)), format!("{:?}", task.connection)] {
+            assert!(text.len() > 20 && !text.contains("t0k3n"), "{text}");
         }
     }
 }

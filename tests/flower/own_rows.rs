@@ -40,6 +40,7 @@ impl SiloProgram for Kept {
             kept: self.round,
             identity: "model".into(),
             silo: "north".into(),
+            signature: None,
         };
         self.round += 1;
         Ok(self.keeper.answer(&envelope, request).unwrap())

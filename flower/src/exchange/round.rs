@@ -10,7 +10,7 @@ use crate::error::{Error, Result};
 use crate::object::{ObjectId, Objects};
 use crate::record::unpack;
 use crate::silo::FAILED;
-use crate::task::Arrived;
+use crate::transit::Arrived;
 
 /// A request that waits for its answer. None waits for another: each has its own times.
 pub(super) struct Waiting {
@@ -70,8 +70,7 @@ impl Flower {
     pub(super) fn look_after(&mut self, manifest: &Manifest) -> Result<()> {
         self.send_waiting()?;
         let ids: Vec<ObjectId> = self.under_way.waiting.iter().flat_map(|one| one.ids.iter().cloned()).collect();
-        let arrived = if ids.is_empty() { Vec::new() } else { self.task.pull(&ids, self.limits(), &mut || false)? };
-        for arrived in arrived {
+        for arrived in self.inbox.collect(&self.task, &ids, self.options.patience.limits())? {
             self.take(arrived, manifest)?;
         }
         if self.under_way.waiting.is_empty() {

@@ -1,0 +1,106 @@
+//! Silos that have a coordinator's key answer it over a real engine, and tell a stranger nothing.
+
+#![allow(clippy::unwrap_used, reason = "a failure in a test is to be loud")]
+
+use std::path::Path;
+use std::sync::{Arc, Mutex};
+
+use fixtures::engine::{Deployment, Pace, installed};
+use fixtures::table::{IDENTITY, Served, fitted, how, patience, program, rows};
+use partita::flower::{CoordinatorKey, CoordinatorOptions, CoordinatorPublicKey, Engine, Flower, LostSilo, Patience};
+use partita::inference::{AlgorithmChoice, Conjugate};
+use partita::models::GaussianMean;
+use partita::{Device, FitOptions, Model, PviOptions, Settings, fit};
+
+/// The keys of RFC 8410, and of RFC 8032 (test 1).
+const KEY: &str = "MC4CAQAwBQYDK2VwBCIEINTuctv5E1hK1bbY8fdp+K06/nwoy/HU++CXqI9EdVhC";
+const ANOTHER: &str = "MC4CAQAwBQYDK2VwBCIEIJ1hsZ3v/VpguoRK9JLsLMREScVpezJpGXA7rAMcrn9g";
+
+fn key(text: &str) -> CoordinatorKey {
+    CoordinatorKey::parse(text).unwrap()
+}
+
+fn silos() -> Vec<(String, <GaussianMean as Model>::Data)> {
+    let numbers = [("north", vec![1.0, 2.5]), ("south", vec![3.0])];
+    numbers.map(|(name, own)| (name.to_owned(), GaussianMean::data(&own, &Device::flex()))).into()
+}
+
+fn options() -> FitOptions {
+    let algorithm = AlgorithmChoice::Pvi(PviOptions { solver: Conjugate.into(), ..PviOptions::new(1) });
+    let settings = Settings { steps: 4, ..Settings::default() };
+    FitOptions { algorithm, settings, elbo_draws: 1, summary_draws: 0, ..FitOptions::default() }
+}
+
+fn served(index: u32, coordinator: Option<CoordinatorPublicKey>, engine: Engine, folder: &Path) -> Served {
+    let (make, rows) = program((&GaussianMean {}, &silos()), index, &options());
+    let name = ["north", "south"][index as usize];
+    Served::answering(coordinator, (name, rows), engine, folder, IDENTITY, make)
+}
+
+/// What a coordinator with this key finds, and its log.
+fn found(engine: Engine, key: Option<CoordinatorKey>, appear_seconds: u64) -> (Result<Vec<f64>, String>, String) {
+    let lines: Arc<Mutex<Vec<String>>> = Arc::default();
+    let own = Arc::clone(&lines);
+    let log = Arc::new(move |line: &str| own.lock().unwrap().push(line.to_owned()));
+    let names = ["north", "south"].map(str::to_owned);
+    let patience = Patience { appear_seconds, ..patience(20, LostSilo::Wait) };
+    let how = CoordinatorOptions { key, ..how(engine, &names, 2, patience) };
+    let connected = Flower::connect_with(how, IDENTITY, log).map_err(|error| error.to_string());
+    let found = connected.map(|mut exchange| {
+        let rows = rows(&exchange);
+        let found = fitted(&GaussianMean {}, &mut exchange, &rows, &options()).unwrap();
+        let found = found.posterior().parameters.to_vec();
+        exchange.end(None).unwrap();
+        found
+    });
+    let said = lines.lock().unwrap().join("\n");
+    (found, said)
+}
+
+#[test]
+fn a_silo_with_a_key_answers_its_coordinator_with_the_same_bits_and_nobody_else_even_at_the_hello() {
+    let Some(programs) = installed() else { return };
+    let scratch = tempfile::tempdir().unwrap();
+    let deployment = Deployment::start(&programs, scratch.path(), 2, Pace::Capped);
+    let public = Some(key(KEY).public());
+    let both = [0, 1]
+        .map(|index: u32| served(index, public.clone(), deployment.silo(index as usize), &scratch.path().join("run")));
+    for stranger in [None, Some(key(ANOTHER))] {
+        let (problem, said) = found(deployment.coordinator(), stranger, 12);
+        let problem = problem.unwrap_err();
+        assert!(problem.contains("waited 12 s for the silos `north`, `south`"), "{problem}");
+        assert!(said.contains("refused this coordinator's hello for the signature of a request"), "{said}");
+        // The coordinator knows of nodes, and not which silo is at which.
+        assert!(!said.contains("rows") && !said.contains("silo `north`"), "{said}");
+    }
+    let said = both[0].said();
+    assert!(said.contains("the signature of a request: found none"), "{said}");
+    assert!(said.contains("found another's, or one of another content"), "{said}");
+    assert!(!said.contains("says hello") && !scratch.path().join("run/north/silo.json").exists(), "{said}");
+
+    let expected = fit(&GaussianMean {}, &silos(), &Device::flex(), &options(), None).unwrap();
+    let (same, said) = found(deployment.coordinator(), Some(key(KEY)), 120);
+    assert_eq!(same.unwrap(), expected.posterior().parameters.to_vec(), "{said}");
+    both.into_iter().for_each(|silo| silo.end().unwrap());
+
+    // Without a key a silo says at its start that it answers everyone.
+    let open = served(0, None, deployment.silo(0), &scratch.path().join("open"));
+    open.wait_for("warning: this silo answers whoever sends it a request");
+    open.end().unwrap();
+}
+
+#[test]
+fn a_silo_that_declares_a_number_of_rows_that_cannot_be_is_refused_with_its_name() {
+    let Some(programs) = installed() else { return };
+    let scratch = tempfile::tempdir().unwrap();
+    let deployment = Deployment::start(&programs, scratch.path(), 2, Pace::Capped);
+    let _north = served(0, None, deployment.silo(0), scratch.path());
+    let (make, _) = program((&GaussianMean {}, &silos()), 1, &options());
+    let many = ("south", 1_000_000_000_001);
+    let south = Served::start(many, deployment.silo(1), scratch.path(), IDENTITY, make);
+    let (problem, said) = found(deployment.coordinator(), None, 60);
+    let problem = problem.unwrap_err();
+    assert!(problem.contains("1000000000001 at silo `south`, expected at most 1000000000"), "{problem}");
+    assert!(said.contains("silo `south`: it says 1000000000001 rows"), "{said}");
+    south.end().unwrap();
+}
