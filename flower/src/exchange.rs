@@ -26,6 +26,7 @@ use crate::error::{Error, Result};
 use crate::notice::{User, Wait};
 use crate::object::{ObjectId, Objects, hexadecimal};
 use crate::record::pack;
+use crate::seal::AnswerKey;
 use crate::task::{COORDINATOR, Leftover, Task, now};
 use crate::transit::Inbox;
 use crate::wire::Metadata;
@@ -48,6 +49,8 @@ pub struct Flower {
     /// Who sits rounds out.
     missing: Vec<bool>,
     bytes: [u64; 2],
+    /// What silos seal their answers to, if there is a key that signs requests.
+    answer_key: AnswerKey,
     user: User,
     wait: Wait,
     inbox: Inbox,
@@ -154,6 +157,7 @@ impl Flower {
             folder: None,
             missing,
             bytes: [0; 2],
+            answer_key: AnswerKey::new()?,
             user,
             wait: Wait::new(Duration::ZERO),
             inbox: Inbox::default(),
@@ -248,7 +252,7 @@ impl Flower {
             signature: None,
         };
         let envelope = match &self.options.key {
-            Some(key) => key.sign(message, envelope),
+            Some(key) => key.sign(message, envelope, &self.answer_key.public()),
             None => envelope,
         };
         let mut objects = Objects::default();

@@ -16,6 +16,7 @@ mod npy;
 mod object;
 mod record;
 mod run_file;
+mod seal;
 mod secret;
 mod signature;
 mod silo;

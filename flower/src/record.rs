@@ -130,8 +130,8 @@ fn head(message: &Message, envelope: &Envelope) -> Vec<(String, ConfigValue)> {
         text("identity", identity),
         text("silo", silo),
     ];
-    if let Some(Signature { at, bytes }) = signature {
-        words.extend([word("signed", *at), text("signature", bytes)]);
+    if let Some(Signature { at, seal, bytes }) = signature {
+        words.extend([word("signed", *at), text("seal", seal), text("signature", bytes)]);
     }
     words
 }
@@ -166,7 +166,7 @@ fn read_head(values: BTreeMap<String, ConfigValue>) -> Result<(String, Envelope)
         identity: text("identity")?,
         silo: text("silo")?,
         signature: match values.contains_key("signature") {
-            true => Some(Signature { at: word("signed")?, bytes: text("signature")? }),
+            true => Some(Signature { at: word("signed")?, seal: text("seal")?, bytes: text("signature")? }),
             false => None,
         },
     };

@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::envelope::Envelope;
 use crate::error::{Error, Result};
-use crate::object::hexadecimal;
+use crate::object::{from_hexadecimal, hexadecimal};
 
 /// What stands before the 32 bytes of an Ed25519 key in the files that `openssl` writes (RFC 8410).
 const PRIVATE: &[u8] = b"\x30\x2e\x02\x01\x00\x30\x05\x06\x03\x2b\x65\x70\x04\x22\x04\x20";
@@ -28,6 +28,8 @@ const HOUR: u64 = 3_600_000;
 pub struct Signature {
     /// When it was made, in milliseconds since 1970.
     pub at: u64,
+    /// The X25519 key to which the answer is to be sealed, in hexadecimal.
+    pub seal: String,
     /// Its 64 bytes, in hexadecimal.
     pub bytes: String,
 }
@@ -83,12 +85,14 @@ impl CoordinatorKey {
         CoordinatorPublicKey(self.0.verifying_key())
     }
 
-    /// The envelope of a request with its signature, made now.
-    #[must_use]
-    pub fn sign(&self, message: &Message, envelope: Envelope) -> Envelope {
-        let at = now();
-        let bytes = hexadecimal(&self.0.sign(&signed(message, &envelope, at)).to_bytes());
-        Envelope { signature: Some(Signature { at, bytes }), ..envelope }
+    /// The envelope of a request with its signature, made now; `seal` is the key to which the answer is to be sealed.
+    pub(crate) fn sign(&self, message: &Message, envelope: Envelope, seal: &str) -> Envelope {
+        self.sign_at(now(), message, envelope, seal)
+    }
+
+    fn sign_at(&self, at: u64, message: &Message, envelope: Envelope, seal: &str) -> Envelope {
+        let bytes = hexadecimal(&self.0.sign(&signed(message, &envelope, at, seal)).to_bytes());
+        Envelope { signature: Some(Signature { at, seal: seal.to_owned(), bytes }), ..envelope }
     }
 }
 
@@ -118,7 +122,7 @@ impl CoordinatorPublicKey {
     ///
     /// # Errors
     /// [`Error::Unwelcome`].
-    pub fn check(&self, message: &Message, envelope: &Envelope) -> Result<()> {
+    pub(crate) fn check(&self, message: &Message, envelope: &Envelope) -> Result<()> {
         let unwelcome = |found: &str, remedy| {
             let expected = "one by the coordinator of this silo's file, within an hour".into();
             Err(Error::Unwelcome { what: SIGNATURE, found: found.to_owned(), expected, remedy })
@@ -127,9 +131,9 @@ impl CoordinatorPublicKey {
         let Some(signature) = &envelope.signature else {
             return unwelcome("none", "Give the coordinator its `key`.");
         };
-        let bytes = from_hexadecimal(&signature.bytes);
+        let bytes = from_hexadecimal::<64>(&signature.bytes);
         let found = bytes.map(|bytes| ed25519_dalek::Signature::from_bytes(&bytes));
-        let content = signed(message, envelope, signature.at);
+        let content = signed(message, envelope, signature.at, &signature.seal);
         if !found.is_some_and(|found| self.0.verify_strict(&content, &found).is_ok()) {
             return unwelcome("another's, or one of another content", remedy);
         }
@@ -156,22 +160,13 @@ fn key(text: &str, before: &[u8]) -> Option<[u8; 32]> {
     bytes.strip_prefix(before)?.try_into().ok()
 }
 
-fn from_hexadecimal(text: &str) -> Option<[u8; 64]> {
-    if text.len() != 128 || !text.is_ascii() {
-        return None;
-    }
-    let bytes: Option<Vec<u8>> =
-        (0..64).map(|place| u8::from_str_radix(&text[2 * place..2 * place + 2], 16).ok()).collect();
-    bytes?.try_into().ok()
-}
-
 fn now() -> u64 {
     let time = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_millis();
     u64::try_from(time).unwrap_or(u64::MAX)
 }
 
 /// The bytes that are signed: each part after its length, so that no two messages give the same.
-fn signed(message: &Message, envelope: &Envelope, at: u64) -> Vec<u8> {
+fn signed(message: &Message, envelope: &Envelope, at: u64, seal: &str) -> Vec<u8> {
     let Envelope { run, began, start, round, attempt, accepted, kept, identity, silo, signature: _ } = envelope;
     let mut bytes = PURPOSE.to_vec();
     for word in [at, *began, *start, *round, *attempt, *accepted, *kept] {
@@ -182,7 +177,7 @@ fn signed(message: &Message, envelope: &Envelope, at: u64) -> Vec<u8> {
     message.records.sort_by(|a, b| a.name.cmp(&b.name));
     message.numbers.sort_by(|a, b| a.0.cmp(&b.0));
     message.settings.sort();
-    for part in [run.as_bytes(), identity.as_bytes(), silo.as_bytes(), &message.encode()] {
+    for part in [run.as_bytes(), identity.as_bytes(), silo.as_bytes(), seal.as_bytes(), &message.encode()] {
         bytes.extend_from_slice(&(part.len() as u64).to_le_bytes());
         bytes.extend_from_slice(part);
     }
@@ -206,7 +201,7 @@ mod tests {
     #[test]
     fn a_request_that_was_signed_comes_through_the_wire_and_any_other_content_is_refused() {
         let (message, envelope) = request();
-        let envelope = key().sign(&message, envelope);
+        let envelope = key().sign(&message, envelope, "seal");
         let mut objects = crate::object::Objects::default();
         let root = crate::record::pack(&message, &envelope, &mut objects).unwrap();
         let (message, envelope) = crate::record::unpack(&objects, &root).unwrap();
@@ -217,7 +212,7 @@ mod tests {
             assert!(matches!(found, Error::Unwelcome { what: SIGNATURE, .. }), "{found}");
             found.to_string()
         };
-        let changes: [fn(&mut Envelope); 10] = [
+        let changes: [fn(&mut Envelope); 11] = [
             |envelope| envelope.run = "ru".into(),
             |envelope| envelope.began += 1,
             |envelope| envelope.start += 1,
@@ -228,6 +223,7 @@ mod tests {
             |envelope| envelope.identity.push('d'),
             |envelope| envelope.silo = "south".into(),
             |envelope| envelope.signature.as_mut().unwrap().at += 1,
+            |envelope| envelope.signature.as_mut().unwrap().seal.push('s'),
         ];
         for change in changes {
             let mut other = envelope.clone();
@@ -250,10 +246,10 @@ mod tests {
             assert!(refused(&other, &envelope).contains("another content"));
         }
         assert!(refused(&message, &Envelope { signature: None, ..envelope.clone() }).contains("found none"));
-        let another = CoordinatorKey(SigningKey::from_bytes(&[8; 32])).sign(&message, envelope.clone());
+        let another = CoordinatorKey(SigningKey::from_bytes(&[8; 32])).sign(&message, envelope.clone(), "seal");
         refused(&message, &another);
         for bytes in ["", "zz", "é", &"0".repeat(128), &"é".repeat(64)] {
-            let signature = Some(Signature { at: now(), bytes: bytes.into() });
+            let signature = Some(Signature { at: now(), seal: "seal".into(), bytes: bytes.into() });
             refused(&message, &Envelope { signature, ..envelope.clone() });
         }
     }
@@ -262,8 +258,7 @@ mod tests {
     fn a_signature_of_two_hours_ago_or_ahead_is_refused() {
         let (message, envelope) = request();
         for at in [now() - 2 * HOUR, now() + 2 * HOUR] {
-            let bytes = hexadecimal(&key().0.sign(&signed(&message, &envelope, at)).to_bytes());
-            let late = Envelope { signature: Some(Signature { at, bytes }), ..envelope.clone() };
+            let late = key().sign_at(at, &message, envelope.clone(), "seal");
             let found = key().public().check(&message, &late).unwrap_err().to_string();
             assert!(found.contains("one of another time"), "{found}");
         }

@@ -13,6 +13,7 @@ use crate::error::{Error, Result};
 use crate::keeper::Keeper;
 use crate::object::{Limits, ObjectId, Objects};
 use crate::record::{pack, unpack};
+use crate::seal::seal;
 use crate::signature::{CoordinatorPublicKey, SIGNATURE};
 use crate::task::{COORDINATOR, Leftover, Task, now};
 use crate::transit::{Arrived, Trouble};
@@ -255,7 +256,13 @@ impl SiloOptions {
             return Ok((objects, root, format!("refused: {error}")));
         }
         let (reply, line) = self.reply(&message, &envelope, keeper)?;
+        // Only who was checked to be the coordinator says for whom an answer is sealed.
+        let seal_to = envelope.signature.as_ref().filter(|_| self.coordinator.is_some()).map(|own| own.seal.clone());
         let own = Envelope { silo: self.name.clone(), identity: self.identity.clone(), signature: None, ..envelope };
+        let reply = match seal_to {
+            Some(key) => seal(&reply, &own, &key)?,
+            None => reply,
+        };
         let mut objects = Objects::default();
         let root = pack(&reply, &own, &mut objects)?;
         Ok((objects, root, line))

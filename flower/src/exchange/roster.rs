@@ -9,7 +9,6 @@ use super::{Attempt, EventKind, Flower, PAUSE};
 use crate::error::{Error, Result};
 use crate::exchange::LostSilo;
 use crate::object::ObjectId;
-use crate::record::unpack;
 use crate::silo::{FAILED, HELLO};
 
 /// The silos that have said hello, and the nodes that were asked.
@@ -182,7 +181,7 @@ impl Flower {
             let Some(greeting) = greeted.find(|one| one.ids.iter().any(|own| own.as_str() == id)) else { continue };
             greeting.ids.retain(|own| own.as_str() != id);
             let Ok((objects, root)) = arrived.content else { continue };
-            let Ok((message, envelope)) = unpack(&objects, &root) else { continue };
+            let Ok((message, envelope)) = self.answer_key.read(&objects, &root) else { continue };
             if message.kind == FAILED && envelope.run == self.place.run {
                 let what = message.get_setting("what").map_or("an unknown reason", |what| what);
                 let (node, what) = (greeting.node, crate::npy::shown(what));

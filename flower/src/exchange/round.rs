@@ -8,7 +8,6 @@ use super::roster::Moment;
 use super::{Attempt, EventKind, Flower, LostSilo};
 use crate::error::{Error, Result};
 use crate::object::{ObjectId, Objects};
-use crate::record::unpack;
 use crate::silo::FAILED;
 use crate::transit::Arrived;
 
@@ -233,7 +232,7 @@ impl Flower {
     ) -> Result<std::result::Result<Outcome, String>> {
         let silo = one.request.silo;
         let name = self.options.silos[silo].clone();
-        let (reply, envelope) = match unpack(objects, root) {
+        let (reply, envelope) = match self.answer_key.read(objects, root) {
             Ok(found) => found,
             Err(error) => return Ok(Err(error.to_string())),
         };
