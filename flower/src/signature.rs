@@ -134,7 +134,7 @@ impl CoordinatorPublicKey {
         let bytes = from_hexadecimal::<64>(&signature.bytes);
         let found = bytes.map(|bytes| ed25519_dalek::Signature::from_bytes(&bytes));
         let content = signed(message, envelope, signature.at, &signature.seal);
-        if !found.is_some_and(|found| self.0.verify_strict(&content, &found).is_ok()) {
+        if found.is_none_or(|found| self.0.verify_strict(&content, &found).is_err()) {
             return unwelcome("another's, or one of another content", remedy);
         }
         if signature.at.abs_diff(now()) > HOUR {

@@ -6,6 +6,7 @@ use std::path::Path;
 use std::sync::{Arc, Mutex};
 
 use fixtures::engine::{Deployment, Pace, installed};
+use fixtures::proxy::{Action, Proxy};
 use fixtures::table::{IDENTITY, Served, fitted, how, patience, program, rows};
 use partita::flower::{CoordinatorKey, CoordinatorOptions, CoordinatorPublicKey, Engine, Flower, LostSilo, Patience};
 use partita::inference::{AlgorithmChoice, Conjugate};
@@ -79,14 +80,47 @@ fn a_silo_with_a_key_answers_its_coordinator_with_the_same_bits_and_nobody_else_
     assert!(!said.contains("says hello") && !scratch.path().join("run/north/silo.json").exists(), "{said}");
 
     let expected = fit(&GaussianMean {}, &silos(), &Device::flex(), &options(), None).unwrap();
-    let (same, said) = found(deployment.coordinator(), Some(key(KEY)), 120);
-    assert_eq!(same.unwrap(), expected.posterior().parameters.to_vec(), "{said}");
+    let (same, passed) = overheard(&deployment, Some(key(KEY)));
+    assert_eq!(same.unwrap(), expected.posterior().parameters.to_vec());
+    // What the engine had of the answers says neither their kinds, nor their fields, nor the number of rows.
+    assert!(has(&passed, b"flower.sealed"));
+    for word in [&b"pvi.answer"[..], b"sfvi.", b"change", b"flower.hello", b"rows"] {
+        assert!(!has(&passed, word), "{}", String::from_utf8_lossy(word));
+    }
     both.into_iter().for_each(|silo| silo.end().unwrap());
 
-    // Without a key a silo says at its start that it answers everyone.
-    let open = served(0, None, deployment.silo(0), &scratch.path().join("open"));
-    open.wait_for("warning: this silo answers whoever sends it a request");
-    open.end().unwrap();
+    // Without a key a silo says at its start that it answers everyone, and the engine reads all of it.
+    let open = [0, 1].map(|index: u32| {
+        served(index, None, deployment.silo(index as usize), &scratch.path().join("open"))
+    });
+    open[0].wait_for("warning: this silo answers whoever sends it a request");
+    let (same, passed) = overheard(&deployment, Some(key(KEY)));
+    assert_eq!(same.unwrap(), expected.posterior().parameters.to_vec());
+    assert!(has(&passed, b"change") && has(&passed, b"flower.hello") && has(&passed, b"rows"));
+    open.into_iter().for_each(|silo| silo.end().unwrap());
+}
+
+/// What a coordinator finds, and every object that the engine gave it.
+fn overheard(deployment: &Deployment, key: Option<CoordinatorKey>) -> (Result<Vec<f64>, String>, Vec<Vec<u8>>) {
+    let (link, passed) = (Proxy::before(&deployment.coordinator().address), Arc::new(Mutex::new(Vec::new())));
+    let own = Arc::clone(&passed);
+    link.rule(move |path, _, _| {
+        if path != "pull-object" {
+            return Action::Pass;
+        }
+        let own = Arc::clone(&own);
+        Action::Change(Box::new(move |answer| {
+            own.lock().unwrap().push(answer.clone());
+            answer
+        }))
+    });
+    let found = found(link.engine(), key, 120).0;
+    let passed = passed.lock().unwrap().clone();
+    (found, passed)
+}
+
+fn has(passed: &[Vec<u8>], word: &[u8]) -> bool {
+    passed.iter().any(|bytes| bytes.windows(word.len()).any(|part| part == word))
 }
 
 #[test]
