@@ -6,6 +6,7 @@ use std::path::Path;
 use std::sync::{Arc, Mutex};
 
 use fixtures::engine::{Deployment, Pace, installed};
+use fixtures::programs::{Folder, NAMES, in_one_process};
 use fixtures::proxy::{Action, Proxy};
 use fixtures::table::{IDENTITY, Served, fitted, how, patience, program, rows};
 use partita::flower::{CoordinatorKey, CoordinatorOptions, CoordinatorPublicKey, Engine, Flower, LostSilo, Patience};
@@ -90,9 +91,8 @@ fn a_silo_with_a_key_answers_its_coordinator_with_the_same_bits_and_nobody_else_
     both.into_iter().for_each(|silo| silo.end().unwrap());
 
     // Without a key a silo says at its start that it answers everyone, and the engine reads all of it.
-    let open = [0, 1].map(|index: u32| {
-        served(index, None, deployment.silo(index as usize), &scratch.path().join("open"))
-    });
+    let open =
+        [0, 1].map(|index: u32| served(index, None, deployment.silo(index as usize), &scratch.path().join("open")));
     open[0].wait_for("warning: this silo answers whoever sends it a request");
     let (same, passed) = overheard(&deployment, Some(key(KEY)));
     assert_eq!(same.unwrap(), expected.posterior().parameters.to_vec());
@@ -137,4 +137,36 @@ fn a_silo_that_declares_a_number_of_rows_that_cannot_be_is_refused_with_its_name
     assert!(problem.contains("1000000000001 at silo `south`, expected at most 1000000000"), "{problem}");
     assert!(said.contains("silo `south`: it says 1000000000001 rows"), "{said}");
     south.end().unwrap();
+}
+
+#[test]
+fn the_programs_read_keys_from_their_files_and_find_the_bits_of_one_process() {
+    let Some(programs) = installed() else { return };
+    let scratch = tempfile::tempdir().unwrap();
+    let deployment = Deployment::start(&programs, scratch.path(), 2, Pace::Capped);
+    let silos = [&deployment.silo(0), &deployment.silo(1)];
+    let how = "appear_seconds = 120\nkey = \"coordinator.key\"";
+    let folder = Folder::new(scratch.path().join("run"), "pvi", &deployment.coordinator(), silos, how);
+    let private = format!("-----BEGIN PRIVATE KEY-----\n{KEY}\n-----END PRIVATE KEY-----\n");
+    // The public part of the key of RFC 8410.
+    let public = "-----BEGIN PUBLIC KEY-----\nMCowBQYDK2VwAyEAGb9ECWmEzf6FQbrBZ9w7lshQhqowtrbLDFw4rXAxZuE=\n\
+                  -----END PUBLIC KEY-----\n";
+    std::fs::write(folder.path("coordinator.key"), private).unwrap();
+    for name in NAMES {
+        let path = folder.path(&format!("{name}.toml"));
+        let text = std::fs::read_to_string(&path).unwrap();
+        std::fs::write(&path, format!("coordinator = \"coordinator.pub\"\n{text}")).unwrap();
+    }
+    // A file that is no key ends each program at its start.
+    std::fs::write(folder.path("coordinator.pub"), "no key").unwrap();
+    folder.wait_for_end(&mut folder.silo("north"));
+    let said = folder.log("north.log");
+    assert!(said.contains("coordinator.pub") && said.contains("openssl pkey"), "{said}");
+
+    std::fs::write(folder.path("coordinator.pub"), public).unwrap();
+    let (_north, _south) = (folder.silo("north"), folder.silo("south"));
+    folder.wait_for_end(&mut folder.coordinator(&[]));
+    assert_eq!(folder.found(), in_one_process("pvi"));
+    let said = folder.log("north.log") + &folder.log("south.log");
+    assert!(!said.contains("answers whoever"), "{said}");
 }
