@@ -110,7 +110,7 @@ fn sit_down(run: Planned<'_>, file: &SiloFile, rows: usize, make: Program, watch
     let SiloFile { name, engine, allow, .. } = file.clone();
     let (short, model, address) = (&identity[..12], &run.file.model, &engine.address);
     (watch.log)(&format!("silo `{name}` of a run of {model} `{short}` with {rows} rows, waiting at {address}"));
-    let (rows, largest_request) = (rows as u64, Limits::default().bytes);
+    let (rows, largest_request) = (rows as u64, file.largest_request.unwrap_or(Limits::default().bytes));
     let coordinator = file.coordinator.as_deref().map(CoordinatorPublicKey::read).transpose()?;
     let options = SiloOptions { name, engine, allow, largest_request, identity, rows, coordinator };
     serve(&options, &mut keeper, watch.stop, watch.log)?;

@@ -307,7 +307,7 @@ impl SiloOptions {
             return unwelcome("the model and settings of a request", &envelope.identity, self.identity.clone(), remedy);
         }
         let verb = message.kind.split_once('.').map_or(message.kind.as_str(), |(algorithm, _)| algorithm);
-        if OWN.contains(&message.kind.as_str()) || !(verb == "silo" || allow.iter().any(|known| known == verb)) {
+        if OWN.contains(&message.kind.as_str()) || !allow.iter().any(|known| known == verb) {
             let remedy = "Add it to `allow` in this silo's configuration, if its owner agrees.";
             return unwelcome("what a silo is asked", &message.kind, format!("one of {}", allow.join(", ")), remedy);
         }
@@ -322,4 +322,33 @@ fn kind_of(error: &Error) -> String {
         other => format!("{other:?}"),
     };
     text.split(|letter: char| !letter.is_alphanumeric()).next().unwrap_or("Error").to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_silo_is_asked_what_its_owner_allows_and_never_for_its_files() {
+        let (name, identity) = ("north".to_owned(), "abc".to_owned());
+        let options = SiloOptions {
+            name: name.clone(),
+            engine: Engine::insecure("127.0.0.1:1"),
+            allow: ["pvi", "silo"].map(str::to_owned).to_vec(),
+            largest_request: 1,
+            identity: identity.clone(),
+            rows: 1,
+            coordinator: None,
+        };
+        let asked = |options: &SiloOptions, kind| {
+            let envelope = Envelope { silo: name.clone(), identity: identity.clone(), ..Envelope::default() };
+            options.check(&Message::new(kind), &envelope).is_ok()
+        };
+        assert!(asked(&options, "pvi.solve") && asked(&options, "pvi"));
+        for kind in ["silo.save", "silo.restore", "sfvi.step", "pvisolve", "", ".pvi"] {
+            assert!(!asked(&options, kind), "{kind}");
+        }
+        let usual = SiloOptions { allow: vec!["pvi".into()], ..options };
+        assert!(!asked(&usual, "silo.state"));
+    }
 }

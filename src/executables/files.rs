@@ -36,6 +36,9 @@ pub struct SiloFile {
     /// The file of the coordinator's public key: the silo answers requests that are signed with it, and nothing else.
     #[serde(default)]
     pub coordinator: Option<PathBuf>,
+    /// The most bytes of a request; a gigabyte if it is not given.
+    #[serde(default)]
+    pub largest_request: Option<usize>,
     /// In a study, the folder of the report that the coordinator tells every silo; if it is not given, `state`.
     #[serde(default)]
     pub output: Option<PathBuf>,
