@@ -6,7 +6,7 @@ mod lost_silo;
 mod study;
 mod vertical;
 
-pub use desk::{Desk, Planned, Start, Watch};
+pub use desk::{Desk, Planned, Start, UnfinishedRun, Watch};
 pub use files::{CoordinatorFile, SiloFile};
 pub use study::{Stay, StudyFile, StudyResult, run_study_coordinator, run_study_silo};
 pub use vertical::{run_label_holder, run_party};
@@ -15,7 +15,9 @@ use std::path::Path;
 use std::sync::Arc;
 
 use partita_core::{Device, Model};
-use partita_flower::{Error, Flower, Keeper, Length, Limits, Log, Program, Result, RunFile, SiloOptions, serve};
+use partita_flower::{
+    CoordinatorPublicKey, Error, Flower, Keeper, Length, Limits, Log, Program, Result, RunFile, SiloOptions, serve,
+};
 use partita_inference::{
     Counters, Exchange, FitOptions, Fitted, HtmlOptions, LocalLatents, LocalReport, Progress, Report, Warning,
     coordinator, evaluate, evaluating_silo, fit_asynchronous, fit_parties, latest_checkpoint, silo_program,
@@ -108,8 +110,9 @@ fn sit_down(run: Planned<'_>, file: &SiloFile, rows: usize, make: Program, watch
     let SiloFile { name, engine, allow, .. } = file.clone();
     let (short, model, address) = (&identity[..12], &run.file.model, &engine.address);
     (watch.log)(&format!("silo `{name}` of a run of {model} `{short}` with {rows} rows, waiting at {address}"));
-    let (rows, largest_request) = (rows as u64, Limits::default().bytes);
-    let options = SiloOptions { name, engine, allow, largest_request, identity, rows };
+    let (rows, largest_request) = (rows as u64, file.largest_request.unwrap_or(Limits::default().bytes));
+    let coordinator = file.coordinator.as_deref().map(CoordinatorPublicKey::read).transpose()?;
+    let options = SiloOptions { name, engine, allow, largest_request, identity, rows, coordinator };
     serve(&options, &mut keeper, watch.stop, watch.log)?;
     Ok(keeper)
 }
@@ -197,13 +200,15 @@ fn connect(run: Planned<'_>, desk: &Desk<'_>) -> Result<(Flower, Vec<usize>)> {
     if let Some(warning) = length.check(start.long)? {
         log(&warning);
     }
-    if start.resume
-        && let Some((folder, _)) = latest_checkpoint(&file.state)?
-    {
-        Flower::end_former_run(&file.engine, &folder)?;
+    if start.resume {
+        if let Some((folder, _)) = latest_checkpoint(&file.state)? {
+            Flower::end_former_run(&file.engine, &folder)?;
+        }
+    } else if start.unfinished == UnfinishedRun::Kept {
+        refuse_to_replace(&file.state)?;
     }
-    let exchange =
-        Flower::connect_with(file.options(&run.file.silos)?, &run.file.identity(run.base)?, Arc::clone(log))?;
+    let options = file.options(&run.file.silos, &desk.interrupt)?;
+    let exchange = Flower::connect_with(options, &run.file.identity(run.base)?, Arc::clone(log))?;
     let rows: Vec<usize> = exchange.rows().iter().map(|rows| usize::try_from(*rows).unwrap_or(usize::MAX)).collect();
     let described = exchange.silos().iter().zip(&rows).map(|(name, rows)| match rows {
         0 => format!("{name} (not yet, or without rows)"),
@@ -211,6 +216,19 @@ fn connect(run: Planned<'_>, desk: &Desk<'_>) -> Result<(Flower, Vec<usize>)> {
     });
     log(&format!("the silos are there: {}", described.collect::<Vec<_>>().join(", ")));
     Ok((exchange, rows))
+}
+
+/// Refuses a folder with the checkpoint of a run that has not ended: the next checkpoint would replace it.
+fn refuse_to_replace(state: &Path) -> Result<()> {
+    match latest_checkpoint(state)? {
+        Some((folder, _)) if !Flower::is_over(&folder)? => Err(Error::Unwelcome {
+            what: "the state of this coordinator",
+            found: format!("a run that has not ended in {}", folder.display()),
+            expected: "an empty folder, or a run that has ended".into(),
+            remedy: "Go on with that run by `--resume`, give it up by `--restart`, or name another folder as `state`.",
+        }),
+        _ => Ok(()),
+    }
 }
 
 /// Writes the report and its page.

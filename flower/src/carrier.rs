@@ -1,13 +1,14 @@
 //! Moves messages with their objects between a party and the engine, for a task or for a node.
 
 use std::collections::BTreeSet;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use prost::Message as _;
 
 use crate::connection::Connection;
 use crate::error::{Error, Result};
-use crate::object::{Limits, Object, ObjectId, Objects, identifiers};
+use crate::object::{Limits, Object, ObjectId, Objects};
+use crate::transit::{Arrived, Step, Transit, Trouble};
 use crate::wire::{
     ConfirmMessageReceivedRequest, Empty, EngineError, Head, Metadata, Node, ObjectTree, PullAppMessagesRequest,
     PullAppMessagesResponse, PullMessagesRequest, PullMessagesResponse, PullObjectRequest, PullObjectResponse,
@@ -43,24 +44,6 @@ struct Announced {
 
 /// The engine's code for a party that failed at a message.
 const PARTY_FAILED: i64 = 2;
-
-/// A message that arrived: its head, and its content or the reason for its absence.
-#[derive(Debug)]
-pub(crate) struct Arrived {
-    pub(crate) metadata: Metadata,
-    pub(crate) content: std::result::Result<(Objects, ObjectId), Trouble>,
-}
-
-/// The reason why a message has no content.
-#[derive(Debug, thiserror::Error)]
-pub(crate) enum Trouble {
-    /// The engine, or the other party through it, reports an error.
-    #[error("error {code}: {reason}")]
-    Reported { code: i64, reason: String },
-    /// It is malformed.
-    #[error(transparent)]
-    Unreadable(Error),
-}
 
 impl Carrier {
     fn path(&self, call: &str) -> String {
@@ -144,15 +127,9 @@ impl Carrier {
         }
     }
 
-    /// The messages that have arrived: the replies to `ids`, at most one to each, or, for none, one that this party is
-    /// asked. While objects of a message are in transit, `is_given_up` is called repeatedly to ask whether to stop
-    /// waiting.
-    pub(crate) fn pull(
-        &self,
-        ids: &[ObjectId],
-        limits: Limits,
-        is_given_up: &mut dyn FnMut() -> bool,
-    ) -> Result<Vec<Arrived>> {
+    /// The messages whose heads have come: the replies to `ids`, at most one to each, or, for none, one that this party
+    /// is asked.
+    pub(crate) fn heads(&self, ids: &[ObjectId], limits: Limits) -> Result<Vec<Transit>> {
         let (operation, path) = ("receiving messages", self.path("pull-messages"));
         let message_ids = ids.iter().map(|id| id.as_str().to_owned()).collect();
         let (heads, trees) = match self.api {
@@ -168,73 +145,47 @@ impl Carrier {
             }
         };
         let mut open: BTreeSet<&str> = ids.iter().map(ObjectId::as_str).collect();
-        let mut arrived = Vec::new();
+        let mut found: Vec<Transit> = Vec::new();
         for (head, tree) in heads.into_iter().zip(trees) {
             let metadata = head.metadata.ok_or_else(|| Error::malformed("a message", "it has no metadata"))?;
             // A reply to no open request is ignored: its content stays at the engine.
-            let is_open = if ids.is_empty() { arrived.is_empty() } else { open.remove(&*metadata.reply_to_message_id) };
-            if !is_open {
-                continue;
+            let is_open = if ids.is_empty() { found.is_empty() } else { open.remove(&*metadata.reply_to_message_id) };
+            if is_open {
+                found.push(Transit::new(metadata, head.error, &tree, limits));
             }
-            let content = match head.error {
-                Some(EngineError { code, reason }) => {
-                    Err(Trouble::Reported { code, reason: crate::npy::shown(&reason) })
-                }
-                None => match self.receive(metadata.run_id, &tree, limits, is_given_up) {
-                    Ok(found) => Ok(found),
-                    Err(error @ (Error::Transport { .. } | Error::Untrusted { .. })) => return Err(error),
-                    Err(error) => Err(Trouble::Unreadable(error)),
-                },
-            };
-            arrived.push(Arrived { metadata, content });
         }
-        Ok(arrived)
+        Ok(found)
     }
 
-    /// The complete content of a message.
-    fn receive(
-        &self,
-        run_id: u64,
-        tree: &ObjectTree,
-        limits: Limits,
-        is_given_up: &mut dyn FnMut() -> bool,
-    ) -> Result<(Objects, ObjectId)> {
-        let mut objects = Objects::default();
-        for id in identifiers(tree, limits)? {
-            objects.receive(&id, self.pull_object(run_id, &id, is_given_up)?, limits)?;
-        }
-        let message = ObjectId::parse(&tree.object_id)?;
-        let request =
-            ConfirmMessageReceivedRequest { node: self.node(), run_id, message_object_id: message.as_str().to_owned() };
-        let _: Empty =
-            self.connection.call("confirming a message", &self.path("confirm-message-received"), &request)?;
-        let object = objects.get(&message, "Message")?;
-        let [root] = object.children.as_slice() else {
-            let problem = format!("it has {} contents, expected 1", object.children.len());
-            return Err(Error::malformed("a message", problem));
-        };
-        Ok((objects, root.clone()))
-    }
-
-    /// An object, which may still be in transit.
-    fn pull_object(&self, run_id: u64, id: &ObjectId, is_given_up: &mut dyn FnMut() -> bool) -> Result<Vec<u8>> {
-        let request = PullObjectRequest { node: self.node(), run_id, object_id: id.as_str().to_owned() };
-        let started = Instant::now();
+    /// A message that this party is asked, once it is whole. While objects of it are in transit, `is_given_up` is called
+    /// repeatedly to ask whether to stop waiting.
+    pub(crate) fn pull(&self, limits: Limits, is_given_up: &mut dyn FnMut() -> bool) -> Result<Option<Arrived>> {
+        let Some(mut transit) = self.heads(&[], limits)?.into_iter().next() else { return Ok(None) };
         loop {
-            let answer: PullObjectResponse =
-                self.connection.call("receiving an object", &self.path("pull-object"), &request)?;
-            if answer.object_available {
-                return Ok(answer.object_content);
+            match transit.advance(self)? {
+                Step::Over(content) => return Ok(Some(Arrived { metadata: transit.metadata, content })),
+                Step::Received => {}
+                Step::Waits if is_given_up() => {
+                    let error = Error::malformed("a message", "it never came whole");
+                    return Ok(Some(Arrived { metadata: transit.metadata, content: Err(Trouble::Unreadable(error)) }));
+                }
+                Step::Waits => std::thread::sleep(Duration::from_millis(100)),
             }
-            // A task that was stopped has lost its sender.
-            if !answer.object_found || started.elapsed() > ON_ITS_WAY || is_given_up() {
-                let problem = format!("its object {id} never arrived at the engine");
-                return Err(Error::malformed("a message", problem));
-            }
-            std::thread::sleep(Duration::from_millis(100));
         }
+    }
+
+    /// Asks for an object, which may still be in transit.
+    pub(crate) fn object(&self, run_id: u64, id: &ObjectId) -> Result<PullObjectResponse> {
+        let request = PullObjectRequest { node: self.node(), run_id, object_id: id.as_str().to_owned() };
+        self.connection.call("receiving an object", &self.path("pull-object"), &request)
+    }
+
+    /// Tells the engine that a message has come whole.
+    pub(crate) fn confirm(&self, run_id: u64, message: &ObjectId) -> Result<()> {
+        let message_object_id = message.as_str().to_owned();
+        let request = ConfirmMessageReceivedRequest { node: self.node(), run_id, message_object_id };
+        let path = self.path("confirm-message-received");
+        let _: Empty = self.connection.call("confirming a message", &path, &request)?;
+        Ok(())
     }
 }
-
-/// The time limit for objects of a message after its head: a SuperNode delivers them once it has them all.
-const ON_ITS_WAY: Duration = Duration::from_secs(120);

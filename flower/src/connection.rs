@@ -1,59 +1,19 @@
 //! Calls the engine: protobuf over HTTP, with TLS, size limits and retries.
 
-use std::path::PathBuf;
+use std::path::Path;
 use std::sync::Arc;
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant};
 
-use hmac::{Hmac, KeyInit, Mac};
 use prost::Message;
-use serde::{Deserialize, Serialize};
-use sha2::{Digest, Sha256};
+use serde::Deserialize;
 use ureq::Agent;
-use ureq::tls::{Certificate, RootCerts, TlsConfig};
+use ureq::tls::{Certificate, ClientCert, PemItem, PrivateKey, RootCerts, TlsConfig, parse_pem};
 
+use crate::engine::Engine;
 use crate::error::{Error, Result};
 use crate::node_signer::NodeSigner;
-use crate::object::hexadecimal;
-
-/// The address of the engine and the credentials for it.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Engine {
-    /// `host:port` of the SuperLink, or of the silo's own SuperNode.
-    pub address: String,
-    /// A file with the certificate of the authority that signed the engine's; without it, the connection is not
-    /// encrypted.
-    #[serde(default)]
-    pub certificate_authority: Option<PathBuf>,
-    /// A file with the secret that the engine requires of programs that take tasks (`--superexec-auth-secret-file`).
-    #[serde(default)]
-    pub secret: Option<PathBuf>,
-    /// In a silo's file, the private key with which the silo is a node of the SuperLink itself, without a SuperNode:
-    /// then `address` is that of the SuperLink.
-    #[serde(default)]
-    pub key: Option<PathBuf>,
-    /// How long a call is retried without an answer, in seconds; an engine restarts within a minute.
-    #[serde(default = "patience")]
-    pub patience_seconds: u64,
-}
-
-fn patience() -> u64 {
-    90
-}
-
-impl Engine {
-    /// An engine at this address, without encryption: for one machine.
-    #[must_use]
-    pub fn insecure(address: &str) -> Self {
-        Self {
-            address: address.to_owned(),
-            certificate_authority: None,
-            secret: None,
-            key: None,
-            patience_seconds: patience(),
-        }
-    }
-}
+use crate::notice::{User, Wait};
+use crate::secret::signature;
 
 /// The largest answer in bytes: a chunk of five megabytes, with room.
 const LARGEST_ANSWER: u64 = 64 * 1024 * 1024;
@@ -62,43 +22,55 @@ const LARGEST_ANSWER: u64 = 64 * 1024 * 1024;
 const BROKEN: Duration = Duration::from_secs(15);
 
 /// A connection to the engine, with the token of a task once there is one.
-#[derive(Debug, Clone)]
+#[derive(Clone)]
 pub(crate) struct Connection {
     agent: Agent,
     base: String,
     address: String,
     patience: Duration,
     secret: Option<Vec<u8>>,
+    /// Who is told of a wait.
+    user: Option<User>,
     pub(crate) token: Option<String>,
     signer: Option<Arc<NodeSigner>>,
 }
 
+/// Neither the secret nor a token is shown: whoever has a token can take the task over.
+impl std::fmt::Debug for Connection {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let mut shown = formatter.debug_struct("Connection");
+        shown.field("base", &self.base).field("patience", &self.patience).finish_non_exhaustive()
+    }
+}
+
 impl Connection {
     pub(crate) fn new(engine: &Engine) -> Result<Self> {
+        engine.check()?;
+        // A proxy or a redirection would see what is for the engine alone.
         let mut config = Agent::config_builder()
             .http_status_as_error(false)
+            .proxy(None)
+            .max_redirects(0)
             .timeout_connect(Some(Duration::from_secs(10)))
             .timeout_global(Some(Duration::from_secs(60)));
         let scheme = match &engine.certificate_authority {
             None => "http",
             Some(path) => {
-                let certificate = Certificate::from_pem(&read(path)?).map_err(|error| Error::File {
-                    path: path.clone(),
-                    problem: format!("it is not a certificate in PEM format ({error})"),
-                })?;
-                let roots = RootCerts::Specific(Arc::new(vec![certificate]));
-                config = config.tls_config(TlsConfig::builder().root_certs(roots).build());
+                let roots = RootCerts::Specific(Arc::new(certificates(path)?));
+                let own = client_certificate(engine)?;
+                config = config.tls_config(TlsConfig::builder().root_certs(roots).client_cert(own).build());
                 "https"
             }
         };
         // The engine reads the file byte by byte, including the line break at its end.
-        let secret = engine.secret.as_ref().map(read).transpose()?;
+        let secret = engine.secret.as_deref().map(read).transpose()?;
         Ok(Self {
             agent: config.build().into(),
             base: format!("{scheme}://{}/v1", engine.address),
             address: engine.address.clone(),
             patience: Duration::from_secs(engine.patience_seconds),
             secret,
+            user: None,
             token: None,
             signer: engine.key.as_deref().map(NodeSigner::read).transpose()?.map(Arc::new),
         })
@@ -107,6 +79,11 @@ impl Connection {
     /// The same connection for the task of this token.
     pub(crate) fn with_token(&self, token: String) -> Self {
         Self { token: Some(token), ..self.clone() }
+    }
+
+    /// The same connection, for a user who is told of waits and may interrupt them; none for calls in the background.
+    pub(crate) fn for_user(&self, user: Option<User>) -> Self {
+        Self { user, ..self.clone() }
     }
 
     /// The public key of the node that it calls for.
@@ -132,7 +109,7 @@ impl Connection {
         request: &impl Message,
     ) -> Result<A> {
         let body = request.encode_to_vec();
-        let started = Instant::now();
+        let (started, mut wait) = (Instant::now(), Wait::new(Duration::ZERO));
         let mut pause = Duration::from_millis(100);
         loop {
             match self.once(operation, path, &body) {
@@ -148,6 +125,9 @@ impl Connection {
                     });
                 }
                 Err(Failed::Broken(_) | Failed::Unanswered(_)) => {}
+            }
+            if let Some(user) = &self.user {
+                wait.look(user, || format!("the engine at {}", self.address))?;
             }
             std::thread::sleep(pause);
             pause = (2 * pause).min(Duration::from_secs(2));
@@ -235,30 +215,32 @@ fn decode<A: Message + Default>(operation: &'static str, bytes: Vec<u8>) -> Resu
     A::decode(bytes.as_slice()).map_err(|error| Error::malformed(operation, error.to_string()))
 }
 
-fn read(path: &PathBuf) -> Result<Vec<u8>> {
-    std::fs::read(path).map_err(|error| Error::File { path: path.clone(), problem: error.to_string() })
+/// All certificates of a file.
+fn certificates(path: &Path) -> Result<Vec<Certificate<'static>>> {
+    let wrong = |problem: String| Error::File { path: path.to_owned(), problem };
+    let mut found = Vec::new();
+    for item in parse_pem(&read(path)?) {
+        match item.map_err(|error| wrong(format!("it is not in PEM format ({error})")))? {
+            PemItem::Certificate(certificate) => found.push(certificate),
+            _ => return Err(wrong("it has something beside certificates, such as a private key".into())),
+        }
+    }
+    if found.is_empty() {
+        return Err(wrong("it has no certificate in PEM format".into()));
+    }
+    Ok(found)
 }
 
-type HmacSha256 = Hmac<Sha256>;
-
-fn keyed(key: &[u8], text: &[u8]) -> Result<Vec<u8>> {
-    let mac = HmacSha256::new_from_slice(key).map_err(|error| Error::malformed("the secret", error.to_string()))?;
-    Ok(mac.chain_update(text).finalize().into_bytes().to_vec())
+/// What this party shows an engine that asks for a certificate.
+fn client_certificate(engine: &Engine) -> Result<Option<ClientCert>> {
+    let (Some(certificate), Some(key)) = (&engine.client_certificate, &engine.client_key) else { return Ok(None) };
+    let private = PrivateKey::from_pem(&read(key)?).map_err(|error| Error::File {
+        path: key.clone(),
+        problem: format!("it is not a private key in PEM format ({error})"),
+    })?;
+    Ok(Some(ClientCert::new_with_certs(&certificates(certificate)?, private)))
 }
 
-/// The proof that a caller who takes a task knows the secret.
-fn signature(secret: &[u8], body: &[u8]) -> Result<[(&'static str, String); 4]> {
-    let time = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    // A number used once: the clock in nanoseconds and the process, hashed.
-    let nonce = hexadecimal(&Sha256::digest(format!("{} {}", time.as_nanos(), std::process::id())))[..32].to_owned();
-    let body = hexadecimal(&Sha256::digest(body));
-    let seconds = time.as_secs();
-    let text = format!("method=/flwr.proto.Runtime/AcquireTask\nts={seconds}\nnonce={nonce}\nbody_sha256={body}");
-    let key = keyed(secret, b"superexec-auth-v1")?;
-    Ok([
-        ("flwr-superexec-ts", seconds.to_string()),
-        ("flwr-superexec-nonce", nonce),
-        ("flwr-superexec-body-sha256", body),
-        ("flwr-superexec-signature", hexadecimal(&keyed(&key, text.as_bytes())?)),
-    ])
+fn read(path: &Path) -> Result<Vec<u8>> {
+    std::fs::read(path).map_err(|error| Error::File { path: path.to_owned(), problem: error.to_string() })
 }

@@ -2,6 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::signature::Signature;
+
 /// The version of the content of messages; both sides must have the same.
 pub const LAYOUT_VERSION: u64 = 2;
 
@@ -26,4 +28,6 @@ pub struct Envelope {
     pub identity: String,
     /// The silo's name.
     pub silo: String,
+    /// The coordinator's signature of a request, if it has a key.
+    pub signature: Option<Signature>,
 }

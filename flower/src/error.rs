@@ -74,6 +74,14 @@ pub enum Error {
         /// How long it waited, in seconds.
         seconds: u64,
     },
+    /// Its user interrupted this party while it waited.
+    #[error(
+        "interrupted while waiting for {what}. The last checkpoint stays: start again with `--resume` to go on from it."
+    )]
+    Interrupted {
+        /// What it waited for.
+        what: String,
+    },
     /// A file of this party.
     #[error("{}: {problem}", path.display())]
     File {

@@ -6,29 +6,32 @@ mod roster;
 mod round;
 mod under_way;
 
+pub use crate::notice::Log;
 pub use history::{Event, EventKind};
 pub use options::{CoordinatorOptions, LostSilo, Patience};
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use partita_inference::{Message, write_atomically};
 use serde::{Deserialize, Serialize};
 
-use crate::connection::{Connection, Engine};
+use crate::connection::Connection;
 use crate::control::start_run;
+use crate::engine::Engine;
 use crate::envelope::Envelope;
 use crate::error::{Error, Result};
-use crate::object::{Limits, ObjectId, Objects, hexadecimal};
+use crate::notice::{User, Wait};
+use crate::object::{ObjectId, Objects, hexadecimal};
 use crate::record::pack;
+use crate::seal::AnswerKey;
 use crate::task::{COORDINATOR, Leftover, Task, now};
+use crate::transit::Inbox;
 use crate::wire::Metadata;
 use roster::Roster;
 use under_way::UnderWay;
-
-/// Is told what happens to silos, a line an event.
-pub type Log = Arc<dyn Fn(&str) + Send + Sync>;
 
 /// Silos behind a SuperLink.
 pub struct Flower {
@@ -37,12 +40,20 @@ pub struct Flower {
     task: Task,
     roster: Roster,
     place: Place,
-    /// The latest round of each silo whose answer is in the latest checkpoint, once there is one.
+    /// The latest round of each silo whose answer is in the latest checkpoint, once there is one, and in the oldest that is
+    /// kept.
+    latest: Option<Vec<u64>>,
     kept: Option<Vec<u64>>,
+    /// The folder of the latest checkpoint.
+    folder: Option<PathBuf>,
     /// Who sits rounds out.
     missing: Vec<bool>,
     bytes: [u64; 2],
-    log: Log,
+    /// What silos seal their answers to, if there is a key that signs requests.
+    answer_key: AnswerKey,
+    user: User,
+    wait: Wait,
+    inbox: Inbox,
     under_way: UnderWay,
 }
 
@@ -67,6 +78,9 @@ struct Place {
     history: Vec<Event>,
     /// The engine's task of the coordinator that wrote this.
     task: Leftover,
+    /// Whether the run has ended as it should: another may take its folder.
+    #[serde(default)]
+    is_over: bool,
 }
 
 /// One sending of a message.
@@ -84,6 +98,9 @@ struct Attempt {
 const PLACE: &str = "flower.json";
 
 const PAUSE: Duration = Duration::from_millis(200);
+
+/// How long after an interruption an answer is waited for: with it the run may end at a checkpoint of its own.
+const GRACE_OF_INTERRUPTION: Duration = Duration::from_secs(10);
 
 /// How much longer than its deadline the engine keeps a message: a late answer still counts, and what is late is told
 /// by this coordinator's clock alone, however long a call takes.
@@ -121,7 +138,8 @@ impl Flower {
                 remedy: "Take `key` out; the keys of silos are in the table `keys`.",
             });
         }
-        let connection = Connection::new(&options.engine)?;
+        let user = User { log, interrupt: Arc::clone(&options.interrupt) };
+        let connection = Connection::new(&options.engine)?.for_user(Some(user.clone()));
         let run_id = start_run(&connection)?;
         let task = take_task(&connection, run_id, options.patience.appear_seconds)?;
         let began = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_millis();
@@ -133,6 +151,7 @@ impl Flower {
             accepted: vec![0; count],
             history: Vec::new(),
             task: task.leftover(None),
+            is_over: false,
         };
         let (identity, roster, missing) = (identity.to_owned(), Roster::new(count), vec![false; count]);
         let mut flower = Self {
@@ -141,13 +160,23 @@ impl Flower {
             task,
             roster,
             place,
+            latest: None,
             kept: None,
+            folder: None,
             missing,
             bytes: [0; 2],
-            log,
+            answer_key: AnswerKey::new()?,
+            user,
+            wait: Wait::new(Duration::ZERO),
+            inbox: Inbox::default(),
             under_way: UnderWay::new(),
         };
-        flower.assemble()?;
+        if let Err(error) = flower.assemble() {
+            // The run on the engine would wait for its coordinator.
+            let _ = flower.task.end(Some("the silos did not come together"));
+            return Err(error);
+        }
+        flower.wait = Wait::new(GRACE_OF_INTERRUPTION);
         Ok(flower)
     }
 
@@ -164,6 +193,14 @@ impl Flower {
             Err(Error::Refused { .. }) => Ok(false),
             Err(error) => Err(error),
         }
+    }
+
+    /// Whether the run of which `folder` is a checkpoint has ended with its report.
+    ///
+    /// # Errors
+    /// [`Error::File`] for a checkpoint of a run that was not over an engine.
+    pub fn is_over(folder: &Path) -> Result<bool> {
+        Ok(read_place(folder)?.is_over)
     }
 
     /// The rows that each silo says it has; 0 for one that has not appeared yet.
@@ -184,16 +221,24 @@ impl Flower {
         self.bytes
     }
 
-    /// Ends the run; `problem` says why, where it failed.
+    /// Ends the run; `problem` says why, where it failed. One that neither failed nor was interrupted is marked as over
+    /// in its latest checkpoint.
     ///
     /// # Errors
-    /// [`Error::Transport`], [`Error::Refused`].
-    pub fn end(self, problem: Option<&str>) -> Result<()> {
-        self.task.end(problem)
+    /// [`Error::Transport`], [`Error::Refused`]; [`Error::File`] for a checkpoint that cannot be written.
+    pub fn end(mut self, problem: Option<&str>) -> Result<()> {
+        let is_over = problem.is_none() && !self.user.interrupt.load(Ordering::Relaxed);
+        let marked = match self.folder.take().filter(|_| is_over) {
+            Some(folder) => self.mark(&folder),
+            None => Ok(()),
+        };
+        self.task.end(problem)?;
+        marked
     }
 
-    fn limits(&self) -> Limits {
-        Limits { bytes: self.options.patience.largest_answer, ..Limits::default() }
+    fn mark(&mut self, folder: &Path) -> Result<()> {
+        let place = read_place(folder)?;
+        self.write_place(folder, Place { is_over: true, ..place })
     }
 
     /// Sends a message to a node.
@@ -212,6 +257,11 @@ impl Flower {
             kept: kept.unwrap_or(accepted),
             identity: self.identity.clone(),
             silo: silo.map(|silo| self.options.silos[silo].clone()).unwrap_or_default(),
+            signature: None,
+        };
+        let envelope = match &self.options.key {
+            Some(key) => key.sign(message, envelope, &self.answer_key.public()),
+            None => envelope,
         };
         let mut objects = Objects::default();
         let root = pack(message, &envelope, &mut objects)?;
@@ -237,7 +287,7 @@ impl Flower {
         let event = Event { round, silo: self.options.silos[silo].clone(), kind, what };
         let line = event.to_string();
         self.place.history.push(event);
-        (self.log)(&line);
+        (self.user.log)(&line);
         // The engine's log is for people too: a run does not end because a line of it was lost.
         let _ = self.task.log(&line);
     }
@@ -282,7 +332,10 @@ impl Flower {
         let wrong = |problem: String| Error::File { path: path.clone(), problem };
         let bytes = serde_json::to_vec_pretty(&place).map_err(|error| wrong(error.to_string()))?;
         write_atomically(&path, &bytes)?;
-        self.kept = Some(place.accepted);
+        // The checkpoint before the latest is on disk too: the run may have to return to it.
+        let before = self.latest.replace(place.accepted.clone());
+        self.kept = Some(before.unwrap_or(place.accepted));
+        self.folder = Some(folder.to_owned());
         Ok(())
     }
 }

@@ -8,13 +8,14 @@ use partita_inference::write_atomically;
 use prost::Message as _;
 use serde::{Deserialize, Serialize};
 
-use crate::carrier::{Api, Arrived, Carrier};
+use crate::carrier::{Api, Carrier};
 use crate::connection::Connection;
 use crate::error::{Error, Result};
 use crate::heart::Heart;
 use crate::keeper::Keeper;
 use crate::object::Limits;
 use crate::silo::{SiloOptions, answering, refusal, unreadable};
+use crate::transit::Arrived;
 use crate::wire::{
     ActivateNodeRequest, ActivateNodeResponse, DeactivateNodeRequest, Empty, Metadata, Node, RegisterNodeFleetRequest,
     SendNodeHeartbeatRequest, SendNodeHeartbeatResponse,
@@ -66,8 +67,8 @@ pub(crate) fn serve_as_node(
     let mut pause = PAUSE;
     while !stop.load(Ordering::Relaxed) {
         let is_stopped = node.heart.as_ref().is_none_or(Heart::is_stopped);
-        match node.carrier.pull(&[], limits, &mut || is_stopped || stop.load(Ordering::Relaxed)) {
-            Ok(arrived) => match arrived.into_iter().next() {
+        match node.carrier.pull(limits, &mut || is_stopped || stop.load(Ordering::Relaxed)) {
+            Ok(arrived) => match arrived {
                 Some(arrived) => {
                     pause = PAUSE;
                     node.answer(arrived, options, keeper, log)?;

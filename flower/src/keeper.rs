@@ -1,12 +1,16 @@
 //! Keeps a silo's state on disk, so that after a crash nothing is lost and nothing applied twice.
 
-use std::path::{Path, PathBuf};
+mod archive;
 
-use partita_inference::{Message, SiloProgram, write_atomically};
+use std::path::{Path, PathBuf};
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use partita_inference::{Message, SiloProgram, caught, write_atomically};
 use serde::{Deserialize, Serialize};
 
 use crate::envelope::Envelope;
 use crate::error::{Error, Result};
+use crate::folder_lock::FolderLock;
 use crate::object::ObjectId;
 
 /// Makes a silo's program in its state before the first request of a run.
@@ -17,8 +21,9 @@ pub type Program = Box<dyn FnMut() -> partita_inference::Result<Box<dyn SiloProg
 /// After every answer the state and the answer are saved beside those before. A request names the answer after which
 /// the coordinator continues. A silo may be ahead of it, if its last answers were lost or the coordinator returned to
 /// its checkpoint. It then repeats its answer if it has answered the same request, and otherwise returns to the earlier
-/// state. States older than the coordinator's checkpoint are deleted. A silo whose process was killed resumes from its
-/// folder.
+/// state. States older than the coordinator's checkpoint are deleted; of later ones at most 512 are kept. A silo whose
+/// process was killed resumes from its folder. The states of a run that another replaces are moved to `archive`, which
+/// holds those of three runs.
 ///
 /// # Laws
 /// An answer is applied once, however often its request arrives. A request older than one already answered changes
@@ -29,6 +34,8 @@ pub struct Keeper {
     /// The program, and the round after which its state is.
     program: Option<(u64, Box<dyn SiloProgram>)>,
     state: State,
+    /// No other silo uses the folder.
+    _lock: FolderLock,
 }
 
 impl std::fmt::Debug for Keeper {
@@ -87,13 +94,20 @@ impl State {
     }
 }
 
+/// The most states of a run that are kept: a coordinator that writes checkpoints needs a few.
+const MOST_STATES: usize = 512;
+
+/// How far ahead of this machine's clock a run may have begun, in milliseconds.
+const AHEAD: u64 = 3_600_000;
+
 impl Keeper {
     /// A silo with its state in `folder`, which is created if absent.
     ///
     /// # Errors
-    /// [`Error::File`] for a folder that cannot be written, or a state that cannot be read.
+    /// [`Error::File`] for a folder that cannot be written or that another silo uses, or a state that cannot be read.
     pub fn open(folder: &Path, make: Program) -> Result<Self> {
-        std::fs::create_dir_all(folder).map_err(|error| file(folder, &error))?;
+        let lock = FolderLock::take(folder)?;
+        archive::take_back(folder)?;
         let path = folder.join("silo.json");
         let state = match std::fs::read(&path) {
             Ok(bytes) => serde_json::from_slice(&bytes).map_err(|error| Error::File {
@@ -103,7 +117,7 @@ impl Keeper {
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => State::default(),
             Err(error) => return Err(file(&path, &error)),
         };
-        Ok(Self { folder: folder.to_owned(), make, program: None, state })
+        Ok(Self { folder: folder.to_owned(), make, program: None, state, _lock: lock })
     }
 
     pub(crate) fn folder(&self) -> &Path {
@@ -160,7 +174,18 @@ impl Keeper {
             // What is undone is removed from the record before anything is written in its place.
             self.write(settled.clone())?;
         }
-        let reply = match self.program(envelope.accepted)?.answer(request) {
+        if settled.answers.len() >= MOST_STATES {
+            return Err(Error::Unwelcome {
+                what: "the states that a run asks to be kept",
+                found: format!("{} since the coordinator's checkpoint", settled.answers.len()),
+                expected: format!("at most {MOST_STATES}"),
+                remedy: "Let the coordinator write checkpoints more often.",
+            });
+        }
+        let program = self.program(envelope.accepted)?;
+        let name = program.name().to_owned();
+        // A panic is answered as a failure: a process that it ended would be asked the same again.
+        let reply = match caught(&name, || program.answer(request)) {
             Ok(reply) => reply,
             Err(error) => {
                 // The effects of a failed request were never answered: the next request loads the state that was saved.
@@ -194,14 +219,26 @@ impl Keeper {
         Ok(())
     }
 
-    /// Forgets another run and begins this one.
+    /// Archives another run and begins this one.
     fn begin(&mut self, envelope: &Envelope) -> Result<()> {
         let unwelcome = |what, found, expected, remedy| Err(Error::Unwelcome { what, found, expected, remedy });
         let own = format!("run `{}`, the one this silo has the state of", self.state.run);
         if envelope.began < self.state.began {
             let found = format!("run `{}`, made {} ms earlier", envelope.run, self.state.began - envelope.began);
-            let remedy = "It is a message of the past; to go on with that run, give this silo its state folder.";
+            let remedy = "It is a message of the past; to go on with that run, give this silo its state folder, or what `archive` in it has of that run.";
             return unwelcome("the age of a run", found, own, remedy);
+        }
+        // A start in the future would make every later run one of the past.
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_millis();
+        let latest = u64::try_from(now).unwrap_or(u64::MAX).saturating_add(AHEAD);
+        if envelope.began > latest {
+            let found = format!(
+                "run `{}`, made {} s ahead of this silo's clock",
+                envelope.run,
+                (envelope.began - latest + AHEAD) / 1_000
+            );
+            let remedy = "Set the clocks of this machine and of the coordinator's, and start the run again.";
+            return unwelcome("the start of a run", found, format!("at most {} s ahead", AHEAD / 1_000), remedy);
         }
         if envelope.accepted > 0 {
             let found =
@@ -211,6 +248,9 @@ impl Keeper {
         }
         let Envelope { run, began, identity, .. } = envelope.clone();
         self.program = None;
+        if self.state.newest() > 0 {
+            archive::put_away(&self.folder, &self.state)?;
+        }
         self.write(State { run, began, identity, ..State::default() })?;
         self.tidy();
         Ok(())
@@ -220,7 +260,7 @@ impl Keeper {
     fn program(&mut self, round: u64) -> Result<&mut Box<dyn SiloProgram>> {
         if self.program.as_ref().is_none_or(|(at, _)| *at != round) {
             self.program = None;
-            let mut program = (self.make)()?;
+            let mut program = caught("this silo", &mut self.make)?;
             if round > 0 {
                 let folder = self.round(round);
                 let restore = Message::new("silo.restore").setting("folder", &folder.to_string_lossy());

@@ -6,6 +6,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 
 use crate::error::{Error, Result};
+use crate::pem::pem;
 
 /// The curves that the engine accepts, by their OpenSSH names, and the prefix of a point of theirs in a
 /// `SubjectPublicKeyInfo` (RFC 5480).
@@ -107,10 +108,7 @@ impl NodeKey {
 
     /// The key in PEM format, as the engine stores it.
     pub(crate) fn pem(&self) -> String {
-        let text = STANDARD.encode(&self.0);
-        let lines: Vec<&str> =
-            text.as_bytes().chunks(64).map(|line| std::str::from_utf8(line).unwrap_or_default()).collect();
-        format!("-----BEGIN PUBLIC KEY-----\n{}\n-----END PUBLIC KEY-----\n", lines.join("\n"))
+        pem("PUBLIC KEY", &self.0)
     }
 
     /// Whether this is the engine's key `pem`.

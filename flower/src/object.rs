@@ -51,6 +51,19 @@ pub(crate) fn hexadecimal(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
+/// As many bytes from twice as many hexadecimal digits; none for anything else.
+pub(crate) fn from_hexadecimal<const N: usize>(text: &str) -> Option<[u8; N]> {
+    let digits = text.as_bytes();
+    if digits.len() != 2 * N || !digits.iter().all(u8::is_ascii_hexdigit) {
+        return None;
+    }
+    let mut bytes = [0; N];
+    for (place, slot) in bytes.iter_mut().enumerate() {
+        *slot = u8::from_str_radix(&text[2 * place..2 * place + 2], 16).ok()?;
+    }
+    Some(bytes)
+}
+
 /// An object in parts: its type, its children and its body.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Object {

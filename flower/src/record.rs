@@ -10,6 +10,7 @@ use crate::envelope::{Envelope, LAYOUT_VERSION};
 use crate::error::{Error, Result};
 use crate::npy::{data_type_name, npy_decode, npy_encode, shown};
 use crate::object::{Object, ObjectId, Objects};
+use crate::signature::Signature;
 use crate::wire::{
     ConfigRecord, ConfigRecordItem, ConfigRecordValue, ConfigValue, MetricRecord, MetricRecordItem, MetricRecordValue,
     MetricValue,
@@ -60,32 +61,62 @@ pub fn pack(message: &Message, envelope: &Envelope, objects: &mut Objects) -> Re
 /// # Errors
 /// [`Error::Malformed`] for anything that [`pack`] cannot write.
 pub fn unpack(objects: &Objects, id: &ObjectId) -> Result<(Message, Envelope)> {
-    let records = references(objects, id, "RecordDict")?;
+    let mut unfolding = Unfolding::of(objects);
+    let records = references(&mut unfolding, id, "RecordDict")?;
     let record = |name: &'static str| {
         let found = records.get(name);
         found.ok_or_else(|| Error::malformed("a message", format!("its record `{name}` is missing")))
     };
-    let (kind, envelope) = read_head(values(objects, record("partita")?)?)?;
+    let (kind, envelope) = read_head(values(&mut unfolding, record("partita")?)?)?;
     let mut message = Message::new(&kind);
-    for (name, value) in values(objects, record("settings")?)? {
+    for (name, value) in values(&mut unfolding, record("settings")?)? {
         let ConfigValue::Text(text) = value else { return Err(not_a(&name, "word")) };
         message.settings.push((name, text));
     }
-    for (name, value) in values(objects, record("numbers")?)? {
+    for (name, value) in values(&mut unfolding, record("numbers")?)? {
         let ConfigValue::Double(number) = value else { return Err(not_a(&name, "number")) };
         message.numbers.push((name, number));
     }
-    for (name, array) in references(objects, record("arrays")?, "ArrayRecord")? {
-        message.records.push(read_array(&name, objects, &array)?);
+    let arrays = references(&mut unfolding, record("arrays")?, "ArrayRecord")?;
+    for (name, array) in arrays {
+        message.records.push(read_array(&name, &mut unfolding, &array)?);
     }
     Ok((message, envelope))
 }
 
+/// The objects of a message, and how much has been read of them: names may refer to one object many times.
+struct Unfolding<'a> {
+    objects: &'a Objects,
+    read: usize,
+    most: usize,
+}
+
+impl<'a> Unfolding<'a> {
+    fn of(objects: &'a Objects) -> Self {
+        Self { objects, read: 0, most: MOST_REPEATED * objects.size().max(CHUNK) }
+    }
+
+    /// The object `id`, which must have this type; each reading counts against the whole message.
+    fn get(&mut self, id: &ObjectId, kind: &str) -> Result<Object> {
+        self.read = self.read.saturating_add(self.objects.encoded(id)?.len());
+        if self.read > self.most {
+            let problem = format!(
+                "its objects repeat until they are far larger than the message: found more than {} bytes of {}, \
+                 expected at most {MOST_REPEATED} times as many",
+                self.most,
+                self.objects.size()
+            );
+            return Err(Error::malformed("a message", problem));
+        }
+        self.objects.get(id, kind)
+    }
+}
+
 fn head(message: &Message, envelope: &Envelope) -> Vec<(String, ConfigValue)> {
-    let Envelope { run, began, start, round, attempt, accepted, kept, identity, silo } = envelope;
+    let Envelope { run, began, start, round, attempt, accepted, kept, identity, silo, signature } = envelope;
     let text = |name: &str, value: &str| (name.to_owned(), ConfigValue::Text(value.to_owned()));
     let word = |name: &str, value: u64| (name.to_owned(), ConfigValue::Unsigned(value));
-    vec![
+    let mut words = vec![
         word("layout", LAYOUT_VERSION),
         word("version", u64::from(message.version)),
         text("kind", &message.kind),
@@ -98,7 +129,11 @@ fn head(message: &Message, envelope: &Envelope) -> Vec<(String, ConfigValue)> {
         word("kept", *kept),
         text("identity", identity),
         text("silo", silo),
-    ]
+    ];
+    if let Some(Signature { at, seal, bytes }) = signature {
+        words.extend([word("signed", *at), text("seal", seal), text("signature", bytes)]);
+    }
+    words
 }
 
 fn read_head(values: BTreeMap<String, ConfigValue>) -> Result<(String, Envelope)> {
@@ -130,6 +165,10 @@ fn read_head(values: BTreeMap<String, ConfigValue>) -> Result<(String, Envelope)
         kept: word("kept")?,
         identity: text("identity")?,
         silo: text("silo")?,
+        signature: match values.contains_key("signature") {
+            true => Some(Signature { at: word("signed")?, seal: text("seal")?, bytes: text("signature")? }),
+            false => None,
+        },
     };
     Ok((text("kind")?, envelope))
 }
@@ -144,7 +183,7 @@ fn config(values: Vec<(String, ConfigValue)>) -> Object {
     Object::new("ConfigRecord", Vec::new(), record.encode_to_vec())
 }
 
-fn values(objects: &Objects, id: &ObjectId) -> Result<BTreeMap<String, ConfigValue>> {
+fn values(objects: &mut Unfolding<'_>, id: &ObjectId) -> Result<BTreeMap<String, ConfigValue>> {
     let body = objects.get(id, "ConfigRecord")?.body;
     let record =
         ConfigRecord::decode(body.as_slice()).map_err(|error| Error::malformed("a record", error.to_string()))?;
@@ -171,7 +210,7 @@ fn dictionary(kind: &str, entries: &BTreeMap<&str, ObjectId>) -> Result<Object> 
     Ok(Object::new(kind, children, body))
 }
 
-fn references(objects: &Objects, id: &ObjectId, kind: &str) -> Result<BTreeMap<String, ObjectId>> {
+fn references(objects: &mut Unfolding<'_>, id: &ObjectId, kind: &str) -> Result<BTreeMap<String, ObjectId>> {
     let object = objects.get(id, kind)?;
     let names: BTreeMap<String, String> = serde_json::from_slice(&object.body)
         .map_err(|error| Error::malformed("a dictionary of records", error.to_string()))?;
@@ -209,24 +248,13 @@ fn array(record: &Record, objects: &mut Objects) -> Result<ObjectId> {
     Ok(objects.add(&Object::new("Array", children, body)))
 }
 
-fn read_array(name: &str, objects: &Objects, id: &ObjectId) -> Result<Record> {
+fn read_array(name: &str, objects: &mut Unfolding<'_>, id: &ObjectId) -> Result<Record> {
     let wrong = |problem: String| Error::malformed("an array", format!("`{}`: {problem}", shown(name)));
     let object = objects.get(id, "Array")?;
     let body: ArrayBody = serde_json::from_slice(&object.body).map_err(|error| wrong(error.to_string()))?;
-    // One chunk may be named many times: the total size is checked before the array is assembled.
-    let mut size = 0_usize;
-    let mut chunks = Vec::new();
+    let mut file = Vec::new();
     for place in &body.arraychunk_ids {
         let child = object.children.get(*place).ok_or_else(|| wrong(format!("it has no chunk {place}")))?;
-        let chunk = objects.get(child, "ArrayChunk")?;
-        size += chunk.body.len();
-        chunks.push(child);
-        if size > MOST_REPEATED * objects.size().max(CHUNK) {
-            return Err(wrong("its chunks repeat until they are far larger than the message".into()));
-        }
-    }
-    let mut file = Vec::with_capacity(size);
-    for child in chunks {
         file.extend_from_slice(&objects.get(child, "ArrayChunk")?.body);
     }
     let record = npy_decode(name, &file)?;
@@ -247,5 +275,5 @@ fn read_array(name: &str, objects: &Objects, id: &ObjectId) -> Result<Record> {
     )))
 }
 
-/// The largest ratio of an array's bytes to those of its message: a chunk that is repeated is sent once.
+/// The largest ratio of what a message unfolds to and its bytes: a chunk that is repeated is sent once.
 const MOST_REPEATED: usize = 64;

@@ -6,15 +6,18 @@ use std::time::{Duration, Instant};
 
 use partita_inference::{Message, write_atomically};
 
-use crate::carrier::{Arrived, Trouble};
-use crate::connection::{Connection, Engine};
+use crate::connection::Connection;
+use crate::engine::Engine;
 use crate::envelope::Envelope;
 use crate::error::{Error, Result};
 use crate::fleet::serve_as_node;
 use crate::keeper::Keeper;
 use crate::object::{Limits, ObjectId, Objects};
 use crate::record::{pack, unpack};
+use crate::seal::seal;
+use crate::signature::{CoordinatorPublicKey, SIGNATURE};
 use crate::task::{COORDINATOR, Leftover, Task, now};
+use crate::transit::{Arrived, Trouble};
 use crate::wire::Metadata;
 
 /// The identity of a silo, and what its owner allows.
@@ -32,6 +35,8 @@ pub struct SiloOptions {
     pub identity: String,
     /// The number of rows that it reports.
     pub rows: u64,
+    /// The coordinator that it answers, and nothing else; without it, whoever reaches its SuperNode.
+    pub coordinator: Option<CoordinatorPublicKey>,
 }
 
 /// The kind of the message by which a silo introduces itself.
@@ -53,12 +58,18 @@ const LONGEST_PAUSE: Duration = Duration::from_millis(500);
 /// The file in a silo's folder that records a task in progress.
 const UNFINISHED: &str = "task.json";
 
-/// Serves requests until `stop` is set, behind a SuperNode or, where the engine has a key, as a node itself; `log` receives one line for each event.
+/// Serves requests until `stop` is set, behind a SuperNode or, where the engine has a key, as a node itself; `log`
+/// receives one line for each event.
 ///
 /// # Errors
 /// [`Error::Transport`] if the SuperNode is unreachable for longer than the patience; [`Error::File`] for a state that
 /// cannot be saved.
 pub fn serve(options: &SiloOptions, keeper: &mut Keeper, stop: &AtomicBool, log: &mut dyn FnMut(&str)) -> Result<()> {
+    if options.coordinator.is_none() {
+        log(
+            "warning: this silo answers whoever sends it a request. Give it the key of its coordinator: `coordinator` in its file",
+        );
+    }
     if options.engine.key.is_some() {
         return serve_as_node(options, keeper, stop, log);
     }
@@ -114,14 +125,14 @@ fn receive(task: Task, connection: &Connection, limits: Limits, log: &mut dyn Fn
         newer = Task::acquire(connection, KIND, 0).ok().flatten();
         newer.is_some()
     };
-    let arrived = match task.pull(&[], limits, &mut is_given_up) {
+    let arrived = match task.pull(limits, &mut is_given_up) {
         Ok(_) if newer.is_some() => {
             log("a request that never came whole was given up: there is another");
             // Its sender expects no answer, and the SuperNode expects one to the other message only.
             report(task.end(Some("its sender is gone")), log);
             return Ok(Taken { request: None, newer });
         }
-        Ok(arrived) => arrived.into_iter().next(),
+        Ok(arrived) => arrived,
         Err(error @ Error::Transport { .. }) => return Err(error),
         Err(error) => {
             log(&format!("a task failed: {error}"));
@@ -246,8 +257,22 @@ impl SiloOptions {
             return Err(Error::malformed("a message", problem));
         }
         let (message, envelope) = unpack(objects, root)?;
+        if let Err(error) = self.coordinator.as_ref().map_or(Ok(()), |key| key.check(&message, &envelope)) {
+            // A stranger learns nothing else, not even the silo's name.
+            let stranger = Envelope { run: envelope.run, round: envelope.round, ..Envelope::default() };
+            let mut objects = Objects::default();
+            let reply = Message::new(FAILED).setting("error", "Unwelcome").setting("what", SIGNATURE);
+            let root = pack(&reply, &stranger, &mut objects)?;
+            return Ok((objects, root, format!("refused: {error}")));
+        }
         let (reply, line) = self.reply(&message, &envelope, keeper)?;
-        let own = Envelope { silo: self.name.clone(), identity: self.identity.clone(), ..envelope };
+        // Only who was checked to be the coordinator says for whom an answer is sealed.
+        let seal_to = envelope.signature.as_ref().filter(|_| self.coordinator.is_some()).map(|own| own.seal.clone());
+        let own = Envelope { silo: self.name.clone(), identity: self.identity.clone(), signature: None, ..envelope };
+        let reply = match seal_to {
+            Some(key) => seal(&reply, &own, &key)?,
+            None => reply,
+        };
         let mut objects = Objects::default();
         let root = pack(&reply, &own, &mut objects)?;
         Ok((objects, root, line))
@@ -292,7 +317,7 @@ impl SiloOptions {
             return unwelcome("the model and settings of a request", &envelope.identity, self.identity.clone(), remedy);
         }
         let verb = message.kind.split_once('.').map_or(message.kind.as_str(), |(algorithm, _)| algorithm);
-        if OWN.contains(&message.kind.as_str()) || !(verb == "silo" || allow.iter().any(|known| known == verb)) {
+        if OWN.contains(&message.kind.as_str()) || !allow.iter().any(|known| known == verb) {
             let remedy = "Add it to `allow` in this silo's configuration, if its owner agrees.";
             return unwelcome("what a silo is asked", &message.kind, format!("one of {}", allow.join(", ")), remedy);
         }
@@ -307,4 +332,33 @@ fn kind_of(error: &Error) -> String {
         other => format!("{other:?}"),
     };
     text.split(|letter: char| !letter.is_alphanumeric()).next().unwrap_or("Error").to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_silo_is_asked_what_its_owner_allows_and_never_for_its_files() {
+        let (name, identity) = ("north".to_owned(), "abc".to_owned());
+        let options = SiloOptions {
+            name: name.clone(),
+            engine: Engine::insecure("127.0.0.1:1"),
+            allow: ["pvi", "silo"].map(str::to_owned).to_vec(),
+            largest_request: 1,
+            identity: identity.clone(),
+            rows: 1,
+            coordinator: None,
+        };
+        let asked = |options: &SiloOptions, kind| {
+            let envelope = Envelope { silo: name.clone(), identity: identity.clone(), ..Envelope::default() };
+            options.check(&Message::new(kind), &envelope).is_ok()
+        };
+        assert!(asked(&options, "pvi.solve") && asked(&options, "pvi"));
+        for kind in ["silo.save", "silo.restore", "sfvi.step", "pvisolve", "", ".pvi"] {
+            assert!(!asked(&options, kind), "{kind}");
+        }
+        let usual = SiloOptions { allow: vec!["pvi".into()], ..options };
+        assert!(!asked(&usual, "silo.state"));
+    }
 }

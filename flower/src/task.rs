@@ -5,11 +5,12 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use prost::Message as _;
 use serde::{Deserialize, Serialize};
 
-use crate::carrier::{Api, Arrived, Carrier};
+use crate::carrier::{Api, Carrier};
 use crate::connection::Connection;
 use crate::error::{Error, Result};
 use crate::heart::Heart;
-use crate::object::{Limits, ObjectId};
+use crate::object::Limits;
+use crate::transit::Arrived;
 use crate::wire::{
     AcquireTaskRequest, AcquireTaskResponse, Empty, GetNodesResponse, Metadata, Node, NodeInfo, PullTaskInputResponse,
     PushLogsRequest, PushTaskOutputRequest, SendTaskHeartbeatResponse,
@@ -28,13 +29,21 @@ pub(crate) struct Task {
 }
 
 /// The record of a task whose process ended: enough to give it back.
-#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub(crate) struct Leftover {
     token: String,
     task_id: u64,
     run_id: u64,
     /// The head of the answer that was not given, as the engine encodes it.
     answer: Option<Vec<u8>>,
+}
+
+/// The token is not shown.
+impl std::fmt::Debug for Leftover {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let mut shown = formatter.debug_struct("Leftover");
+        shown.field("task_id", &self.task_id).field("run_id", &self.run_id).finish_non_exhaustive()
+    }
 }
 
 impl Leftover {
@@ -61,7 +70,7 @@ impl Task {
         let connection = connection.with_token(answer.token);
         let input: PullTaskInputResponse = connection.call("starting a task", "runtime/pull-task-input", &Empty {})?;
         let run_id = input.run.map_or(task.run_id, |run| run.run_id);
-        let own = connection.clone();
+        let own = connection.for_user(None);
         let heart = Heart::start(move || {
             let answer: Result<SendTaskHeartbeatResponse> =
                 own.call("keeping a task alive", "runtime/send-task-heartbeat", &Empty {});
@@ -87,14 +96,9 @@ impl Task {
         &self.carrier
     }
 
-    /// The messages that have arrived, as [`Carrier::pull`] gives them; a task that was stopped has lost its sender.
-    pub(crate) fn pull(
-        &self,
-        ids: &[ObjectId],
-        limits: Limits,
-        is_given_up: &mut dyn FnMut() -> bool,
-    ) -> Result<Vec<Arrived>> {
-        self.carrier.pull(ids, limits, &mut || self.is_stopped() || is_given_up())
+    /// The message of the task, as [`Carrier::pull`] gives it; a task that was stopped has lost its sender.
+    pub(crate) fn pull(&self, limits: Limits, is_given_up: &mut dyn FnMut() -> bool) -> Result<Option<Arrived>> {
+        self.carrier.pull(limits, &mut || self.is_stopped() || is_given_up())
     }
 
     /// The record with which to give this task back if its process ends before it has given `answer`, if one is due.
@@ -131,4 +135,20 @@ impl Task {
 /// Seconds since 1970, the engine's clock.
 pub(crate) fn now() -> f64 {
     SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs_f64()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::engine::Engine;
+
+    #[test]
+    fn the_token_of_a_task_is_in_no_text_for_people() {
+        let connection = Connection::new(&Engine::insecure("127.0.0.1:1")).unwrap().with_token("t0k3n".into());
+        let carrier = Carrier { connection, node: 3, api: Api::Runtime };
+        let task = Task { carrier, task_id: 1, run_id: 2, heart: None };
+        for text in [format!("{task:?}"), format!("{:?}", task.leftover(None)), format!("{:?}", task.carrier)] {
+            assert!(text.len() > 20 && !text.contains("t0k3n"), "{text}");
+        }
+    }
 }

@@ -9,7 +9,18 @@ use partita_inference::Message;
 
 fn envelope() -> Envelope {
     let (run, identity, silo) = ("run".into(), "abc".into(), "north".into());
-    Envelope { run, began: 1_700_000_000_000, start: 4, round: 3, attempt: 2, accepted: 1, kept: 1, identity, silo }
+    Envelope {
+        run,
+        began: 1_700_000_000_000,
+        start: 4,
+        round: 3,
+        attempt: 2,
+        accepted: 1,
+        kept: 1,
+        identity,
+        silo,
+        signature: None,
+    }
 }
 
 fn message() -> Message {
@@ -94,12 +105,43 @@ fn an_array_of_one_chunk_repeated_without_end_is_refused() {
     let array = objects.add(&Object::new("Array", vec![chunk], body.into_bytes()));
     let arrays = format!("{{\"bomb\":\"{array}\"}}").into_bytes();
     let arrays = objects.add(&Object::new("ArrayRecord", vec![array], arrays));
-    // The other records are those of an honest message.
-    let honest = pack(&message(), &envelope(), &mut objects).unwrap();
+    let root = with_arrays(&mut objects, &arrays);
+    assert!(unpack(&objects, &root).unwrap_err().to_string().contains("far larger than the message"));
+}
+
+/// A message with these arrays; its other records are those of an honest one.
+fn with_arrays(objects: &mut Objects, arrays: &ObjectId) -> ObjectId {
+    let honest = pack(&message(), &envelope(), objects).unwrap();
     let body = Object::decode(objects.encoded(&honest).unwrap()).unwrap().body;
     let mut names: BTreeMap<String, String> = serde_json::from_slice(&body).unwrap();
     names.insert("arrays".into(), arrays.to_string());
     let children = names.values().map(|id| ObjectId::parse(id).unwrap()).collect();
-    let root = objects.add(&Object::new("RecordDict", children, serde_json::to_vec(&names).unwrap()));
+    objects.add(&Object::new("RecordDict", children, serde_json::to_vec(&names).unwrap()))
+}
+
+/// The most memory that this process has had, in bytes, where the system says so.
+fn peak() -> Option<u64> {
+    let status = std::fs::read_to_string("/proc/self/status").ok()?;
+    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"))?;
+    Some(1_024 * line.trim().trim_end_matches(" kB").parse::<u64>().unwrap())
+}
+
+#[test]
+fn many_names_of_one_array_are_refused_before_they_fill_the_memory() {
+    // 18,000 names, 1.5 MB of them, of an array of 5 MiB: 94 GB.
+    const NAMES: usize = 18_000;
+    let zeros = Message::new("x").floats("zeros", &vec![0.0; 655_000]).records.remove(0);
+    let mut objects = Objects::default();
+    let chunk = objects.add(&Object::new("ArrayChunk", Vec::new(), npy_encode(&zeros)));
+    let body = r#"{"dtype":"float64","shape":[655000],"stype":"numpy.ndarray","arraychunk_ids":[0]}"#;
+    let array = objects.add(&Object::new("Array", vec![chunk], body.into()));
+    let names: BTreeMap<String, &str> = (0..NAMES).map(|name| (format!("name-{name:06}"), array.as_str())).collect();
+    let names = serde_json::to_vec(&names).unwrap();
+    assert!((1_400_000..1_600_000).contains(&names.len()), "{}", names.len());
+    let arrays = objects.add(&Object::new("ArrayRecord", vec![array.clone()], names));
+    let root = with_arrays(&mut objects, &arrays);
+    let started = std::time::Instant::now();
     assert!(unpack(&objects, &root).unwrap_err().to_string().contains("far larger than the message"));
+    assert!(started.elapsed().as_secs() < 10, "{:?}", started.elapsed());
+    assert!(peak().is_none_or(|bytes| bytes < 2 << 30), "{:?} bytes at most", peak());
 }

@@ -40,6 +40,7 @@ impl SiloProgram for Adder {
                 self.sum = f64::from_le_bytes(std::fs::read(path()?).map_err(file)?.try_into().unwrap());
                 Ok(Message::new("silo.restored"))
             }
+            "sum.panic" => panic!("a shape that does not fit"),
             _ => {
                 self.sum += request.get_number("add")?;
                 // It is late to find out: what was added is in the sum.
@@ -89,6 +90,7 @@ fn ask_of(
         kept: of.kept.unwrap_or(accepted),
         identity: "model".into(),
         silo: "adder".into(),
+        signature: None,
     };
     Ok(keeper.answer(&envelope, &Message::new("sum.add").number("add", add))?.get_number("sum")?)
 }
@@ -204,6 +206,7 @@ fn a_coordinator_that_goes_back_to_its_checkpoint_finds_the_silo_there() {
     }
     assert_sum(ask_of(&mut keeper, second, "a", (5, 4), 1.0), 108.0);
     // The same from a new process.
+    drop(keeper);
     let third = Coordinator { start: 2, kept: Some(2) };
     let mut keeper = open(folder.path());
     assert_sum(ask_of(&mut keeper, third, "a", (3, 2), 4.0), 7.0);
@@ -240,6 +243,120 @@ fn a_disk_that_cannot_be_written_leaves_the_state_before_the_request() {
     assert_sum(ask(&mut keeper, "a", (2, 1), 3.0), 5.0);
 }
 
+/// A first request of a run that began so many milliseconds after now.
+fn begun(keeper: &mut Keeper, run: &str, ahead: i64) -> partita_flower::Result<Message> {
+    let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap().as_millis();
+    let began = u64::try_from(now).unwrap().saturating_add_signed(ahead);
+    let (run, identity, silo) = (run.into(), "model".into(), "adder".into());
+    let envelope =
+        Envelope { run, began, start: 0, round: 1, attempt: 1, accepted: 0, kept: 0, identity, silo, signature: None };
+    keeper.answer(&envelope, &Message::new("sum.add").number("add", 1.0))
+}
+
+#[test]
+fn a_run_that_begins_in_the_future_is_refused_and_changes_nothing() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut keeper = open(folder.path());
+    assert_sum(ask(&mut keeper, "a", (1, 0), 2.0), 2.0);
+    let before = files(folder.path());
+    for ahead in [i64::MAX, 2 * 3_600_000] {
+        let found = begun(&mut keeper, "later", ahead).unwrap_err();
+        assert!(matches!(found, Error::Unwelcome { what: "the start of a run", .. }), "{found}");
+    }
+    assert!(files(folder.path()) == before);
+    assert_sum(ask(&mut keeper, "a", (2, 1), 3.0), 5.0);
+    // Clocks differ by minutes.
+    begun(&mut keeper, "now", 60_000).unwrap();
+    begun(&mut keeper, "next", 61_000).unwrap();
+}
+
+#[test]
+fn the_states_of_replaced_runs_are_archived_and_those_of_the_last_three_can_be_put_back() {
+    let folder = tempfile::tempdir().unwrap();
+    let archive = folder.path().join("archive");
+    let mut keeper = open(folder.path());
+    let names = ["a", "b", "c", "d", "../../e"];
+    for (run, sum) in names.into_iter().zip([1.0, 2.0, 3.0, 4.0, 5.0]) {
+        match run.len() {
+            1 => assert_sum(ask(&mut keeper, run, (1, 0), sum), sum),
+            _ => drop(begun(&mut keeper, run, 0).unwrap()),
+        }
+    }
+    begun(&mut keeper, "f", 1).unwrap();
+    let mut runs: Vec<PathBuf> = std::fs::read_dir(&archive).unwrap().map(|entry| entry.unwrap().path()).collect();
+    runs.sort();
+    let named: Vec<String> = runs.iter().map(|run| std::fs::read_to_string(run.join("silo.json")).unwrap()).collect();
+    assert_eq!(named.len(), 3);
+    for (record, run) in named.iter().zip(&names[2..]) {
+        assert!(record.contains(&format!("\"run\": \"{run}\"")), "{record}");
+    }
+    // The owner goes on with run `c`.
+    let own = folder.path().join("again");
+    std::fs::rename(&runs[0], &own).unwrap();
+    assert_sum(ask(&mut open(&own), "c", (2, 1), 10.0), 13.0);
+}
+
+#[test]
+fn a_silo_killed_while_it_archives_a_run_goes_on_with_it() {
+    let folder = tempfile::tempdir().unwrap();
+    assert_sum(ask(&mut open(folder.path()), "a", (1, 0), 2.0), 2.0);
+    let record = std::fs::read(folder.path().join("silo.json")).unwrap();
+    assert_sum(ask(&mut open(folder.path()), "b", (1, 0), 7.0), 7.0);
+    // The states are in the archive, and the next run was not begun.
+    std::fs::write(folder.path().join("silo.json"), record).unwrap();
+    assert_sum(ask(&mut open(folder.path()), "a", (2, 1), 3.0), 5.0);
+}
+
+#[test]
+fn a_coordinator_that_never_has_a_checkpoint_does_not_fill_the_disk() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut keeper = open(folder.path());
+    let greedy = Coordinator { start: 0, kept: Some(0) };
+    for round in 1..=512 {
+        ask_of(&mut keeper, greedy, "a", (round, round - 1), 1.0).unwrap();
+    }
+    let found = ask_of(&mut keeper, greedy, "a", (513, 512), 1.0).unwrap_err().to_string();
+    assert!(found.contains("at most 512") && found.contains("checkpoints"), "{found}");
+    // With a checkpoint it goes on.
+    assert_sum(ask_of(&mut keeper, Coordinator { start: 0, kept: Some(512) }, "a", (514, 512), 1.0), 513.0);
+}
+
+#[test]
+fn a_panic_is_a_failure_that_leaves_the_silo_as_it_was() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut keeper = open(folder.path());
+    assert_sum(ask(&mut keeper, "a", (1, 0), 2.0), 2.0);
+    let (run, identity, silo) = ("a".into(), "model".into(), "adder".into());
+    let envelope = Envelope {
+        run,
+        began: 97,
+        start: 0,
+        round: 2,
+        attempt: 1,
+        accepted: 1,
+        kept: 1,
+        identity,
+        silo,
+        signature: None,
+    };
+    for _ in 0..2 {
+        let found = keeper.answer(&envelope, &Message::new("sum.panic")).unwrap_err().to_string();
+        assert!(found.contains("adder") && found.contains("a shape that does not fit"), "{found}");
+    }
+    assert_sum(ask(&mut keeper, "a", (3, 1), 3.0), 5.0);
+}
+
+#[test]
+fn a_second_silo_in_a_folder_is_refused_until_the_first_is_gone() {
+    let folder = tempfile::tempdir().unwrap();
+    let first = open(folder.path());
+    let second = || Keeper::open(folder.path(), Box::new(|| Ok(Box::new(Adder { sum: 0.0 }))));
+    let found = second().unwrap_err().to_string();
+    assert!(found.contains("in use by another party") && found.contains(&*folder.path().to_string_lossy()), "{found}");
+    drop(first);
+    second().unwrap();
+}
+
 #[test]
 fn the_owner_sees_the_newest_state_and_nothing_before_the_first_answer() {
     let folder = tempfile::tempdir().unwrap();
@@ -247,6 +364,7 @@ fn the_owner_sees_the_newest_state_and_nothing_before_the_first_answer() {
     assert!(keeper.silo().unwrap().is_none());
     assert_sum(ask(&mut keeper, "a", (1, 0), 2.0), 2.0);
     // Another process reads the state that this one saved.
+    drop(keeper);
     let mut keeper = open(folder.path());
     assert_eq!(keeper.silo().unwrap().unwrap().local_moments().unwrap(), [(vec![2.0], vec![0.0])]);
     // Looking changes nothing.

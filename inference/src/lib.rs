@@ -26,6 +26,7 @@ pub use engine::family::{
 pub use engine::metrics;
 pub use engine::natural::{CovarianceForm, ExponentialFamily, Factor, GammaFamily, Impropriety, NormalFamily};
 pub use engine::optimiser::{Adam, AdamW, Clip, Optimiser, RmsProp, RowPlaces, Schedule, Sgd, UpdateRule};
+pub use engine::panic::caught;
 pub use engine::party::{Commit, Program, Standing};
 pub use engine::plug::Plug;
 pub use engine::report::{Effect, HtmlOptions, OwnChecks, Report, Scale, Severity, SiteSummary, StartBound, Warning};

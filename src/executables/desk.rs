@@ -32,11 +32,23 @@ impl fmt::Debug for Watch<'_> {
     }
 }
 
+/// What a coordinator that does not resume does where its folder has the checkpoint of a run that has not ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum UnfinishedRun {
+    /// It refuses to start.
+    #[default]
+    Kept,
+    /// It replaces that run.
+    Replaced,
+}
+
 /// The options with which a coordinator is started.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Start {
     /// Whether to resume from the latest checkpoint.
     pub resume: bool,
+    /// What becomes of a run in the folder that has not ended, without `resume`.
+    pub unfinished: UnfinishedRun,
     /// Whether to begin a run that will take days.
     pub long: LongRuns,
 }

@@ -33,6 +33,12 @@ pub struct SiloFile {
     /// Where the report of its own rows is written when it is stopped: JSON for a name that ends in `.json`, else CSV.
     #[serde(default)]
     pub own_rows: Option<PathBuf>,
+    /// The file of the coordinator's public key: the silo answers requests that are signed with it, and nothing else.
+    #[serde(default)]
+    pub coordinator: Option<PathBuf>,
+    /// The most bytes of a request; a gigabyte if it is not given.
+    #[serde(default)]
+    pub largest_request: Option<usize>,
     /// In a study, the folder of the report that the coordinator tells every silo; if it is not given, `state`.
     #[serde(default)]
     pub output: Option<PathBuf>,
@@ -87,6 +93,8 @@ pub struct CoordinatorFile {
     /// The files of the public keys of the silos' SuperNodes, by name: a node with another key is not accepted as that
     /// silo.
     pub keys: BTreeMap<String, PathBuf>,
+    /// The file of the private key that signs its requests.
+    pub key: Option<PathBuf>,
 }
 
 /// The coordinator's file as written. A flattened [`Patience`] would let serde report the missing `output` before the
@@ -103,6 +111,7 @@ struct Written {
     quorum: Option<usize>,
     #[serde(default)]
     keys: BTreeMap<String, PathBuf>,
+    key: Option<PathBuf>,
     appear_seconds: Option<u64>,
     deadline_seconds: Option<u64>,
     attempts: Option<u64>,
@@ -133,6 +142,7 @@ impl From<Written> for CoordinatorFile {
             patience,
             quorum: file.quorum,
             keys: file.keys,
+            key: file.key,
         }
     }
 }

@@ -1,8 +1,10 @@
 //! Turns the coordinator's file into the options of the exchange and of the algorithm: keys, and lost silos.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 
-use partita_flower::{CoordinatorOptions, Error, LostSilo, NodeKey, Result};
+use partita_flower::{CoordinatorKey, CoordinatorOptions, Error, LostSilo, NodeKey, Result};
 use partita_inference::{AlgorithmChoice, MissingSilo};
 
 use super::CoordinatorFile;
@@ -12,11 +14,11 @@ fn unwelcome<T>(found: String, expected: &str, remedy: &'static str) -> Result<T
 }
 
 impl CoordinatorFile {
-    /// The options of the exchange: the addresses of silos, time limits, and the quorum.
+    /// The options of the exchange: the addresses of silos, time limits, the quorum, its key, and what interrupts it.
     ///
     /// # Errors
     /// [`Error::Unwelcome`] for `go-on` without a quorum, and for a quorum without `go-on`.
-    pub(super) fn options(&self, silos: &[String]) -> Result<CoordinatorOptions> {
+    pub(super) fn options(&self, silos: &[String], interrupt: &Arc<AtomicBool>) -> Result<CoordinatorOptions> {
         let quorum = match (self.quorum, self.patience.lost_silo) {
             (Some(quorum), LostSilo::GoOn) => quorum,
             (None, LostSilo::Wait | LostSilo::Fail) => silos.len(),
@@ -35,6 +37,8 @@ impl CoordinatorFile {
             patience: self.patience,
             quorum,
             keys: self.read_keys(silos)?,
+            key: self.key.as_deref().map(CoordinatorKey::read).transpose()?,
+            interrupt: Arc::clone(interrupt),
         })
     }
 

@@ -199,7 +199,7 @@ fn the_surface_does_not_grow_unseen() {
         ("core", 118),
         ("models", 50),
         ("datasets", 35),
-        ("inference", 231),
+        ("inference", 232),
         ("laws", 47),
         ("gpu", 5),
         ("flower", 40),

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Makes the files for tests of trust: two authorities, a certificate for 127.0.0.1 by the first, and SuperNodes' keys.
+"""Makes the files for tests of trust: two authorities, certificates by the first, and SuperNodes' keys.
 
     python certificates.py FOLDER NUMBER_OF_KEYS
 
@@ -54,6 +54,10 @@ address = x509.SubjectAlternativeName([x509.IPAddress(ipaddress.ip_address("127.
 end = (x509.BasicConstraints(ca=False, path_length=None), True)
 (folder / "server.pem").write_bytes(certificate("server", key, "ca", issuer, [(address, False), end]))
 (folder / "server.key").write_bytes(private(key, serialization.PrivateFormat.PKCS8))
+
+client = ec.generate_private_key(ec.SECP256R1())
+(folder / "client.pem").write_bytes(certificate("client", client, "ca", issuer, [end]))
+(folder / "client.key").write_bytes(private(client, serialization.PrivateFormat.PKCS8))
 
 for index in range(count):
     key = ec.generate_private_key(ec.SECP384R1())

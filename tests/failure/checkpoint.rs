@@ -56,11 +56,31 @@ fn a_checkpoint_cut_short_anywhere_is_refused() {
                 matches!(reported(&error), FitError::Checkpoint { path: named, .. } if *named == path),
                 "{error:?}"
             );
-            says(&error, &[file, "damaged", "too early", "older `step-N` folder", "start anew"]);
+            says(&error, &[file, "damaged", "SHA-256", "`step-N` folder before it", "start anew"]);
         }
         fs::write(&path, [bytes.as_slice(), &[0]].concat()).unwrap();
         let error = fit(&hierarchy(), &DATA, folder.path(), true).unwrap_err();
-        says(&error, &[file, "damaged", "bytes after its end"]);
+        says(&error, &[file, "damaged", "SHA-256"]);
+    }
+}
+
+#[test]
+fn a_bit_of_a_checkpoint_that_was_flipped_is_found_and_the_one_before_it_is_there() {
+    for file in ["coordinator.partita", "silo-a.partita"] {
+        let (folder, path) = checkpoint(file);
+        let bytes = fs::read(&path).unwrap();
+        // In a number of the state: it stays a message that can be read.
+        for place in [bytes.len() - 40, bytes.len() / 2, bytes.len() - 1] {
+            let mut flipped = bytes.clone();
+            flipped[place] ^= 1;
+            fs::write(&path, flipped).unwrap();
+            let error = fit(&hierarchy(), &DATA, folder.path(), true).unwrap_err();
+            assert!(matches!(reported(&error), FitError::Checkpoint { .. }), "{error:?}");
+            says(&error, &[file, "damaged", "SHA-256"]);
+        }
+        fs::write(folder.path().join("latest"), "step-000000003").unwrap();
+        let resumed = fit(&hierarchy(), &DATA, folder.path(), true).unwrap();
+        assert_eq!(resumed.record.counters.gradient_steps, 9);
     }
 }
 

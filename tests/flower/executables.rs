@@ -23,9 +23,13 @@ fn a_misspelt_entry_of_a_configuration_file_is_refused_by_name() {
     std::fs::write(&path, format!("{}{engine}", honest.replace("output", "outptu"))).unwrap();
     let found = read_toml::<CoordinatorFile>(&path).unwrap_err().to_string();
     assert!(found.contains("unknown field `outptu`") && found.contains("line 2"), "{found}");
+    let bounded = "largest_request = 5000000\n";
     let silo = "name = \"north\"\nallow = [\"avg\"]\ndata = \"example:1\"\nstate = \"s\"\n";
     std::fs::write(&path, format!("{silo}{engine}")).unwrap();
-    assert_eq!(read_toml::<SiloFile>(&path).unwrap().name, "north");
+    assert_eq!(read_toml::<SiloFile>(&path).unwrap().largest_request, None);
+    std::fs::write(&path, format!("{silo}{bounded}{engine}")).unwrap();
+    let file: SiloFile = read_toml(&path).unwrap();
+    assert_eq!((&*file.name, file.largest_request), ("north", Some(5_000_000)));
     std::fs::write(&path, format!("{silo}allowed = []\n{engine}")).unwrap();
     let found = read_toml::<SiloFile>(&path).unwrap_err();
     assert!(found.to_string().contains("allowed"), "{found}");

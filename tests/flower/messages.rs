@@ -6,13 +6,15 @@
 
 use std::collections::BTreeMap;
 use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
 
 use fixtures::engine::{Deployment, Keeps, Pace, installed};
 use fixtures::proxy::{Action, Proxy};
 use fixtures::table::{IDENTITY, Served, fitted, how, patience, program, rows};
 use partita::flower::{Event, Flower, LostSilo};
-use partita::inference::AlgorithmChoice;
+use partita::inference::{AlgorithmChoice, Exchange, coordinator};
 use partita::models::{MixedLogistic, RepeatedBinary, six_cities_silos};
 use partita::{Device, FamilyPlan, FitOptions, Gaussian, PviOptions, Schedule, Settings, SiloSchedule, fit};
 
@@ -218,6 +220,58 @@ fn a_request_of_an_earlier_round_that_is_replayed_to_a_silo_is_not_applied_again
     // On a slow machine its time expires first.
     assert!(said.contains("the age of a request") || said.contains("after its time"), "{said}");
     assert!(history.iter().any(|event| event.what.contains("no answer in 10 s")), "{history:?}");
+}
+
+#[test]
+fn an_answer_whose_content_never_comes_delays_no_other_silo() {
+    let Some(programs) = installed() else { return };
+    let scratch = tempfile::tempdir().unwrap();
+    let world = World::start(&programs, scratch.path());
+    let (silos, options) = (silos(), options());
+    let names: Vec<String> = silos.iter().map(|(name, _)| name.clone()).collect();
+    let folder = scratch.path().join("run");
+    let served = [0, 1].map(|index: u32| {
+        let (make, rows) = program((&MixedLogistic::new(4), &silos), index, &options);
+        let engine = world.deployment.silo(index as usize);
+        Served::start((&names[index as usize], rows), engine, &folder, IDENTITY, make)
+    });
+    let mut exchange =
+        Flower::connect(how(world.link.engine(), &names, 2, patience(60, LostSilo::Wait)), IDENTITY).unwrap();
+    let device = Device::flex();
+    let mut algorithm = coordinator(&MixedLogistic::new(4), &names, &rows(&exchange), &device, &options).unwrap();
+
+    // The engine knows of the first answer to come, and does not have the object that names its silo.
+    let (stalled, is_over) = (Arc::new(Mutex::new(None::<Vec<u8>>)), Arc::new(AtomicBool::new(false)));
+    let (first, over) = (Arc::clone(&stalled), Arc::clone(&is_over));
+    world.link.rule(move |path, _, _| {
+        if path != "pull-object" {
+            return Action::Pass;
+        }
+        let (first, over) = (Arc::clone(&first), Arc::clone(&over));
+        Action::Change(Box::new(move |answer| {
+            let name = [&b"north"[..], b"south"].into_iter().find(|name| contains(&answer, name));
+            let Some(name) = name.filter(|_| !over.load(Ordering::Relaxed)) else { return answer };
+            let mut first = first.lock().unwrap();
+            // Found, and not available.
+            if first.get_or_insert_with(|| name.to_vec()) == name { vec![0x08, 0x01] } else { answer }
+        }))
+    });
+    let started = Instant::now();
+    exchange.send(algorithm.outgoing().unwrap(), None).unwrap();
+    let mut outcome = || exchange.receive(algorithm.manifest(), Some(Duration::from_secs(60))).unwrap().unwrap().silo;
+    let other = outcome();
+    assert!(started.elapsed() < Duration::from_secs(40), "{:?}", started.elapsed());
+    let stalled = stalled.lock().unwrap().clone().unwrap();
+    assert_ne!(names[other].as_bytes(), stalled);
+    is_over.store(true, Ordering::Relaxed);
+    assert_eq!(names[outcome()].as_bytes(), stalled);
+    assert!(exchange.history().is_empty(), "{:?}", exchange.history());
+    exchange.end(None).unwrap();
+    served.into_iter().for_each(|silo| silo.end().unwrap());
+}
+
+fn contains(bytes: &[u8], name: &[u8]) -> bool {
+    bytes.windows(name.len()).any(|part| part == name)
 }
 
 #[test]

@@ -1,17 +1,20 @@
 //! Says how a coordinator reaches its silos, how long it waits for them, and what becomes of one that is lost.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 
 use partita_inference::Message;
 use serde::{Deserialize, Serialize};
 
-use crate::connection::Engine;
+use crate::engine::Engine;
 use crate::error::{Error, Result};
 use crate::node_key::NodeKey;
 use crate::object::Limits;
+use crate::signature::CoordinatorKey;
 
 /// How a coordinator reaches its silos.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone)]
 pub struct CoordinatorOptions {
     /// The SuperLink.
     pub engine: Engine,
@@ -23,6 +26,10 @@ pub struct CoordinatorOptions {
     pub quorum: usize,
     /// The keys of the SuperNodes of silos, by name: who says that it is such a silo and has another key is refused.
     pub keys: BTreeMap<String, NodeKey>,
+    /// The key that signs its requests: silos that have its public key answer nothing else.
+    pub key: Option<CoordinatorKey>,
+    /// Set from outside to end a wait for silos; what is answered within ten seconds is still taken.
+    pub interrupt: Arc<AtomicBool>,
 }
 
 /// How long a coordinator waits for its silos, what becomes of one that is lost, and how much it reads of what they
@@ -59,6 +66,10 @@ impl Default for Patience {
 }
 
 impl Patience {
+    pub(super) fn limits(&self) -> Limits {
+        Limits { bytes: self.largest_answer, ..Limits::default() }
+    }
+
     /// Refuses a silo's answer that has an array beyond [`Patience::largest_norm`].
     ///
     /// # Errors

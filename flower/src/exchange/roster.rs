@@ -9,8 +9,7 @@ use super::{Attempt, EventKind, Flower, PAUSE};
 use crate::error::{Error, Result};
 use crate::exchange::LostSilo;
 use crate::object::ObjectId;
-use crate::record::unpack;
-use crate::silo::HELLO;
+use crate::silo::{FAILED, HELLO};
 
 /// The silos that have said hello, and the nodes that were asked.
 #[derive(Debug)]
@@ -56,6 +55,8 @@ struct Claim<'a> {
     rows: u64,
 }
 
+/// The most rows that a silo can have: the weight of each in a run is by their number.
+const MOST_ROWS: u64 = 1_000_000_000;
 /// How often the engine is asked who is there, once the run goes.
 const LOOK: Duration = Duration::from_secs(1);
 /// How long after a hello without an answer a node is asked again; after a second one twice as long, and so on: with
@@ -79,6 +80,15 @@ impl Roster {
     pub(super) fn forget(&mut self, silo: usize) {
         let node = std::mem::take(&mut self.nodes[silo]);
         self.greeted.retain(|one| one.node != node);
+    }
+
+    /// What was expected, where a silo cannot have so many rows: what it said first is what it is weighed by.
+    fn refuses(&self, silo: usize, rows: u64) -> Option<String> {
+        match self.rows[silo] {
+            _ if rows > MOST_ROWS => Some(format!("at most {MOST_ROWS}")),
+            0 => None,
+            before => (rows != before).then(|| format!("{before}, as it said before")),
+        }
     }
 
     /// How many silos are there.
@@ -110,6 +120,9 @@ impl Flower {
                 let missing = names.collect::<Vec<_>>().join(", ");
                 return Err(Error::Missing { missing, found: connected, seconds });
             }
+            let (nodes, names) = (&self.roster.nodes, &self.options.silos);
+            let absent = || names.iter().zip(nodes).filter(|(_, node)| **node == 0).map(|(name, _)| name.as_str());
+            self.wait.look(&self.user, || format!("{} to appear", absent().collect::<Vec<_>>().join(", ")))?;
             std::thread::sleep(PAUSE);
         }
     }
@@ -162,13 +175,20 @@ impl Flower {
         if ids.is_empty() {
             return Ok(());
         }
-        for arrived in self.task.pull(&ids, self.limits(), &mut || false)? {
+        for arrived in self.inbox.collect(self.task.carrier(), &ids, self.options.patience.limits())? {
             let id = arrived.metadata.reply_to_message_id;
             let mut greeted = self.roster.greeted.iter_mut();
             let Some(greeting) = greeted.find(|one| one.ids.iter().any(|own| own.as_str() == id)) else { continue };
             greeting.ids.retain(|own| own.as_str() != id);
             let Ok((objects, root)) = arrived.content else { continue };
-            let Ok((message, envelope)) = unpack(&objects, &root) else { continue };
+            let Ok((message, envelope)) = self.answer_key.read(&objects, &root) else { continue };
+            if message.kind == FAILED && envelope.run == self.place.run {
+                let what = message.get_setting("what").map_or("an unknown reason", |what| what);
+                let (node, what) = (greeting.node, crate::npy::shown(what));
+                (self.user.log)(&format!(
+                    "node {node} refused this coordinator's hello for {what}: its silo's file names another key than `key` in the coordinator's"
+                ));
+            }
             if message.kind != HELLO || envelope.run != self.place.run {
                 continue;
             }
@@ -177,7 +197,7 @@ impl Flower {
             let node = greeting.node;
             if let Some(silo) = self.options.silos.iter().position(|name| *name == envelope.silo) {
                 let key = connected.get(&node).map_or(&[][..], Vec::as_slice);
-                let rows = message.get_word("rows").unwrap_or(0);
+                let rows = message.get_word("rows").unwrap_or(u64::MAX);
                 self.welcome(&Claim { silo, node, key, identity: &envelope.identity, rows }, moment)?;
             }
         }
@@ -214,6 +234,23 @@ impl Flower {
                     found: format!("{} at silo `{}`", crate::npy::shown(identity), self.options.silos[silo]),
                     expected: self.identity.clone(),
                     remedy: "Start all parties with the same run file and the same version of Partita.",
+                });
+            }
+            return Ok(());
+        }
+        if let Some(expected) = self.roster.refuses(silo, rows) {
+            self.note(
+                silo,
+                self.place.round,
+                EventKind::Refused,
+                format!("it says {rows} rows, expected {expected}: refused"),
+            );
+            if moment == Moment::Start && self.options.patience.lost_silo != LostSilo::GoOn {
+                return Err(Error::Unwelcome {
+                    what: "the number of rows of a silo",
+                    found: format!("{rows} at silo `{}`", self.options.silos[silo]),
+                    expected,
+                    remedy: "Ask the silo's owner which rows it was started with.",
                 });
             }
             return Ok(());

@@ -6,11 +6,10 @@ use partita_inference::{Manifest, Outcome, Request};
 
 use super::roster::Moment;
 use super::{Attempt, EventKind, Flower, LostSilo};
-use crate::carrier::Arrived;
 use crate::error::{Error, Result};
 use crate::object::{ObjectId, Objects};
-use crate::record::unpack;
 use crate::silo::FAILED;
+use crate::transit::Arrived;
 
 /// A request that waits for its answer. None waits for another: each has its own times.
 pub(super) struct Waiting {
@@ -70,8 +69,7 @@ impl Flower {
     pub(super) fn look_after(&mut self, manifest: &Manifest) -> Result<()> {
         self.send_waiting()?;
         let ids: Vec<ObjectId> = self.under_way.waiting.iter().flat_map(|one| one.ids.iter().cloned()).collect();
-        let arrived = if ids.is_empty() { Vec::new() } else { self.task.pull(&ids, self.limits(), &mut || false)? };
-        for arrived in arrived {
+        for arrived in self.inbox.collect(self.task.carrier(), &ids, self.options.patience.limits())? {
             self.take(arrived, manifest)?;
         }
         if self.under_way.waiting.is_empty() {
@@ -234,7 +232,7 @@ impl Flower {
     ) -> Result<std::result::Result<Outcome, String>> {
         let silo = one.request.silo;
         let name = self.options.silos[silo].clone();
-        let (reply, envelope) = match unpack(objects, root) {
+        let (reply, envelope) = match self.answer_key.read(objects, root) {
             Ok(found) => found,
             Err(error) => return Ok(Err(error.to_string())),
         };

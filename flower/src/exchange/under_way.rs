@@ -64,6 +64,7 @@ impl Flower {
         requests.iter().for_each(|request| self.forget(request.silo));
         self.place.round += 1;
         self.under_way.pause = PAUSE / 16;
+        self.wait.restart();
         let are_others_at_work = !(self.under_way.waiting.is_empty() && self.under_way.over.is_empty());
         for request in requests {
             let silo = request.silo;
@@ -91,6 +92,7 @@ impl Flower {
         let until = deadline.map(|deadline| Instant::now() + deadline);
         loop {
             if let Some(Over { arrival, .. }) = self.under_way.over.pop_front() {
+                self.wait.restart();
                 return Ok(Some(arrival));
             }
             if self.under_way.waiting.is_empty() {
@@ -101,6 +103,9 @@ impl Flower {
                 if until.is_some_and(|until| Instant::now() > until) {
                     return Ok(None);
                 }
+                let names = &self.options.silos;
+                let asked = || self.under_way.waiting.iter().map(|one| names[one.request.silo].as_str());
+                self.wait.look(&self.user, || asked().collect::<Vec<_>>().join(", "))?;
                 std::thread::sleep(self.under_way.pause);
                 self.under_way.pause = (2 * self.under_way.pause).min(PAUSE);
             }

@@ -1,14 +1,16 @@
 //! Saves and restores a run: each party writes its own file, and a run resumes with the same bits.
 //!
-//! A checkpoint is a folder `step-N` with `coordinator.partita` and one `silo-NAME.partita` for each party. The file
-//! `latest` names the folder that is whole; it is replaced atomically after every file of the folder is on disk, so
-//! that a kill at any moment leaves a whole checkpoint behind.
+//! A checkpoint is a folder `step-N` with `coordinator.partita` and one `silo-NAME.partita` for each party; each of these
+//! files ends with the SHA-256 of what stands before it. The file `latest` names the folder that is whole; it is replaced
+//! atomically after every file of the folder is on disk, so that a kill at any moment leaves a whole checkpoint behind.
+//! The checkpoint before the latest is kept, for a disk that damages the latest.
 
 use std::fs;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use serde::Serialize;
+use sha2::{Digest, Sha256};
 
 use crate::engine::error::{Error, Result};
 use crate::engine::wire::message::{LARGEST_COUNT, Message};
@@ -31,6 +33,9 @@ pub fn write_atomically(path: &Path, bytes: &[u8]) -> Result<()> {
     file.write_all(bytes).map_err(fail)?;
     file.as_file().sync_all().map_err(fail)?;
     file.persist(path).map_err(|error| fail(error.error))?;
+    // The new name is on disk with its folder. Systems other than Unix write it with the file.
+    #[cfg(unix)]
+    fs::File::open(folder).and_then(|folder| folder.sync_all()).map_err(fail)?;
     Ok(())
 }
 
@@ -47,16 +52,36 @@ pub(crate) fn write_json(value: &impl Serialize, path: &Path) -> Result<()> {
     write_atomically(path, text.as_bytes())
 }
 
+/// Writes a message with its SHA-256 behind it.
+fn write(path: &Path, message: &Message) -> Result<()> {
+    let mut bytes = message.encode();
+    let digest = Sha256::digest(&bytes);
+    bytes.extend_from_slice(&digest);
+    write_atomically(path, &bytes)
+}
+
 fn read(path: &Path) -> Result<Message> {
     let bytes = fs::read(path).map_err(|error| Error::Checkpoint {
         path: path.to_owned(),
         problem: format!("it cannot be read ({error}). Start without `--resume`, or name the right folder."),
     })?;
-    Message::decode(&bytes).map_err(|error| Error::Checkpoint {
+    let damaged = |problem: String| Error::Checkpoint {
         path: path.to_owned(),
-        problem: format!("it is damaged ({error}). Resume from an older `step-N` folder by writing its name into `latest`, or start anew."),
-    })
+        problem: format!(
+            "it is damaged ({problem}). Resume from the `step-N` folder before it by writing its name into `latest`, or start anew."
+        ),
+    };
+    let whole = bytes
+        .split_last_chunk::<DIGEST>()
+        .filter(|(content, digest)| Sha256::digest(content).as_slice() == digest.as_slice());
+    let Some((content, _)) = whole else {
+        return Err(damaged(format!("the SHA-256 at its end is not that of its {} bytes", bytes.len())));
+    };
+    Message::decode(content).map_err(|error| damaged(error.to_string()))
 }
+
+/// The length of a SHA-256, in bytes.
+const DIGEST: usize = 32;
 
 /// The file of a silo; two names never share one, since what is no letter, digit or hyphen becomes its code.
 fn silo_file(folder: &Path, name: &str) -> PathBuf {
@@ -70,7 +95,7 @@ fn silo_file(folder: &Path, name: &str) -> PathBuf {
 pub(crate) fn save_silo(folder: &Path, name: &str, step: u64, state: Vec<(String, Vec<f64>)>) -> Result<()> {
     let message = Message::new("silo.state").word("step", step).setting("silo", name);
     let message = state.iter().fold(message, |message, (name, values)| message.floats(name, values));
-    write_atomically(&silo_file(folder, name), &message.encode())
+    write(&silo_file(folder, name), &message)
 }
 
 /// Reads one party's state from the folder of a checkpoint.
@@ -101,10 +126,13 @@ pub(crate) fn begin(root: &Path, step: u64) -> PathBuf {
     root.join(format!("step-{step:09}"))
 }
 
-/// Ends a checkpoint: writes the coordinator's state, then names the folder the latest, then removes older ones.
+/// Ends a checkpoint: writes the coordinator's state, then names the folder the latest, then removes those older than the
+/// one before.
 pub(crate) fn commit(root: &Path, folder: &Path, state: &Message) -> Result<()> {
-    write_atomically(&folder.join("coordinator.partita"), &state.encode())?;
+    write(&folder.join("coordinator.partita"), state)?;
     let name = folder.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
+    // There is none before the first.
+    let before = fs::read_to_string(root.join(LATEST)).unwrap_or_default();
     write_atomically(&root.join(LATEST), name.as_bytes())?;
     let entries = fs::read_dir(root).map_err(|error| Error::File {
         operation: "listing",
@@ -114,7 +142,7 @@ pub(crate) fn commit(root: &Path, folder: &Path, state: &Message) -> Result<()> 
     for entry in entries.flatten() {
         let other = entry.file_name().to_string_lossy().into_owned();
         // A folder that cannot be removed costs disk, not correctness: `latest` names the right one.
-        if other.starts_with("step-") && other != name {
+        if other.starts_with("step-") && other != name && other != before.trim() {
             let _ = fs::remove_dir_all(entry.path());
         }
     }

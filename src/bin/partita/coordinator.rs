@@ -9,9 +9,10 @@ use clap::Args;
 use partita::Metrics;
 use partita::compiled_in::{CompiledIn, binary_head};
 use partita::executables::{
-    CoordinatorFile, Desk, Planned, Start, StudyFile, run_coordinator, run_label_holder, run_study_coordinator,
+    CoordinatorFile, Desk, Planned, Start, StudyFile, UnfinishedRun, run_coordinator, run_label_holder,
+    run_study_coordinator,
 };
-use partita::flower::{Log, LongRuns, Result, RunFile, read_toml};
+use partita::flower::{FolderLock, Log, LongRuns, Result, RunFile, read_toml};
 use partita::inference::Report;
 use partita::models::{LogisticRegression, MixedLogistic};
 
@@ -28,6 +29,9 @@ pub(crate) struct Options {
     /// Resumes from the latest checkpoint.
     #[arg(long)]
     resume: bool,
+    /// Gives up a run in its folder that has not ended, and begins another.
+    #[arg(long, conflicts_with = "resume")]
+    restart: bool,
     /// Begins a run even if it will take days.
     #[arg(long)]
     long: bool,
@@ -40,7 +44,10 @@ pub(crate) fn run(options: &Options, interrupt: &Arc<AtomicBool>) -> std::result
     let file: CoordinatorFile = read_toml(&options.coordinator)?;
     let log: Log = Arc::new(|line: &str| eprintln!("{line}"));
     let long = if options.long { LongRuns::Welcome } else { LongRuns::Refused };
-    let start = Start { resume: options.resume, long };
+    let unfinished = if options.restart { UnfinishedRun::Replaced } else { UnfinishedRun::Kept };
+    let start = Start { resume: options.resume, unfinished, long };
+    // A second coordinator in them would overwrite the files of the first.
+    let _locks = [FolderLock::take(&file.state)?, FolderLock::take(&file.output)?];
     let steps = |steps| -> Result<Metrics> {
         Ok(Metrics::new(steps, Some(&file.output.join("metrics.jsonl")), 1)?.resume(options.resume))
     };

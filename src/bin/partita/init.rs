@@ -43,7 +43,7 @@ enum Party {
         #[arg(long = "silo", required = true)]
         silos: Vec<String>,
     },
-    /// The coordinator's own file: coordinator.toml.
+    /// The coordinator's own file, coordinator.toml, and its key, as `partita keys coordinator` makes it.
     Coordinator {
         /// The address of the SuperLink.
         #[arg(long)]
@@ -70,7 +70,10 @@ pub(crate) fn run(options: &Options) -> Result<(), Box<dyn Error>> {
             let deal = |place| six_cities().into_iter().skip(place).step_by(silos.len());
             silos.iter().enumerate().try_for_each(|(place, name)| write(&format!("{name}.csv"), &visits(deal(place))))
         }
-        Party::Coordinator { link, silos } => write("coordinator.toml", &coordinator(link, silos)),
+        Party::Coordinator { link, silos } => {
+            write("coordinator.toml", &coordinator(link, silos))?;
+            crate::keys::coordinator(Path::new("."))
+        }
     }
 }
 
@@ -139,6 +142,8 @@ data = {}
 state = {}
 # The folder of the report that the coordinator sends at the end.
 output = {}
+# The silo answers this coordinator, and no other.
+coordinator = "coordinator.pub"
 # What is known of this silo's own rows, for its owner alone.
 # own_rows = "own-rows.csv"
 
@@ -180,6 +185,8 @@ fn coordinator(link: &str, silos: &[String]) -> String {
 state = "coordinator-state"
 # The folder of report.html, result.json and history.json.
 output = "output"
+# Signs the requests: silos have coordinator.pub. `partita keys coordinator` makes both.
+key = "coordinator.key"
 
 # How long a silo has to appear, and to answer a request, in seconds.
 # appear_seconds = 300

@@ -5,7 +5,7 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use clap::{Args, Subcommand};
-use partita::flower::NodeKey;
+use partita::flower::{CoordinatorKey, NodeKey};
 use rcgen::{
     BasicConstraints, CertificateParams, CertifiedIssuer, DistinguishedName, DnType, IsCa, KeyPair, KeyUsagePurpose,
 };
@@ -27,6 +27,12 @@ enum Party {
         #[arg(long, default_value = ".")]
         output: PathBuf,
     },
+    /// Of the coordinator: coordinator.key signs its requests and stays with it, coordinator.pub goes to every silo.
+    Coordinator {
+        /// The folder of the files.
+        #[arg(long, default_value = ".")]
+        output: PathBuf,
+    },
     /// Of the SuperLink: an authority of this deployment, whose ca.pem goes to every party, and a certificate by it.
     Link {
         /// A name or address by which parties reach the SuperLink; any number of them.
@@ -41,6 +47,7 @@ enum Party {
 pub(crate) fn run(options: &Options) -> Result<(), Box<dyn Error>> {
     match &options.party {
         Party::Silo { name, output } => silo(name, output),
+        Party::Coordinator { output } => coordinator(output),
         Party::Link { hosts, output } => link(hosts, output),
     }
 }
@@ -52,6 +59,15 @@ pub(crate) fn silo(name: &str, folder: &Path) -> Result<(), Box<dyn Error>> {
     new(&public, &format!("{}\n", NodeKey::of_point(pair.public_key_raw()).openssh(name)))?;
     println!("{} stays here; send {} to the operator of the SuperLink", private.display(), public.display());
     println!("who registers it: flwr supernode register {name}.pub");
+    Ok(())
+}
+
+pub(crate) fn coordinator(folder: &Path) -> Result<(), Box<dyn Error>> {
+    let key = CoordinatorKey::generate()?;
+    let (private, public) = (folder.join("coordinator.key"), folder.join("coordinator.pub"));
+    secret(&private, &key.pem())?;
+    new(&public, &key.public().pem())?;
+    println!("{} stays here; send {} to every silo", private.display(), public.display());
     Ok(())
 }
 

@@ -68,10 +68,16 @@ fn main() -> ExitCode {
     }
 }
 
-/// Runs a task that Ctrl-C asks to stop.
+/// Runs a task that Ctrl-C or SIGTERM asks to stop; the second one ends it at once.
 fn interruptible(task: impl FnOnce(&Arc<AtomicBool>) -> Result<(), Box<dyn Error>>) -> Result<(), Box<dyn Error>> {
     let stop = Arc::new(AtomicBool::new(false));
     let flag = Arc::clone(&stop);
-    ctrlc::set_handler(move || flag.store(true, Ordering::Relaxed))?;
+    ctrlc::set_handler(move || {
+        if flag.swap(true, Ordering::Relaxed) {
+            // What a shell reports of a program that Ctrl-C has ended.
+            std::process::exit(130);
+        }
+        eprintln!("stopping after what is under way is saved; once more ends at once");
+    })?;
     task(&stop)
 }

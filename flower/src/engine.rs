@@ -1,0 +1,109 @@
+//! Says where an engine is and how it is reached: encrypted, unless it is on this machine or the file says otherwise.
+
+use std::path::PathBuf;
+
+use serde::{Deserialize, Serialize};
+
+use crate::error::{Error, Result};
+
+/// The address of the engine and the credentials for it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Engine {
+    /// `host:port` of the SuperLink, or of the silo's own SuperNode.
+    pub address: String,
+    /// A file with the certificates of the authorities, one of which signed the engine's; without it, the connection is
+    /// not encrypted.
+    #[serde(default)]
+    pub certificate_authority: Option<PathBuf>,
+    /// Whether a connection to another machine may be without encryption.
+    #[serde(default)]
+    pub insecure: bool,
+    /// A file with the certificate of this party, for an engine that asks for one, and those that signed it.
+    #[serde(default)]
+    pub client_certificate: Option<PathBuf>,
+    /// A file with the private key of that certificate.
+    #[serde(default)]
+    pub client_key: Option<PathBuf>,
+    /// A file with the secret that the engine requires of programs that take tasks (`--superexec-auth-secret-file`).
+    #[serde(default)]
+    pub secret: Option<PathBuf>,
+    /// In a silo's file, the private key with which the silo is a node of the SuperLink itself, without a SuperNode:
+    /// then `address` is that of the SuperLink.
+    #[serde(default)]
+    pub key: Option<PathBuf>,
+    /// How long a call is retried without an answer, in seconds; an engine restarts within a minute.
+    #[serde(default = "patience")]
+    pub patience_seconds: u64,
+}
+
+fn patience() -> u64 {
+    90
+}
+
+impl Engine {
+    /// An engine at this address, without encryption: for one machine.
+    ///
+    /// # Example
+    /// ```
+    /// use partita_flower::Engine;
+    /// assert!(Engine::insecure("127.0.0.1:8000").check().is_ok());
+    /// let elsewhere = Engine::insecure("link.example.org:8000");
+    /// assert!(elsewhere.check().unwrap_err().to_string().contains("insecure = true"));
+    /// assert!(Engine { insecure: true, ..elsewhere }.check().is_ok());
+    /// ```
+    #[must_use]
+    pub fn insecure(address: &str) -> Self {
+        Self {
+            address: address.to_owned(),
+            certificate_authority: None,
+            insecure: false,
+            client_certificate: None,
+            client_key: None,
+            secret: None,
+            key: None,
+            patience_seconds: patience(),
+        }
+    }
+
+    /// Refuses a connection without encryption to another machine that the file does not ask for, and half of a
+    /// client's certificate.
+    ///
+    /// # Errors
+    /// [`Error::Unwelcome`].
+    pub fn check(&self) -> Result<()> {
+        let unwelcome = |what, found, expected: &str, remedy| {
+            Err(Error::Unwelcome { what, found, expected: expected.into(), remedy })
+        };
+        let is_encrypted = self.certificate_authority.is_some();
+        if !is_encrypted && !self.insecure && !self.is_on_this_machine() {
+            let found = format!("none to {}", self.address);
+            let remedy = "Give `certificate_authority` under `[engine]`, or write `insecure = true` there if the network protects the connection.";
+            return unwelcome("the encryption of the connection", found, "a certificate authority", remedy);
+        }
+        if is_encrypted && self.insecure {
+            let found = "`insecure = true` with `certificate_authority`".into();
+            return unwelcome("the encryption of the connection", found, "one of them", "Take one of them out.");
+        }
+        if self.client_certificate.is_some() != self.client_key.is_some()
+            || (self.client_key.is_some() && !is_encrypted)
+        {
+            let found = "a part of them".into();
+            let expected = "`client_certificate`, `client_key` and `certificate_authority` together";
+            return unwelcome(
+                "the files of a client's certificate",
+                found,
+                expected,
+                "Give all three, or the last alone.",
+            );
+        }
+        Ok(())
+    }
+
+    /// Whether the host is a name or address of this machine alone.
+    fn is_on_this_machine(&self) -> bool {
+        let host = self.address.rsplit_once(':').map_or(self.address.as_str(), |(host, _)| host);
+        let host = host.trim_start_matches('[').trim_end_matches(']');
+        host == "localhost" || host.parse::<core::net::IpAddr>().is_ok_and(|address| address.is_loopback())
+    }
+}

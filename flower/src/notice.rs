@@ -1,0 +1,69 @@
+//! Tells people what a party waits for, and hears from them that it is to stop.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use crate::error::{Error, Result};
+
+/// Is told what happens to silos, a line an event.
+pub type Log = Arc<dyn Fn(&str) + Send + Sync>;
+
+/// The user of a party: its log, and whether the user has interrupted it.
+#[derive(Clone)]
+pub(crate) struct User {
+    pub(crate) log: Log,
+    pub(crate) interrupt: Arc<AtomicBool>,
+}
+
+impl std::fmt::Debug for User {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter.debug_struct("User").field("interrupt", &self.interrupt).finish_non_exhaustive()
+    }
+}
+
+/// How long after the beginning of a wait its user is told, and how long after that again.
+const SOON: Duration = Duration::from_millis(1_500);
+const AGAIN: Duration = Duration::from_secs(10);
+
+/// A wait for something, from its beginning on.
+#[derive(Debug)]
+pub(crate) struct Wait {
+    began: Instant,
+    told: Option<Instant>,
+    /// When the interruption was heard.
+    interrupted: Option<Instant>,
+    /// How long after an interruption it is waited for an answer that a checkpoint could follow.
+    grace: Duration,
+}
+
+impl Wait {
+    pub(crate) fn new(grace: Duration) -> Self {
+        Self { began: Instant::now(), told: None, interrupted: None, grace }
+    }
+
+    /// The wait is over, and another begins: lines keep their distance.
+    pub(crate) fn restart(&mut self) {
+        (self.began, self.interrupted) = (Instant::now(), None);
+    }
+
+    /// Tells `user` what is waited for, if it is time to.
+    ///
+    /// # Errors
+    /// [`Error::Interrupted`], some time after the user interrupted.
+    pub(crate) fn look(&mut self, user: &User, what: impl Fn() -> String) -> Result<()> {
+        let now = Instant::now();
+        let is_due = self.told.is_none_or(|told| now - told >= AGAIN);
+        if now - self.began >= SOON && is_due {
+            self.told = Some(now);
+            (user.log)(&format!("waiting for {}, {:.0} s", what(), (now - self.began).as_secs_f64()));
+        }
+        if user.interrupt.load(Ordering::Relaxed) {
+            let heard = *self.interrupted.get_or_insert(now);
+            if now - heard >= self.grace {
+                return Err(Error::Interrupted { what: what() });
+            }
+        }
+        Ok(())
+    }
+}

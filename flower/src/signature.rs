@@ -1,0 +1,305 @@
+//! Signs a coordinator's requests, so that silos which have its public key answer to it and to nothing else.
+
+use std::path::Path;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use ed25519_dalek::{Signer, SigningKey, VerifyingKey};
+use partita_inference::Message;
+use ring::rand::{SecureRandom, SystemRandom};
+use serde::{Deserialize, Serialize};
+
+use crate::envelope::Envelope;
+use crate::error::{Error, Result};
+use crate::object::{from_hexadecimal, hexadecimal};
+use crate::pem::pem;
+
+/// What stands before the 32 bytes of an Ed25519 key in the files that `openssl` writes (RFC 8410).
+const PRIVATE: &[u8] = b"\x30\x2e\x02\x01\x00\x30\x05\x06\x03\x2b\x65\x70\x04\x22\x04\x20";
+const PUBLIC: &[u8] = b"\x30\x2a\x30\x05\x06\x03\x2b\x65\x70\x03\x21\x00";
+
+/// What is signed begins with this, so that no signature for another purpose is one of a request.
+const PURPOSE: &[u8] = b"partita request 1\0";
+
+/// How far the time of a signature may be from the silo's clock, in milliseconds.
+const HOUR: u64 = 3_600_000;
+
+/// The signature of a request: Ed25519 (RFC 8032) over the whole message, its envelope and the time.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Signature {
+    /// When it was made, in milliseconds since 1970.
+    pub at: u64,
+    /// The X25519 key to which the answer is to be sealed, in hexadecimal.
+    pub seal: String,
+    /// Its 64 bytes, in hexadecimal.
+    pub bytes: String,
+}
+
+/// The private key of a coordinator.
+///
+/// # Example
+/// ```
+/// use partita_flower::CoordinatorKey;
+/// // `openssl genpkey -algorithm ed25519 -out coordinator.key`; this one is that of RFC 8410.
+/// let key = CoordinatorKey::parse(
+///     "-----BEGIN PRIVATE KEY-----\nMC4CAQAwBQYDK2VwBCIEINTuctv5E1hK1bbY8fdp+K06/nwoy/HU++CXqI9EdVhC\n-----END PRIVATE KEY-----\n",
+/// )?;
+/// let public = "-----BEGIN PUBLIC KEY-----\nMCowBQYDK2VwAyEAGb9ECWmEzf6FQbrBZ9w7lshQhqowtrbLDFw4rXAxZuE=\n-----END PUBLIC KEY-----\n";
+/// assert_eq!(key.public(), partita_flower::CoordinatorPublicKey::parse(public)?);
+/// # Ok::<(), partita_flower::Error>(())
+/// ```
+#[derive(Clone)]
+pub struct CoordinatorKey(SigningKey);
+
+/// The public key of the coordinator that a silo answers.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CoordinatorPublicKey(VerifyingKey);
+
+impl std::fmt::Debug for CoordinatorKey {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter.debug_struct("CoordinatorKey").field("public", &self.public()).finish_non_exhaustive()
+    }
+}
+
+impl CoordinatorKey {
+    /// Reads the file of a private key.
+    ///
+    /// # Errors
+    /// [`Error::File`] for a file that cannot be read or holds no such key.
+    pub fn read(path: &Path) -> Result<Self> {
+        parsed(path, Self::parse)
+    }
+
+    /// Reads the text of such a file, which `openssl genpkey -algorithm ed25519` writes.
+    ///
+    /// # Errors
+    /// [`Error::Malformed`] for anything else.
+    pub fn parse(text: &str) -> Result<Self> {
+        let wrong = "it is no Ed25519 key in PKCS #8 and PEM: make one by `openssl genpkey -algorithm ed25519`";
+        let bytes = key(text, PRIVATE).ok_or_else(|| Error::malformed("the private key of a coordinator", wrong))?;
+        Ok(Self(SigningKey::from_bytes(&bytes)))
+    }
+
+    /// A new one, from the system's random numbers.
+    ///
+    /// # Errors
+    /// [`Error::Malformed`] where the system has none.
+    ///
+    /// # Example
+    /// ```
+    /// use partita_flower::{CoordinatorKey, CoordinatorPublicKey};
+    /// let key = CoordinatorKey::generate()?;
+    /// assert_eq!(CoordinatorPublicKey::parse(&key.public().pem())?, CoordinatorKey::parse(&key.pem())?.public());
+    /// # Ok::<(), partita_flower::Error>(())
+    /// ```
+    pub fn generate() -> Result<Self> {
+        let mut seed = [0; 32];
+        let filled = SystemRandom::new().fill(&mut seed);
+        filled.map_err(|_| Error::malformed("a new key", "the system has no random numbers"))?;
+        Ok(Self(SigningKey::from_bytes(&seed)))
+    }
+
+    /// The text of its file.
+    #[must_use]
+    pub fn pem(&self) -> String {
+        pem("PRIVATE KEY", &[PRIVATE, self.0.as_bytes()].concat())
+    }
+
+    /// The public key that belongs to it.
+    #[must_use]
+    pub fn public(&self) -> CoordinatorPublicKey {
+        CoordinatorPublicKey(self.0.verifying_key())
+    }
+
+    /// The envelope of a request with its signature, made now; `seal` is the key to which the answer is to be sealed.
+    pub(crate) fn sign(&self, message: &Message, envelope: Envelope, seal: &str) -> Envelope {
+        self.sign_at(now(), message, envelope, seal)
+    }
+
+    fn sign_at(&self, at: u64, message: &Message, envelope: Envelope, seal: &str) -> Envelope {
+        let bytes = hexadecimal(&self.0.sign(&signed(message, &envelope, at, seal)).to_bytes());
+        Envelope { signature: Some(Signature { at, seal: seal.to_owned(), bytes }), ..envelope }
+    }
+}
+
+impl CoordinatorPublicKey {
+    /// The text of its file.
+    #[must_use]
+    pub fn pem(&self) -> String {
+        pem("PUBLIC KEY", &[PUBLIC, self.0.as_bytes()].concat())
+    }
+
+    /// Reads the file of a public key.
+    ///
+    /// # Errors
+    /// [`Error::File`] for a file that cannot be read or holds no such key.
+    pub fn read(path: &Path) -> Result<Self> {
+        parsed(path, Self::parse)
+    }
+
+    /// Reads the text of such a file, which `openssl pkey -in coordinator.key -pubout` writes.
+    ///
+    /// # Errors
+    /// [`Error::Malformed`] for anything else.
+    pub fn parse(text: &str) -> Result<Self> {
+        let wrong = || {
+            let problem = "it is no Ed25519 key in PEM: write it by `openssl pkey -in coordinator.key -pubout`";
+            Error::malformed("the public key of a coordinator", problem)
+        };
+        let bytes = key(text, PUBLIC).ok_or_else(wrong)?;
+        VerifyingKey::from_bytes(&bytes).map(Self).map_err(|_| wrong())
+    }
+
+    /// Refuses a request that this coordinator has not signed within the last hour.
+    ///
+    /// # Errors
+    /// [`Error::Unwelcome`].
+    pub(crate) fn check(&self, message: &Message, envelope: &Envelope) -> Result<()> {
+        let unwelcome = |found: &str, remedy| {
+            let expected = "one by the coordinator of this silo's file, within an hour".into();
+            Err(Error::Unwelcome { what: SIGNATURE, found: found.to_owned(), expected, remedy })
+        };
+        let remedy = "Ask the coordinator's owner for the public key of its file, and give it as `coordinator`.";
+        let Some(signature) = &envelope.signature else {
+            return unwelcome("none", "Give the coordinator its `key`.");
+        };
+        let bytes = from_hexadecimal::<64>(&signature.bytes);
+        let found = bytes.map(|bytes| ed25519_dalek::Signature::from_bytes(&bytes));
+        let content = signed(message, envelope, signature.at, &signature.seal);
+        if found.is_none_or(|found| self.0.verify_strict(&content, &found).is_err()) {
+            return unwelcome("another's, or one of another content", remedy);
+        }
+        if signature.at.abs_diff(now()) > HOUR {
+            return unwelcome("one of another time", "Set the clocks of this machine and of the coordinator's.");
+        }
+        Ok(())
+    }
+}
+
+/// What a request without a valid signature is refused for.
+pub(crate) const SIGNATURE: &str = "the signature of a request";
+
+fn parsed<T>(path: &Path, parse: impl Fn(&str) -> Result<T>) -> Result<T> {
+    let wrong = |problem: String| Error::File { path: path.to_owned(), problem };
+    let text = std::fs::read_to_string(path).map_err(|error| wrong(error.to_string()))?;
+    parse(&text).map_err(|error| wrong(error.to_string()))
+}
+
+/// The 32 bytes of a key in PEM, after what stands before them.
+fn key(text: &str, before: &[u8]) -> Option<[u8; 32]> {
+    let lines = text.lines().map(str::trim).filter(|line| !line.starts_with("-----"));
+    let bytes = STANDARD.decode(lines.collect::<String>()).ok()?;
+    bytes.strip_prefix(before)?.try_into().ok()
+}
+
+fn now() -> u64 {
+    let time = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_millis();
+    u64::try_from(time).unwrap_or(u64::MAX)
+}
+
+/// The bytes that are signed: each part after its length, so that no two messages give the same.
+fn signed(message: &Message, envelope: &Envelope, at: u64, seal: &str) -> Vec<u8> {
+    let Envelope { run, began, start, round, attempt, accepted, kept, identity, silo, signature: _ } = envelope;
+    let mut bytes = PURPOSE.to_vec();
+    for word in [at, *began, *start, *round, *attempt, *accepted, *kept] {
+        bytes.extend_from_slice(&word.to_le_bytes());
+    }
+    // Parts travel in the order of their names.
+    let mut message = message.clone();
+    message.records.sort_by(|a, b| a.name.cmp(&b.name));
+    message.numbers.sort_by(|a, b| a.0.cmp(&b.0));
+    message.settings.sort();
+    for part in [run.as_bytes(), identity.as_bytes(), silo.as_bytes(), seal.as_bytes(), &message.encode()] {
+        bytes.extend_from_slice(&(part.len() as u64).to_le_bytes());
+        bytes.extend_from_slice(part);
+    }
+    bytes
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn key() -> CoordinatorKey {
+        CoordinatorKey(SigningKey::from_bytes(&[7; 32]))
+    }
+
+    fn request() -> (Message, Envelope) {
+        let message = Message::new("pvi.solve").floats("b", &[1.0, 2.0]).floats("a", &[3.0]).setting("s", "word");
+        let (run, identity, silo) = ("run".into(), "abc".into(), "north".into());
+        (message.number("n", 0.5), Envelope { run, began: 9, round: 3, identity, silo, ..Envelope::default() })
+    }
+
+    #[test]
+    fn a_request_that_was_signed_comes_through_the_wire_and_any_other_content_is_refused() {
+        let (message, envelope) = request();
+        let envelope = key().sign(&message, envelope, "seal");
+        let mut objects = crate::object::Objects::default();
+        let root = crate::record::pack(&message, &envelope, &mut objects).unwrap();
+        let (message, envelope) = crate::record::unpack(&objects, &root).unwrap();
+        key().public().check(&message, &envelope).unwrap();
+
+        let refused = |message: &Message, envelope: &Envelope| {
+            let found = key().public().check(message, envelope).unwrap_err();
+            assert!(matches!(found, Error::Unwelcome { what: SIGNATURE, .. }), "{found}");
+            found.to_string()
+        };
+        let changes: [fn(&mut Envelope); 11] = [
+            |envelope| envelope.run = "ru".into(),
+            |envelope| envelope.began += 1,
+            |envelope| envelope.start += 1,
+            |envelope| envelope.round += 1,
+            |envelope| envelope.attempt += 1,
+            |envelope| envelope.accepted += 1,
+            |envelope| envelope.kept += 1,
+            |envelope| envelope.identity.push('d'),
+            |envelope| envelope.silo = "south".into(),
+            |envelope| envelope.signature.as_mut().unwrap().at += 1,
+            |envelope| envelope.signature.as_mut().unwrap().seal.push('s'),
+        ];
+        for change in changes {
+            let mut other = envelope.clone();
+            change(&mut other);
+            assert!(refused(&message, &other).contains("another content"));
+        }
+        // The same letters at another boundary.
+        let moved = Envelope { run: "runa".into(), identity: "bc".into(), ..envelope.clone() };
+        refused(&message, &moved);
+        let changes: [fn(&mut Message); 5] = [
+            |message| message.kind = "pvi.save".into(),
+            |message| message.records[0].bytes[0] ^= 1,
+            |message| message.records[0].shape = vec![1, 1],
+            |message| message.numbers[0].1 = 0.25,
+            |message| message.settings[0].1.push('s'),
+        ];
+        for change in changes {
+            let mut other = message.clone();
+            change(&mut other);
+            assert!(refused(&other, &envelope).contains("another content"));
+        }
+        assert!(refused(&message, &Envelope { signature: None, ..envelope.clone() }).contains("found none"));
+        let another = CoordinatorKey(SigningKey::from_bytes(&[8; 32])).sign(&message, envelope.clone(), "seal");
+        refused(&message, &another);
+        for bytes in ["", "zz", "é", &"0".repeat(128), &"é".repeat(64)] {
+            let signature = Some(Signature { at: now(), seal: "seal".into(), bytes: bytes.into() });
+            refused(&message, &Envelope { signature, ..envelope.clone() });
+        }
+    }
+
+    #[test]
+    fn a_signature_of_two_hours_ago_or_ahead_is_refused() {
+        let (message, envelope) = request();
+        for at in [now() - 2 * HOUR, now() + 2 * HOUR] {
+            let late = key().sign_at(at, &message, envelope.clone(), "seal");
+            let found = key().public().check(&message, &late).unwrap_err().to_string();
+            assert!(found.contains("one of another time"), "{found}");
+        }
+    }
+
+    #[test]
+    fn a_private_key_is_in_no_text_for_people() {
+        let text = format!("{:?}", key());
+        assert!(text.contains("public") && !text.contains("7, 7, 7") && !text.contains("070707"), "{text}");
+    }
+}

@@ -1,0 +1,157 @@
+//! Receives the objects of messages side by side, so that one message that never comes whole delays no other.
+
+use std::collections::VecDeque;
+use std::time::{Duration, Instant};
+
+use crate::carrier::Carrier;
+use crate::error::{Error, Result};
+use crate::object::{Limits, ObjectId, Objects, identifiers};
+use crate::wire::{EngineError, Metadata, ObjectTree};
+
+/// A message that arrived: its head, and its content or the reason for its absence.
+#[derive(Debug)]
+pub(crate) struct Arrived {
+    pub(crate) metadata: Metadata,
+    pub(crate) content: std::result::Result<(Objects, ObjectId), Trouble>,
+}
+
+/// The reason why a message has no content.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum Trouble {
+    /// The engine, or the other party through it, reports an error.
+    #[error("error {code}: {reason}")]
+    Reported { code: i64, reason: String },
+    /// It is malformed.
+    #[error(transparent)]
+    Unreadable(Error),
+}
+
+/// The content of a message, or the reason for its absence.
+type Content = std::result::Result<(Objects, ObjectId), Trouble>;
+
+/// A message whose head has come, and not yet all of its objects.
+#[derive(Debug)]
+pub(crate) struct Transit {
+    pub(crate) metadata: Metadata,
+    /// What was wrong with the head.
+    trouble: Option<Trouble>,
+    /// Its objects that have not come, children before parents.
+    missing: VecDeque<ObjectId>,
+    objects: Objects,
+    limits: Limits,
+    /// When the last object came.
+    since: Instant,
+}
+
+/// What became of a message at a look.
+#[derive(Debug)]
+pub(crate) enum Step {
+    /// An object has come; there are more.
+    Received,
+    /// The next object has not come.
+    Waits,
+    /// The message is whole, or will never be.
+    Over(Content),
+}
+
+/// The time limit between two objects of a message: a SuperNode delivers them once it has them all.
+const ON_ITS_WAY: Duration = Duration::from_secs(120);
+
+impl Transit {
+    pub(crate) fn new(metadata: Metadata, error: Option<EngineError>, tree: &ObjectTree, limits: Limits) -> Self {
+        let reported =
+            error.map(|EngineError { code, reason }| Trouble::Reported { code, reason: crate::npy::shown(&reason) });
+        let (trouble, missing) = match (reported, identifiers(tree, limits)) {
+            (Some(reported), _) => (Some(reported), VecDeque::new()),
+            (None, Ok(missing)) => (None, missing.into()),
+            (None, Err(error)) => (Some(Trouble::Unreadable(error)), VecDeque::new()),
+        };
+        Self { metadata, trouble, missing, objects: Objects::default(), limits, since: Instant::now() }
+    }
+
+    /// Takes the next object, if it has come.
+    ///
+    /// # Errors
+    /// [`Error::Transport`], [`Error::Untrusted`]; other errors are those of the message, and its content.
+    pub(crate) fn advance(&mut self, carrier: &Carrier) -> Result<Step> {
+        if let Some(trouble) = self.trouble.take() {
+            return Ok(Step::Over(Err(trouble)));
+        }
+        match self.take(carrier) {
+            Err(error @ (Error::Transport { .. } | Error::Untrusted { .. } | Error::Interrupted { .. })) => Err(error),
+            Err(error) => Ok(Step::Over(Err(Trouble::Unreadable(error)))),
+            Ok(step) => Ok(step),
+        }
+    }
+
+    fn take(&mut self, carrier: &Carrier) -> Result<Step> {
+        let Some(id) = self.missing.front() else {
+            return Err(Error::malformed("a message", "it has no objects"));
+        };
+        let answer = carrier.object(self.metadata.run_id, id)?;
+        if !answer.object_available {
+            if answer.object_found && self.since.elapsed() <= ON_ITS_WAY {
+                return Ok(Step::Waits);
+            }
+            return Err(Error::malformed("a message", format!("its object {id} never arrived at the engine")));
+        }
+        self.objects.receive(id, answer.object_content, self.limits)?;
+        self.since = Instant::now();
+        match self.missing.pop_front() {
+            // The last is the message itself.
+            Some(message) if self.missing.is_empty() => self.whole(carrier, &message),
+            _ => Ok(Step::Received),
+        }
+    }
+
+    fn whole(&mut self, carrier: &Carrier, message: &ObjectId) -> Result<Step> {
+        carrier.confirm(self.metadata.run_id, message)?;
+        let object = self.objects.get(message, "Message")?;
+        let [root] = object.children.as_slice() else {
+            let problem = format!("it has {} contents, expected 1", object.children.len());
+            return Err(Error::malformed("a message", problem));
+        };
+        Ok(Step::Over(Ok((std::mem::take(&mut self.objects), root.clone()))))
+    }
+}
+
+/// The messages that are on their way to a coordinator.
+#[derive(Debug, Default)]
+pub(crate) struct Inbox(Vec<Transit>);
+
+/// How long a look takes objects that have come, where there are many.
+const A_LOOK: Duration = Duration::from_secs(1);
+
+impl Inbox {
+    /// The replies to `ids` that are whole, without waiting for those that are not: an object of each in turn.
+    pub(crate) fn collect(&mut self, carrier: &Carrier, ids: &[ObjectId], limits: Limits) -> Result<Vec<Arrived>> {
+        let is_here = |id: &&ObjectId| self.0.iter().any(|one| one.metadata.reply_to_message_id == id.as_str());
+        let open: Vec<ObjectId> = ids.iter().filter(|id| !is_here(id)).cloned().collect();
+        // Without identifiers the engine would give the message of the task.
+        if !open.is_empty() {
+            self.0.extend(carrier.heads(&open, limits)?);
+        }
+        // A message that nothing waits for any more.
+        self.0.retain(|one| one.since.elapsed() <= 2 * ON_ITS_WAY);
+        let (started, mut arrived) = (Instant::now(), Vec::new());
+        loop {
+            let mut has_received = false;
+            for mut one in std::mem::take(&mut self.0) {
+                if !ids.iter().any(|id| id.as_str() == one.metadata.reply_to_message_id) {
+                    self.0.push(one);
+                    continue;
+                }
+                match one.advance(carrier)? {
+                    Step::Over(content) => arrived.push(Arrived { metadata: one.metadata, content }),
+                    step => {
+                        has_received |= matches!(step, Step::Received);
+                        self.0.push(one);
+                    }
+                }
+            }
+            if !has_received || !arrived.is_empty() || started.elapsed() > A_LOOK {
+                return Ok(arrived);
+            }
+        }
+    }
+}
