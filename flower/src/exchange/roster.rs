@@ -260,3 +260,18 @@ impl Flower {
         Ok(())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_silo_has_the_number_of_rows_that_it_said_first_and_no_impossible_one() {
+        let mut roster = Roster::new(2);
+        assert_eq!(roster.refuses(0, MOST_ROWS), None);
+        assert!(roster.refuses(0, MOST_ROWS + 1).unwrap().contains("at most"));
+        roster.rows[0] = 5;
+        assert_eq!((roster.refuses(0, 5), roster.refuses(1, 6)), (None, None));
+        assert_eq!(roster.refuses(0, 6).unwrap(), "5, as it said before");
+    }
+}
