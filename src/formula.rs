@@ -3,6 +3,8 @@
 mod error;
 mod family;
 mod groups;
+mod outcome;
+mod predictors;
 mod prepare;
 mod priors;
 mod summary;

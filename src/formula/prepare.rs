@@ -8,9 +8,10 @@ use partita_inference::{Effect, Report, Scale};
 use partita_models::regression::{Regression, RegressionPlan, RegressionRows};
 
 use super::StudyError;
-use super::family::{OutcomeScale, ResponseFamily};
+use super::family::ResponseFamily;
 use super::groups::Chain;
-use super::priors::{INTERCEPT, PriorLine, coefficients, effects, lines, lines_of_effects, short};
+use super::predictors::{Predictors, with_parameters};
+use super::priors::{INTERCEPT, PriorLine, effects, lines, parameters};
 use super::summary::DesignSummary;
 
 /// The file of one silo.
@@ -25,8 +26,10 @@ pub struct SiloTable {
 /// A formula with what it is fitted to.
 #[derive(Debug, Clone)]
 pub struct Study {
-    /// The formula.
+    /// The formula, as the family reads it.
     pub formula: Formula,
+    /// Formulas of other parameters of the family, such as `sigma ~ age`.
+    pub parameters: Vec<Formula>,
     /// The family of its outcome.
     pub family: ResponseFamily,
     /// How files are read.
@@ -86,12 +89,23 @@ impl Study {
     /// [`StudyError::Formula`].
     pub fn new(formula: &str, family: ResponseFamily) -> Result<Self, StudyError> {
         Ok(Self {
-            formula: Formula::parse(formula)?,
+            formula: family.reads(Formula::parse(formula)?),
+            parameters: Vec::new(),
             family,
             read: ReadOptions::default(),
             missing: MissingCells::Refuse,
             declared: Declared::default(),
         })
+    }
+
+    /// The same with the formula of a parameter of the family, `sigma ~ age`, in which the logarithm of the parameter is
+    /// linear, or the log odds of `zi` and `hu`.
+    ///
+    /// # Errors
+    /// [`StudyError::Formula`].
+    pub fn with_parameter(mut self, formula: &str) -> Result<Self, StudyError> {
+        self.parameters.push(Formula::parse_parameter(formula)?);
+        Ok(self)
     }
 
     /// Reads the files, lets silos agree, and makes the model with the rows of each: what silos and coordinator do apart
@@ -117,7 +131,7 @@ impl Study {
     /// # Errors
     /// [`StudyError::Frame`].
     pub fn columns(&self, silo: &SiloTable) -> Result<Columns, StudyError> {
-        Ok(Frame::from_path(&silo.path, self.read.clone())?.columns(&silo.name, &[&self.formula], self.missing)?)
+        Ok(Frame::from_path(&silo.path, self.read.clone())?.columns(&silo.name, &self.formulas(), self.missing)?)
     }
 
     /// What a silo says of its rows before the agreement.
@@ -125,7 +139,7 @@ impl Study {
     /// # Errors
     /// [`StudyError::Design`].
     pub fn profile(&self, columns: &Columns) -> Result<Profile, StudyError> {
-        Ok(Profile::of(&[&self.formula], columns, &self.declared)?)
+        Ok(Profile::of(&self.formulas(), columns, &self.declared)?)
     }
 
     /// What silos agree on, from the profile of each.
@@ -142,11 +156,8 @@ impl Study {
     /// [`StudyError::Design`] and, for an outcome that the family does not have, [`StudyError::Unfit`].
     pub fn design(&self, columns: &Columns, agreement: &Agreement) -> Result<Design, StudyError> {
         let design = Design::of(&self.formula, columns, agreement)?;
-        if design.weights.is_some() {
-            return Err(unfit("weights(...)".into(), "rows that count alike", "Give each row as often as it counts."));
-        }
         self.family.outcome(&design, self.outcome())?;
-        Ok(design)
+        self.complete(design, columns, agreement)
     }
 
     /// The model, from what all silos together say of their designs.
@@ -166,20 +177,27 @@ impl Study {
         let chain = Chain::of(&summary.random)?;
         let of = |place: &usize| effects(&summary.random[*place], sums, &scale);
         let levels = chain.groupings.iter().map(|own| own.terms.iter().map(of).collect());
+        let Predictors { response, coefficients, linear, baseline } = self.predictors(summary, &scale)?;
+        let mut parameters = parameters(&response, &scale);
+        parameters.retain(|(name, _)| linear.iter().all(|own| own.name != *name));
         let plan = RegressionPlan {
-            response: self.family.response(&scale),
-            coefficients: coefficients(sums, &scale),
+            response,
+            coefficients,
             silo: chain.silo.iter().map(of).collect(),
             levels: levels.collect(),
+            parameters,
+            linear,
+            baseline,
         };
         let (unit, shown) = self.family.reading();
-        let shown = sums.names.iter().filter(|name| *name != INTERCEPT).map(|name| Effect {
+        let names = plan.coefficients.iter().map(|(name, _)| name);
+        let shown = names.filter(|name| !name.ends_with(INTERCEPT)).map(|name| Effect {
             label: name.clone(),
             name: name.clone(),
             unit: unit.into(),
             scale: shown,
         });
-        let (effects, priors) = (shown.collect(), self.priors(&plan, &scale));
+        let (effects, priors) = (shown.collect(), lines(&plan));
         Ok(Plan { model: Regression::new(plan), priors, effects, chain })
     }
 
@@ -190,7 +208,8 @@ impl Study {
     pub fn rows(&self, design: &Design, plan: &Plan, device: &Device) -> Result<RegressionRows, StudyError> {
         let outcome = self.family.outcome(design, self.outcome())?;
         let tensor = |values: &Vec<f64>| device.tensor(values.clone(), [values.len()]);
-        let mut rows = RegressionRows::new(design.fixed.values.clone(), design.fixed.names.len(), outcome, device)?;
+        let fixed = self.columns_of_mean(&design.fixed);
+        let mut rows = RegressionRows::new(fixed.values, fixed.names.len(), outcome, device)?;
         if let Some(offset) = &design.offset {
             rows = rows.with_offset(tensor(offset));
         }
@@ -200,26 +219,11 @@ impl Study {
         if let Some(status) = &design.status {
             rows = rows.with_status(tensor(status));
         }
-        plan.chain.place(rows, design, device)
+        plan.chain.place(with_parameters(rows, design, tensor)?, design, device)
     }
 
     fn outcome(&self) -> &str {
         self.formula.outcome().unwrap_or("the outcome")
-    }
-
-    fn priors(&self, plan: &RegressionPlan, scale: &OutcomeScale) -> Vec<PriorLine> {
-        let groups = plan.silo.iter().chain(plan.levels.iter().flatten()).flat_map(lines_of_effects);
-        let line = |name: &str, prior: String| PriorLine { name: name.into(), prior };
-        let sigma = || line("sigma", format!("half-student-t(3, 0, {})", short(2.5 * scale.unit)));
-        let own = match self.family {
-            ResponseFamily::Gaussian | ResponseFamily::LogNormal => vec![sigma()],
-            ResponseFamily::Student => vec![sigma(), line("nu", "gamma(2, 0.1)".into())],
-            ResponseFamily::Bernoulli | ResponseFamily::Binomial | ResponseFamily::Poisson => Vec::new(),
-            ResponseFamily::BetaBinomial | ResponseFamily::Beta => vec![line("phi", "gamma(0.01, 0.01)".into())],
-            ResponseFamily::NegativeBinomial | ResponseFamily::Gamma => vec![line("shape", "gamma(0.01, 0.01)".into())],
-            ResponseFamily::Weibull => vec![line("shape", "lognormal(0, 1)".into())],
-        };
-        lines(&plan.coefficients).into_iter().chain(groups).chain(own).collect()
     }
 }
 
@@ -229,7 +233,7 @@ pub(super) fn left_out(columns: &Columns) -> Option<String> {
     (lost > 0).then(|| format!("{}: {lost} rows with missing cells were left out", columns.silo()))
 }
 
-fn unfit(found: String, expected: &str, remedy: &str) -> StudyError {
+pub(super) fn unfit(found: String, expected: &str, remedy: &str) -> StudyError {
     let operation = "model of a formula";
     StudyError::Unfit { operation, found, expected: expected.into(), remedy: remedy.into() }
 }

@@ -68,7 +68,10 @@ fn mistakes_are_named_with_what_to_do() {
         ("wheeze ~ smoke", "binomial", "count.csv", "successes | trials(n)"),
         ("wheeze | trials(age) ~ smoke", "bernoulli", "north.csv", "trials"),
         ("wheeze ~ smoke + age", "bernoulli", "twice.csv", "`age` is 2 times `smoke`"),
-        ("wheeze | weights(smoke) ~ age", "bernoulli", "north.csv", "rows that count alike"),
+        ("wheeze ~ smoke", "bernoulli(log)", "north.csv", "expected one of logit, probit, cloglog"),
+        ("wheeze ~ smoke", "piecewise_exponential", "north.csv", "surv(time, status)"),
+        ("factor(smoke) ~ age + (1 | child)", "categorical", "north.csv", "fixed terms alone"),
+        ("child ~ age", "cumulative", "twice.csv", "whose order is not stated"),
         (crossed, "gaussian", "cross.csv", "which cross in cross"),
     ];
     for (formula, family, silo, words) in cases {

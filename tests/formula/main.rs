@@ -3,11 +3,16 @@
 
 mod command;
 mod packages;
+mod responses;
 
 use std::path::{Path, PathBuf};
 
 use partita::formula::{Prepared, SiloTable, Study};
 use partita::{Device, Fit, FitOptions, fit};
+
+fn numbers(values: &serde_json::Value) -> Vec<f64> {
+    values.as_array().unwrap().iter().map(|own| own.as_f64().unwrap()).collect()
+}
 
 /// A fit with default options.
 fn fitted(formula: &str, family: &str, files: &[PathBuf]) -> (Prepared, Fit) {

@@ -54,8 +54,12 @@ pub struct Design {
     pub weights: Option<Vec<f64>>,
     /// 1 where the event happened at the outcome's time, 0 where the row was censored then.
     pub status: Option<Vec<f64>>,
+    /// Where the hazard may change, for a time that `surv` cuts.
+    pub cuts: Option<Vec<f64>>,
     /// The columns of the fixed terms.
     pub fixed: Matrix,
+    /// The columns of each parameter of the distribution that has a formula of its own, by its name.
+    pub parameters: Vec<(String, Matrix)>,
     /// What is added to the linear predictor of each row.
     pub offset: Option<Vec<f64>>,
     /// The random terms.
@@ -70,7 +74,7 @@ impl Design {
     pub fn of(formula: &Formula, columns: &Columns, agreement: &Agreement) -> Result<Self, DesignError> {
         let evaluation = Evaluation { formula, columns, agreement: Some(agreement) };
         let left = formula.response.as_ref().map(|response| Left::of(response, &evaluation)).transpose()?;
-        let Left { outcome, trials, weights, status } = left.unwrap_or_default();
+        let Left { outcome, trials, weights, status, cuts } = left.unwrap_or_default();
         let mut offset: Option<Vec<f64>> = None;
         for variable in &formula.fixed.offsets {
             let values = outcome::numbers(variable, &evaluation)?;
@@ -84,7 +88,8 @@ impl Design {
         nest(&mut random);
         let fixed = matrix(&formula.fixed, &evaluation)?;
         let (silo, rows) = (columns.silo.clone(), columns.rows());
-        Ok(Self { silo, rows, outcome, trials, weights, status, fixed, offset, random })
+        let parameters = Vec::new();
+        Ok(Self { silo, rows, outcome, trials, weights, status, cuts, fixed, parameters, offset, random })
     }
 }
 
