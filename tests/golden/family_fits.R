@@ -48,7 +48,14 @@ two <- function(fit, family, parameters, zero, sign = 1) {
   add("bioChemists", "art ~ fem + mar + kid5 + phd + ment", family, setNames(estimates, names), errors, parameters)
 }
 two(zeroinfl(art ~ fem + mar + kid5 + phd + ment | ment, papers), "zero_inflated_poisson", "zi ~ ment", "zi")
-two(zeroinfl(art ~ fem + mar + kid5 + phd + ment | ment, papers, dist = "negbin"), "zero_inflated_negbinomial", "zi ~ ment", "zi")
+# Of the data of these packages none has a likelihood of this family that is near normal: simulated ones.
+set.seed(4)
+x <- round(rnorm(500), 3)
+counts <- keep("simulated", data.frame(y = rbinom(500, 1, 0.7) * rnbinom(500, size = 3, mu = exp(1.2 + 0.4 * x)), x = x))
+fit <- zeroinfl(y ~ x | 1, counts, dist = "negbin")
+zi <- plogis(coef(fit)[3])
+add("simulated", "y ~ x", "zero_inflated_negbinomial", c("(Intercept)" = unname(coef(fit)[1]), x = unname(coef(fit)[2]), zi = unname(zi), shape = fit$theta),
+    c(sqrt(diag(vcov(fit)))[1:2], sqrt(vcov(fit)[3, 3]) * zi * (1 - zi), fit$theta * fit$SE.logtheta))
 two(hurdle(art ~ fem + mar + kid5 + phd + ment | fem + ment, papers), "hurdle_poisson", "hu ~ fem + ment", "hu", -1)
 fit <- hurdle(art ~ fem + mar + kid5 + phd + ment | 1, papers, dist = "negbin")
 estimates <- coef(fit)[1:6]

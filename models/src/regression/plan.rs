@@ -64,13 +64,18 @@ impl RegressionPlan {
     }
 }
 
+/// The standard deviation at the start of a coefficient over that of its prior, where not every predictor is a mean.
+const START_SCALE: f64 = 0.01;
+
 impl RegressionPlan {
     /// Samples the coefficients; `None` where there are none.
     pub(super) fn sample_coefficients(&self, scope: &mut Scope<'_>) -> Result<Option<Tensor<1>>> {
         let centred = self.response.is_undefined_at_zero();
         joined(self.coefficients.iter().map(|(name, prior)| match prior {
-            // A mean of zero would have no density: the search starts at the middle of the priors.
-            Prior::Normal { mean, .. } if centred => scope.sample(name, prior.distribution().start(*mean)),
+            // A mean of zero would have no density: the search starts close to the middle of the priors.
+            Prior::Normal { mean, sd } if centred => {
+                scope.sample(name, prior.distribution().start(*mean).start_scale(sd * START_SCALE))
+            }
             _ => prior.sample(scope, name),
         }))
     }
