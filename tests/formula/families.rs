@@ -74,11 +74,32 @@ fn estimates_are_those_of_packages_of_r_within_half_a_standard_error_and_trusted
 }
 
 #[test]
+fn rows_of_a_weight_are_as_so_many_rows() {
+    // Of groups, so that the rows' effects are integrated out: a weight is inside of that integral.
+    let folder = tempfile::tempdir().unwrap();
+    let row = |at: usize| format!("{},{},g{},{}\n", (at * at + at / 3) % 5, at % 4, at % 6, 1 + at % 3);
+    let weighted: String = (0..36).map(row).collect();
+    let repeated: String = (0..36).map(|at| row(at).repeat(1 + at % 3)).collect();
+    let sites = |name: &str, rows: &str, formula: &str| {
+        let path = folder.path().join(name);
+        std::fs::write(&path, format!("y,x,g,w\n{rows}")).unwrap();
+        fitted_with(formula, "poisson", &[], &[path]).1.report.sites
+    };
+    let one = sites("weighted.csv", &weighted, "y | weights(w) ~ x + (1 | g)");
+    // Priors follow from the columns, of which repeated rows have other means: they are weak beside the rows.
+    let two = sites("repeated.csv", &repeated, "y ~ x + (1 | g)");
+    for (one, two) in one.iter().zip(&two) {
+        let apart = ((one.mean - two.mean) / two.sd).abs().max((one.sd / two.sd - 1.0).abs());
+        assert!(apart < 0.02, "{one:?} {two:?}");
+    }
+}
+
+#[test]
 fn three_silos_give_the_estimates_too() {
     let mut all = Vec::new();
     for analysis in golden().into_iter().map(Analysis::of) {
         let scratch = tempfile::tempdir().unwrap();
-        let (_, fit) = analysis.fit(&in_three(&analysis.path, "row", scratch.path()));
+        let (_, fit) = analysis.fit(&in_three(&analysis.path, analysis.case["deal"].as_str().unwrap(), scratch.path()));
         all.extend(wrong(&analysis, &fit));
     }
     assert!(all.is_empty(), "{}", all.join("\n"));

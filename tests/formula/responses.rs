@@ -1,5 +1,4 @@
-//! Holds the log density of every family's rows to R's own functions, their gradients to differences, and printed priors
-//! to those that the model has.
+//! Holds rows of every family to R's own functions, gradients to differences, and printed priors to those of the model.
 
 use partita::core::{
     Array, Distribution, HalfStudentT, Latents, LogDensity, Part, SiteTable, StudentT, Support, for_support,

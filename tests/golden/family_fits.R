@@ -1,8 +1,8 @@
 # Estimates of regressions by packages of R, or by maximum likelihood, for tests/formula/families.rs; and the data, from the
-# packages datasets, MASS, survival and pscl:
+# packages datasets, MASS, survival, pscl and ordinal:
 #   Rscript family_fits.R family_data > family_fits.json
-# R 4.2.2, MASS 7.3-58, nnet 7.3-18, pscl 1.5.5, survival 3.5-3, jsonlite 1.8.
-suppressMessages({library(MASS); library(nnet); library(pscl); library(survival); library(jsonlite)})
+# R 4.2.2, lme4 1.1-31, ordinal 2022.11-16, MASS 7.3-58, nnet 7.3-18, pscl 1.5.5, survival 3.5-3, jsonlite 1.8.
+suppressMessages({library(lme4); library(ordinal); library(MASS); library(nnet); library(pscl); library(survival); library(jsonlite)})
 folder <- commandArgs(TRUE)[1]
 # Each file has the number of the row, by which rows are dealt to silos.
 keep <- function(name, data) {
@@ -11,8 +11,9 @@ keep <- function(name, data) {
   read.csv(path, stringsAsFactors = TRUE)
 }
 cases <- list()
-add <- function(file, formula, family, estimates, errors, parameters = character()) {
-  cases[[length(cases) + 1]] <<- list(file = file, formula = formula, family = family, parameters = as.list(parameters),
+# `deal` is the column by which rows are dealt to silos.
+add <- function(file, formula, family, estimates, errors, parameters = character(), deal = "row") {
+  cases[[length(cases) + 1]] <<- list(file = file, formula = formula, family = family, parameters = as.list(parameters), deal = deal,
                                       names = names(estimates), estimates = unname(estimates), errors = unname(errors))
 }
 of <- function(file, formula, family, fit, parameters = character()) {
@@ -74,6 +75,33 @@ add("quine", "Days ~ Sex + Lrn", "hurdle_lognormal", c(coef(l), unlist(none)), c
 m <- model.matrix(~ Sex + Lrn, days); z <- model.matrix(~ Sex, days)
 nb <- most(function(p) dnbinom(days$Days, size = exp(as.vector(z %*% p[4:5])), mu = exp(as.vector(m %*% p[1:3])), log = TRUE), c(2.8, 0, 0, 0.2, 0))
 add("quine", "Days ~ Sex + Lrn", "negbinomial", setNames(nb$estimates, c(colnames(m), "shape_(Intercept)", "shape_SexM")), nb$errors, "shape ~ Sex")
+
+tastes <- keep("wine", data.frame(rating = as.integer(wine$rating), temp = wine$temp, contact = wine$contact, judge = wine$judge))
+for (link in c("logit", "probit")) {
+  fit <- clmm(factor(rating) ~ temp + contact + (1 | judge), data = transform(tastes, judge = factor(judge)), link = link, nAGQ = 10)
+  s <- summary(fit)$coefficients
+  names <- rownames(s)
+  for (k in 1:4) names <- sub(paste0("^", k, "\\|.*$"), paste0("threshold[", k - 1, "]"), names)
+  add("wine", "rating ~ temp + contact + (1 | judge)", c(logit = "cumulative", probit = "cumulative_probit")[[link]], setNames(s[, 1], names), s[, 2], deal = "judge")
+}
+fit <- glmer(y ~ trt + week + (1 | ID), keep("bacteria", bacteria), binomial("probit"), nAGQ = 25, control = glmerControl(optimizer = "bobyqa"))
+s <- summary(fit)$coefficients
+add("bacteria", "y ~ trt + week + (1 | ID)", "bernoulli(probit)", setNames(s[, 1], rownames(s)), s[, 2], deal = "ID")
+
+# As `quine`, but of so many days of a term: zeros of pupils who are never away, simulated.
+set.seed(5)
+term <- data.frame(n = 5 + rpois(300, 8), x = round(rnorm(300), 3))
+term$y <- rbinom(300, 1, 0.75) * rbinom(300, term$n, plogis(-0.5 + 0.6 * term$x))
+term <- keep("terms", term)
+m <- model.matrix(~ x, term)
+zib <- most(function(p) { own <- dbinom(term$y, term$n, plogis(as.vector(m %*% p[1:2])), log = TRUE)
+  ifelse(term$y == 0, log(plogis(p[3]) + plogis(-p[3]) * exp(own)), plogis(-p[3], log.p = TRUE) + own) }, c(0, 0, -1))
+zi <- plogis(zib$estimates[3])
+add("terms", "y | trials(n) ~ x", "zero_inflated_binomial", setNames(c(zib$estimates[1:2], zi), c(colnames(m), "zi")), c(zib$errors[1:2], zib$errors[3] * zi * (1 - zi)))
+shares <- keep("shares", data.frame(y = round(pmin(pmax(rbeta(200, 4 * pnorm(0.3 + 0.5 * term$x[1:200]), 4 * pnorm(-0.3 - 0.5 * term$x[1:200])), 1e-4), 1 - 1e-4), 5), x = term$x[1:200]))
+m <- model.matrix(~ x, shares)
+b <- most(function(p) { mu <- pnorm(as.vector(m %*% p[1:2])); dbeta(shares$y, mu * exp(p[3]), (1 - mu) * exp(p[3]), log = TRUE) }, c(0, 0, 1))
+add("shares", "y ~ x", "beta(probit)", setNames(c(b$estimates[1:2], exp(b$estimates[3])), c(colnames(m), "phi")), c(b$errors[1:2], b$errors[3] * exp(b$estimates[3])))
 
 flowers <- keep("iris", iris[, c("Sepal.Length", "Sepal.Width", "Species")])
 m <- model.matrix(~ Species, flowers)

@@ -199,7 +199,7 @@ fn cases() -> Vec<Case> {
         case("truncated inflated at zero", truncated_inflated, &[0.0], &[&[0.9], &[0.3]]),
         case("truncated twice", truncated_twice, &[0.4], &[&[0.3], &[1.2], &[-0.5], &[1.9]]),
         case("weighted hurdle", weighted_hurdle, &[3.0], &[&[0.9], &[0.3], &[1.7]]),
-        case("weighted", weighted_normal, three, &[&[0.3], &[1.2], &[2.0, 0.0, 0.4]]),
+        case("weighted", weighted_normal, three, &[&[0.3], &[1.2], &[2.0, 0.6, 0.4]]),
         case("censored truncated", censored_truncated, &[0.4], &[&[0.3], &[1.2], &[-0.5], &[1.9]]),
     ]
 }

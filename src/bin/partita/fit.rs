@@ -13,10 +13,13 @@ use partita::{Device, Fit, FitOptions, Settings};
 pub(crate) struct Options {
     /// The formula, as in 'wheeze ~ smoke * age + (1 | child)'.
     formula: String,
-    /// The family of the outcome: gaussian, student, bernoulli, binomial, beta_binomial, poisson, negbinomial, gamma,
-    /// lognormal, beta or weibull.
+    /// The family of the outcome, with a link where it is not the usual one: gaussian, 'bernoulli(probit)', poisson,
+    /// hurdle_gamma, cumulative, categorical, weibull, piecewise_exponential; a word that is none lists all.
     #[arg(long)]
     family: ResponseFamily,
+    /// The formula of another parameter of the family, as in 'sigma ~ age'; any number of them.
+    #[arg(long = "parameter")]
+    parameters: Vec<String>,
     /// The CSV file of a silo, as FILE or NAME=FILE; once for each silo.
     #[arg(long = "silo", required = true)]
     silos: Vec<String>,
@@ -37,6 +40,9 @@ pub(crate) struct Options {
 pub(crate) fn run(options: &Options) -> Result<(), Box<dyn Error>> {
     let device = Device::flex();
     let mut study = Study::new(&options.formula, options.family)?;
+    for formula in &options.parameters {
+        study = study.with_parameter(formula)?;
+    }
     if options.drop_missing {
         study.missing = MissingCells::Drop;
     }
