@@ -1,10 +1,12 @@
 //! Defines regressions with effects of nested groups and outcomes of many families: what a formula declares.
 
 mod plan;
+mod prior;
 mod response;
 mod rows;
 
-pub use plan::{Dependence, Effects, RegressionPlan, Scale};
+pub use plan::{Dependence, Effects, RegressionPlan};
+pub use prior::{DEGREES, Lkj, Prior};
 pub use response::Response;
 pub use rows::{EffectRows, Level, RegressionRows};
 
@@ -31,13 +33,14 @@ use plan::LevelEffects;
 /// # Example
 /// ```
 /// use partita_core::{Device, Groups, SiteTable};
-/// use partita_models::regression::{Dependence, Effects, EffectRows, Level, Regression, RegressionPlan, RegressionRows, Response, Scale};
-/// let effects = Effects { group: "child".into(), columns: vec!["(Intercept)".into()], dependence: Dependence::Independent, scale: 2.5 };
+/// use partita_models::regression::{Dependence, Effects, EffectRows, Level, Prior, Regression, RegressionPlan, RegressionRows, Response};
+/// let effects = Effects { group: "child".into(), columns: vec!["(Intercept)".into()], dependence: Dependence::Independent, deviations: vec![Prior::HalfNormal { scale: 2.5 }] };
 /// let plan = RegressionPlan {
 ///     response: Response::Bernoulli,
-///     coefficients: vec![("(Intercept)".into(), Scale { mean: 0.0, sd: 2.5 }), ("age".into(), Scale { mean: 0.0, sd: 2.5 })],
+///     coefficients: ["(Intercept)", "age"].map(|name| (name.to_owned(), Prior::Normal { mean: 0.0, sd: 2.5 })).to_vec(),
 ///     silo: Vec::new(),
 ///     levels: vec![vec![effects]],
+///     parameters: Response::Bernoulli.priors(),
 /// };
 /// let device = Device::flex();
 /// let child = Level { name: "child".into(), groups: 2, outer: None, effects: vec![EffectRows::Intercepts] };
@@ -162,13 +165,15 @@ impl partita_core::Model for Regression {
     type Data = RegressionRows;
 
     fn global(&self, scope: &mut Scope<'_>) -> Result<RegressionGlobals> {
+        self.plan.check()?;
         let coefficients = self.plan.coefficients.iter().map(|(name, prior)| prior.sample(scope, name));
         let coefficients = Tensor::cat(coefficients.collect::<Result<_>>()?, 0);
         let factors =
             |scope: &mut Scope<'_>, all: &LevelEffects| all.iter().map(|own| own.factor(scope)).collect::<Result<_>>();
         let silo = factors(scope, &self.plan.silo)?;
         let levels = self.plan.levels.iter().map(|level| factors(scope, level)).collect::<Result<_>>()?;
-        let response = self.plan.response.parameters(scope)?;
+        let response = self.plan.parameters.iter().map(|(name, prior)| prior.sample(scope, name));
+        let response = response.collect::<Result<_>>()?;
         Ok(RegressionGlobals { coefficients, silo, levels, response })
     }
 

@@ -5,7 +5,7 @@ use std::str::FromStr;
 
 use partita_formula::{Design, Moments, Outcome};
 use partita_inference::Scale as Shown;
-use partita_models::regression::{Response, Scale};
+use partita_models::regression::Response;
 use serde::{Deserialize, Serialize};
 
 use super::StudyError;
@@ -209,11 +209,4 @@ impl ResponseFamily {
 pub(super) struct OutcomeScale {
     pub(super) middle: f64,
     pub(super) unit: f64,
-}
-
-impl OutcomeScale {
-    /// The prior of an intercept between columns with these means in units of their standard deviations.
-    pub(super) fn intercept(&self, apart: f64) -> Scale {
-        Scale { mean: self.middle, sd: 2.5 * self.unit * apart.mul_add(apart, 1.0).sqrt() }
-    }
 }

@@ -1,16 +1,20 @@
 //! Makes the model and the rows of every silo of a formula, a family and files.
 
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use partita_core::Device;
-use partita_formula::{Agreement, Columns, Declared, Design, Formula, Frame, MissingCells, Profile, ReadOptions};
+use partita_formula::{
+    Agreement, Columns, Declared, Design, Formula, Frame, MissingCells, Profile, RandomDesign, ReadOptions,
+};
 use partita_inference::{Effect, Report, Scale};
 use partita_models::regression::{Regression, RegressionPlan, RegressionRows};
 
 use super::StudyError;
-use super::family::{OutcomeScale, ResponseFamily};
+use super::family::ResponseFamily;
 use super::groups::Chain;
-use super::priors::{INTERCEPT, PriorLine, coefficients, effects, lines, lines_of_effects, short};
+use super::priors::{INTERCEPT, PriorLine, coefficients, effects, lines, parameters};
+use super::stated_prior::{self, StatedPrior};
 use super::summary::DesignSummary;
 
 /// The file of one silo.
@@ -35,6 +39,8 @@ pub struct Study {
     pub missing: MissingCells,
     /// What is fixed in advance.
     pub declared: Declared,
+    /// Priors in place of the usual ones, by the name of a number or of a class: `b`, `sd`, `cor`.
+    pub priors: BTreeMap<String, StatedPrior>,
 }
 
 /// A model that is the same at all parties.
@@ -46,7 +52,7 @@ pub struct Plan {
     pub priors: Vec<PriorLine>,
     /// The coefficients on the scale that people read, for a forest plot; without the intercept.
     pub effects: Vec<Effect>,
-    chain: Chain,
+    pub(super) chain: Chain,
 }
 
 impl Plan {
@@ -77,6 +83,21 @@ pub struct Prepared {
     pub silos: Vec<(String, RegressionRows)>,
     /// What one should know of the files: rows that were left out.
     pub notes: Vec<String>,
+    /// What silos agreed on.
+    pub agreement: Agreement,
+    /// The outcome's name.
+    pub(super) outcome: String,
+    /// The files of the silos.
+    pub(super) tables: Vec<SiloTable>,
+    /// For each silo the groups of its rows, by random term.
+    pub(super) groups: Vec<Vec<RowGroups>>,
+}
+
+/// The groups of the rows of a silo in one random term.
+#[derive(Debug)]
+pub(super) struct RowGroups {
+    pub(super) levels: Vec<String>,
+    pub(super) group: Vec<usize>,
 }
 
 impl Study {
@@ -91,6 +112,7 @@ impl Study {
             read: ReadOptions::default(),
             missing: MissingCells::Refuse,
             declared: Declared::default(),
+            priors: BTreeMap::new(),
         })
     }
 
@@ -107,9 +129,12 @@ impl Study {
         let designs: Vec<Design> = designs.collect::<Result<_, _>>()?;
         let plan = self.plan(&DesignSummary::merge(&designs.iter().map(DesignSummary::of).collect::<Vec<_>>())?)?;
         let rows = designs.iter().map(|design| Ok((design.silo.clone(), self.rows(design, &plan, device)?)));
-        let silos = rows.collect::<Result<_, StudyError>>()?;
+        let rows = rows.collect::<Result<_, StudyError>>()?;
         let notes = columns.iter().filter_map(left_out).collect();
-        Ok(Prepared { plan, silos, notes })
+        let of_term = |term: RandomDesign| RowGroups { levels: term.levels, group: term.group };
+        let groups = designs.into_iter().map(|design| design.random.into_iter().map(of_term).collect()).collect();
+        let (outcome, tables) = (self.outcome().to_owned(), silos.to_vec());
+        Ok(Prepared { plan, silos: rows, notes, agreement, outcome, tables, groups })
     }
 
     /// The cells of a silo's file that the formula needs.
@@ -166,12 +191,15 @@ impl Study {
         let chain = Chain::of(&summary.random)?;
         let of = |place: &usize| effects(&summary.random[*place], sums, &scale);
         let levels = chain.groupings.iter().map(|own| own.terms.iter().map(of).collect());
-        let plan = RegressionPlan {
-            response: self.family.response(&scale),
+        let response = self.family.response(&scale);
+        let mut plan = RegressionPlan {
+            response,
             coefficients: coefficients(sums, &scale),
             silo: chain.silo.iter().map(of).collect(),
             levels: levels.collect(),
+            parameters: parameters(&response),
         };
+        stated_prior::put(&self.priors, &mut plan)?;
         let (unit, shown) = self.family.reading();
         let shown = sums.names.iter().filter(|name| *name != INTERCEPT).map(|name| Effect {
             label: name.clone(),
@@ -179,7 +207,7 @@ impl Study {
             unit: unit.into(),
             scale: shown,
         });
-        let (effects, priors) = (shown.collect(), self.priors(&plan, &scale));
+        let (effects, priors) = (shown.collect(), lines(&plan));
         Ok(Plan { model: Regression::new(plan), priors, effects, chain })
     }
 
@@ -189,6 +217,17 @@ impl Study {
     /// [`StudyError::Unfit`] for groupings that cross in this silo; [`StudyError::Model`].
     pub fn rows(&self, design: &Design, plan: &Plan, device: &Device) -> Result<RegressionRows, StudyError> {
         let outcome = self.family.outcome(design, self.outcome())?;
+        self.rows_with(outcome, design, plan, device)
+    }
+
+    /// The same with these outcomes in place of the design's own.
+    pub(super) fn rows_with(
+        &self,
+        outcome: Vec<f64>,
+        design: &Design,
+        plan: &Plan,
+        device: &Device,
+    ) -> Result<RegressionRows, StudyError> {
         let tensor = |values: &Vec<f64>| device.tensor(values.clone(), [values.len()]);
         let mut rows = RegressionRows::new(design.fixed.values.clone(), design.fixed.names.len(), outcome, device)?;
         if let Some(offset) = &design.offset {
@@ -205,21 +244,6 @@ impl Study {
 
     fn outcome(&self) -> &str {
         self.formula.outcome().unwrap_or("the outcome")
-    }
-
-    fn priors(&self, plan: &RegressionPlan, scale: &OutcomeScale) -> Vec<PriorLine> {
-        let groups = plan.silo.iter().chain(plan.levels.iter().flatten()).flat_map(lines_of_effects);
-        let line = |name: &str, prior: String| PriorLine { name: name.into(), prior };
-        let sigma = || line("sigma", format!("half-student-t(3, 0, {})", short(2.5 * scale.unit)));
-        let own = match self.family {
-            ResponseFamily::Gaussian | ResponseFamily::LogNormal => vec![sigma()],
-            ResponseFamily::Student => vec![sigma(), line("nu", "gamma(2, 0.1)".into())],
-            ResponseFamily::Bernoulli | ResponseFamily::Binomial | ResponseFamily::Poisson => Vec::new(),
-            ResponseFamily::BetaBinomial | ResponseFamily::Beta => vec![line("phi", "gamma(0.01, 0.01)".into())],
-            ResponseFamily::NegativeBinomial | ResponseFamily::Gamma => vec![line("shape", "gamma(0.01, 0.01)".into())],
-            ResponseFamily::Weibull => vec![line("shape", "lognormal(0, 1)".into())],
-        };
-        lines(&plan.coefficients).into_iter().chain(groups).chain(own).collect()
     }
 }
 

@@ -1,8 +1,10 @@
 //! Claims that a formula over files is the model that users of R know, and that silos give what their pooled file gives.
 #![allow(clippy::unwrap_used, reason = "a failure in a test is to be loud")]
 
+mod answers;
 mod command;
 mod packages;
+mod priors;
 
 use std::path::{Path, PathBuf};
 

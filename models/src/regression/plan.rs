@@ -1,30 +1,42 @@
 //! Says what a regression is made of: coefficients with priors, effects of groups, and a response.
 
 use burn::tensor::Tensor;
-use partita_core::{HalfStudentT, LkjCholesky, Normal, Result, Scope, Uniform, elementwise};
+use partita_core::{Error, LkjCholesky, Normal, Result, Scope, Uniform, elementwise};
 
-use super::Response;
-
-/// The mean and standard deviation of a normal prior.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Scale {
-    /// Its mean.
-    pub mean: f64,
-    /// Its standard deviation.
-    pub sd: f64,
-}
+use super::{Lkj, Prior, Response};
 
 /// What a regression is made of, the same at all parties.
 #[derive(Debug, Clone, PartialEq)]
 pub struct RegressionPlan {
     /// What is observed given the linear predictor.
     pub response: Response,
-    /// The name and the normal prior of each coefficient.
-    pub coefficients: Vec<(String, Scale)>,
+    /// The name and the prior of each coefficient.
+    pub coefficients: Vec<(String, Prior)>,
     /// Effects of the silo itself.
     pub silo: LevelEffects,
     /// Effects of groups, outermost grouping first.
     pub levels: Vec<LevelEffects>,
+    /// The name and the prior of each parameter of the response, in the order of [`Response::priors`].
+    pub parameters: Vec<(String, Prior)>,
+}
+
+impl RegressionPlan {
+    /// Refuses priors that are not one for each number.
+    pub(super) fn check(&self) -> Result<()> {
+        let of_response =
+            ("priors of the parameters of a response", self.parameters.len(), self.response.priors().len());
+        let effects = self.silo.iter().chain(self.levels.iter().flatten());
+        let of_effects = effects.map(|own| ("priors of standard deviations", own.deviations.len(), own.columns.len()));
+        match of_effects.chain([of_response]).find(|(_, found, expected)| found != expected) {
+            None => Ok(()),
+            Some((operation, found, expected)) => Err(Error::Length {
+                operation: operation.into(),
+                found,
+                expected,
+                remedy: "State one prior a number; those of a response are `Response::priors`.".into(),
+            }),
+        }
+    }
 }
 
 /// The effects of one grouping: several terms of a formula may have the same.
@@ -39,55 +51,59 @@ pub struct Effects {
     pub columns: Vec<String>,
     /// Whether they are correlated.
     pub dependence: Dependence,
-    /// The scale of the half Student-t prior of each standard deviation $\sigma_k$, with 3 degrees of freedom.
-    pub scale: f64,
+    /// The prior of each standard deviation $\sigma_k$, one a column.
+    pub deviations: Vec<Prior>,
 }
 
 /// Whether the effects of a group hang together.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Dependence {
     /// Each by itself.
     Independent,
-    /// With correlations, every correlation matrix as probable as any other before the data: LKJ(1).
-    Correlated,
-}
-
-/// Degrees of freedom of the priors of standard deviations.
-pub(super) const DEGREES: f64 = 3.0;
-
-impl Scale {
-    pub(super) fn sample(&self, scope: &mut Scope<'_>, name: &str) -> Result<Tensor<1>> {
-        scope.sample(name, Normal::new(self.mean, self.sd))
-    }
+    /// With correlations of this prior.
+    Correlated(Lkj),
 }
 
 impl Effects {
+    /// The name of each standard deviation.
+    pub fn deviation_names(&self) -> impl Iterator<Item = String> {
+        self.columns.iter().map(|column| format!("sd({column} | {})", self.group))
+    }
+
+    /// The name of the correlation of two effects, or of the factor of more; `None` of those without.
+    ///
+    /// Of two effects LKJ(1) is the uniform distribution of their correlation, a number that people read.
+    #[must_use]
+    pub fn correlation_name(&self) -> Option<String> {
+        match (&self.dependence, self.columns.as_slice()) {
+            (Dependence::Independent, _) | (_, [] | [_]) => None,
+            (Dependence::Correlated(prior), [one, two]) if prior.is_uniform() => {
+                Some(format!("cor({one}, {two} | {})", self.group))
+            }
+            _ => Some(format!("correlation({})", self.group)),
+        }
+    }
+
     /// Samples the standard deviations and correlations; their factor $F$, `[K, K]`, or $\sigma$, `[1, K]`, of
     /// independent ones.
     pub(super) fn factor(&self, scope: &mut Scope<'_>) -> Result<Tensor<2>> {
-        let Self { group, columns, dependence, scale } = self;
-        let count = columns.len();
-        let deviations = columns
-            .iter()
-            .map(|column| scope.sample(&format!("sd({column} | {group})"), HalfStudentT::new(DEGREES, *scale)));
-        let deviations = Tensor::cat(deviations.collect::<Result<_>>()?, 0);
-        match (dependence, count) {
-            (Dependence::Independent, _) | (_, 1) => Ok(deviations.reshape([1, count])),
-            // Of two effects LKJ(1) is the uniform distribution of their correlation, a number that people read.
-            (Dependence::Correlated, 2) => {
-                let name = format!("cor({}, {} | {group})", columns[0], columns[1]);
-                let correlation = scope.sample(&name, Uniform::new(-1.0, 1.0))?;
-                let [first, second] = [0, 1].map(|place| deviations.clone().narrow(0, place, 1));
-                let rest = elementwise(correlation.clone(), |r| (1.0 - r * r).sqrt(), |r| -r / (1.0 - r * r).sqrt());
-                let zero = first.clone().zeros_like();
-                let all = vec![first, zero, second.clone() * correlation, second * rest];
-                Ok(Tensor::cat(all, 0).reshape([2, 2]))
-            }
-            (Dependence::Correlated, _) => {
-                let correlation = scope.sample(&format!("correlation({group})"), LkjCholesky::new(1.0, count))?;
-                Ok(deviations.reshape([count, 1]) * correlation)
-            }
+        let count = self.columns.len();
+        let names = self.deviation_names().zip(&self.deviations);
+        let deviations = names.map(|(name, prior)| prior.sample(scope, &name)).collect::<Result<_>>()?;
+        let deviations: Tensor<1> = Tensor::cat(deviations, 0);
+        let (Dependence::Correlated(prior), Some(name)) = (&self.dependence, self.correlation_name()) else {
+            return Ok(deviations.reshape([1, count]));
+        };
+        if count > 2 || !prior.is_uniform() {
+            let correlation = scope.sample(&name, LkjCholesky::new(prior.concentration, count))?;
+            return Ok(deviations.reshape([count, 1]) * correlation);
         }
+        let correlation = scope.sample(&name, Uniform::new(-1.0, 1.0))?;
+        let [first, second] = [0, 1].map(|place| deviations.clone().narrow(0, place, 1));
+        let rest = elementwise(correlation.clone(), |r| (1.0 - r * r).sqrt(), |r| -r / (1.0 - r * r).sqrt());
+        let zero = first.clone().zeros_like();
+        let all = vec![first, zero, second.clone() * correlation, second * rest];
+        Ok(Tensor::cat(all, 0).reshape([2, 2]))
     }
 
     /// One row of effects for each of so many groups; for `None` those of the silo, `[1, K]`.
@@ -99,7 +115,7 @@ impl Effects {
             return Ok(scope.sample(&name, effects.non_centred())?.reshape([-1, 1]));
         }
         let standard = scope.sample(&name, Normal::new(0.0, 1.0).iid([groups.unwrap_or(1), count]))?;
-        Ok(if self.dependence == Dependence::Correlated {
+        Ok(if matches!(self.dependence, Dependence::Correlated(_)) {
             standard.matmul(factor.clone().transpose())
         } else {
             standard * factor.clone()

@@ -2,12 +2,11 @@
 
 use burn::tensor::Tensor;
 use partita_core::{
-    Bernoulli, Beta, BetaBinomial, Binomial, Censoring, Gamma, HalfStudentT, LogNormal, NegativeBinomial, Normal,
-    Poisson, Result, Rows, Scope, StudentT, Weibull,
+    Bernoulli, Beta, BetaBinomial, Binomial, Censoring, Gamma, LogNormal, NegativeBinomial, Normal, Poisson, Result,
+    Rows, Scope, StudentT, Weibull,
 };
 
 use super::RegressionRows;
-use super::plan::DEGREES;
 
 /// What is observed given the linear predictor $\eta$.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -47,21 +46,6 @@ pub enum Response {
 }
 
 impl Response {
-    /// Samples the parameters beside the linear predictor.
-    pub(super) fn parameters(self, scope: &mut Scope<'_>) -> Result<Vec<Tensor<1>>> {
-        let half = |scale: f64| HalfStudentT::new(DEGREES, scale);
-        Ok(match self {
-            Self::Gaussian { scale } | Self::LogNormal { scale } => vec![scope.sample("sigma", half(scale))?],
-            Self::Student { scale } => {
-                vec![scope.sample("sigma", half(scale))?, scope.sample("nu", Gamma::new(2.0, 0.1))?]
-            }
-            Self::Bernoulli | Self::Binomial | Self::Poisson => Vec::new(),
-            Self::BetaBinomial | Self::Beta => vec![scope.sample("phi", Gamma::new(0.01, 0.01))?],
-            Self::NegativeBinomial | Self::Gamma => vec![scope.sample("shape", Gamma::new(0.01, 0.01))?],
-            Self::Weibull => vec![scope.sample("shape", LogNormal::new(0.0, 1.0))?],
-        })
-    }
-
     /// Observes the rows of a plate.
     pub(super) fn observe(
         self,

@@ -95,7 +95,7 @@ impl StudyFile {
     pub(crate) fn study(&self, read: ReadOptions) -> Result<Study> {
         let Self { family, missing, declared, .. } = self.clone();
         let formula = Formula::parse(&self.formula).map_err(|error| malformed(&error))?;
-        Ok(Study { formula, family, read, missing, declared })
+        Ok(Study { formula, family, read, missing, declared, priors: std::collections::BTreeMap::new() })
     }
 
     /// The run that it asks for.
