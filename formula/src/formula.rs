@@ -145,6 +145,26 @@ impl Formula {
         self
     }
 
+    /// The fixed terms in which `column` stands, without outcome, intercept, offsets and random terms: a design of it has
+    /// the columns that change with `column`, named and coded as in the whole formula. `None` where no fixed term has it.
+    ///
+    /// # Example
+    /// ```
+    /// use partita_formula::Formula;
+    /// let formula = Formula::parse("y ~ smoke * log(age) + sex + (1 | child)")?;
+    /// let part = formula.terms_with("smoke").ok_or("it has terms")?;
+    /// assert_eq!(part.columns(), ["smoke", "age"]);
+    /// assert!(formula.terms_with("child").is_none());
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    #[must_use]
+    pub fn terms_with(&self, column: &str) -> Option<Self> {
+        let mut own = Self { response: None, random: Vec::new(), ..self.clone() };
+        own.fixed.with = Some(column.into());
+        own.fixed.offsets.clear();
+        own.fixed.terms.iter().any(|term| own.fixed.shows(term)).then_some(own)
+    }
+
     /// The text it was read from.
     #[must_use]
     pub fn text(&self) -> &str {

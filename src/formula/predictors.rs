@@ -45,7 +45,7 @@ impl Study {
     /// Refuses what the family cannot read, and adds the columns of other parameters.
     pub(super) fn complete(
         &self,
-        mut design: Design,
+        design: Design,
         columns: &Columns,
         agreement: &Agreement,
     ) -> Result<Design, StudyError> {
@@ -64,6 +64,16 @@ impl Study {
                 "Take a family with one predictor, or make the groups a fixed factor.",
             ));
         }
+        self.with_columns_of_parameters(design, columns, agreement)
+    }
+
+    /// The same design with the columns of parameters that have formulas of their own.
+    pub(super) fn with_columns_of_parameters(
+        &self,
+        mut design: Design,
+        columns: &Columns,
+        agreement: &Agreement,
+    ) -> Result<Design, StudyError> {
         for formula in &self.parameters {
             let own = Design::of(formula, columns, agreement)?;
             if !own.random.is_empty() || own.offset.is_some() {

@@ -1,9 +1,12 @@
 //! Makes the model and the rows of every silo of a formula, a family and files.
 
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use partita_core::Device;
-use partita_formula::{Agreement, Columns, Declared, Design, Formula, Frame, MissingCells, Profile, ReadOptions};
+use partita_formula::{
+    Agreement, Columns, Declared, Design, Formula, Frame, MissingCells, Profile, RandomDesign, ReadOptions,
+};
 use partita_inference::{Effect, Report, Scale};
 use partita_models::regression::{Regression, RegressionPlan, RegressionRows};
 
@@ -12,6 +15,7 @@ use super::family::ResponseFamily;
 use super::groups::Chain;
 use super::predictors::{Predictors, with_parameters};
 use super::priors::{INTERCEPT, PriorLine, effects, lines, parameters};
+use super::stated_prior::{self, StatedPrior};
 use super::summary::DesignSummary;
 
 /// The file of one silo.
@@ -38,6 +42,8 @@ pub struct Study {
     pub missing: MissingCells,
     /// What is fixed in advance.
     pub declared: Declared,
+    /// Priors in place of the usual ones, by the name of a number or of a class: `b`, `sd`, `cor`.
+    pub priors: BTreeMap<String, StatedPrior>,
 }
 
 /// A model that is the same at all parties.
@@ -49,7 +55,7 @@ pub struct Plan {
     pub priors: Vec<PriorLine>,
     /// The coefficients on the scale that people read, for a forest plot; without the intercept.
     pub effects: Vec<Effect>,
-    chain: Chain,
+    pub(super) chain: Chain,
 }
 
 impl Plan {
@@ -80,6 +86,21 @@ pub struct Prepared {
     pub silos: Vec<(String, RegressionRows)>,
     /// What one should know of the files: rows that were left out.
     pub notes: Vec<String>,
+    /// What silos agreed on.
+    pub agreement: Agreement,
+    /// The outcome's name.
+    pub(super) outcome: String,
+    /// The files of the silos.
+    pub(super) tables: Vec<SiloTable>,
+    /// For each silo the groups of its rows, by random term.
+    pub(super) groups: Vec<Vec<RowGroups>>,
+}
+
+/// The groups of the rows of a silo in one random term.
+#[derive(Debug)]
+pub(super) struct RowGroups {
+    pub(super) levels: Vec<String>,
+    pub(super) group: Vec<usize>,
 }
 
 impl Study {
@@ -95,6 +116,7 @@ impl Study {
             read: ReadOptions::default(),
             missing: MissingCells::Refuse,
             declared: Declared::default(),
+            priors: BTreeMap::new(),
         })
     }
 
@@ -121,9 +143,12 @@ impl Study {
         let designs: Vec<Design> = designs.collect::<Result<_, _>>()?;
         let plan = self.plan(&DesignSummary::merge(&designs.iter().map(DesignSummary::of).collect::<Vec<_>>())?)?;
         let rows = designs.iter().map(|design| Ok((design.silo.clone(), self.rows(design, &plan, device)?)));
-        let silos = rows.collect::<Result<_, StudyError>>()?;
+        let rows = rows.collect::<Result<_, StudyError>>()?;
         let notes = columns.iter().filter_map(left_out).collect();
-        Ok(Prepared { plan, silos, notes })
+        let of_term = |term: RandomDesign| RowGroups { levels: term.levels, group: term.group };
+        let groups = designs.into_iter().map(|design| design.random.into_iter().map(of_term).collect()).collect();
+        let (outcome, tables) = (self.outcome().to_owned(), silos.to_vec());
+        Ok(Prepared { plan, silos: rows, notes, agreement, outcome, tables, groups })
     }
 
     /// The cells of a silo's file that the formula needs.
@@ -180,7 +205,7 @@ impl Study {
         let Predictors { response, coefficients, linear, baseline } = self.predictors(summary, &scale)?;
         let mut parameters = parameters(&response, &scale);
         parameters.retain(|(name, _)| linear.iter().all(|own| own.name != *name));
-        let plan = RegressionPlan {
+        let mut plan = RegressionPlan {
             response,
             coefficients,
             silo: chain.silo.iter().map(of).collect(),
@@ -189,6 +214,7 @@ impl Study {
             linear,
             baseline,
         };
+        stated_prior::put(&self.priors, &mut plan)?;
         let (unit, shown) = self.family.reading();
         let names = plan.coefficients.iter().map(|(name, _)| name);
         let shown = names.filter(|name| !name.ends_with(INTERCEPT)).map(|name| Effect {
@@ -207,6 +233,17 @@ impl Study {
     /// [`StudyError::Unfit`] for groupings that cross in this silo; [`StudyError::Model`].
     pub fn rows(&self, design: &Design, plan: &Plan, device: &Device) -> Result<RegressionRows, StudyError> {
         let outcome = self.family.outcome(design, self.outcome())?;
+        self.rows_with(outcome, design, plan, device)
+    }
+
+    /// The same with these outcomes in place of the design's own.
+    pub(super) fn rows_with(
+        &self,
+        outcome: Vec<f64>,
+        design: &Design,
+        plan: &Plan,
+        device: &Device,
+    ) -> Result<RegressionRows, StudyError> {
         let tensor = |values: &Vec<f64>| device.tensor(values.clone(), [values.len()]);
         let fixed = self.columns_of_mean(&design.fixed);
         let mut rows = RegressionRows::new(fixed.values, fixed.names.len(), outcome, device)?;

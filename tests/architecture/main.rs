@@ -15,7 +15,12 @@ const CEILING: usize = 500;
 const TEST_CEILING: usize = 800;
 
 /// Programs, which tell their users what happens.
-const PROGRAMS: [&str; 3] = ["src/bin/partita/coordinator.rs", "src/bin/partita/describe.rs", "src/bin/partita/fit.rs"];
+const PROGRAMS: [&str; 4] = [
+    "src/bin/partita/answers.rs",
+    "src/bin/partita/coordinator.rs",
+    "src/bin/partita/describe.rs",
+    "src/bin/partita/fit.rs",
+];
 
 /// File names that do not describe the content.
 const NAMELESS: [&str; 8] = ["base", "utils", "util", "common", "helpers", "misc", "types", "manager"];
@@ -190,14 +195,14 @@ fn the_surface_does_not_grow_unseen() {
         .sum();
     assert!((40..=60).contains(&prelude), "the prelude has {prelude} names, at most 60 are allowed");
     let ceilings = [
-        ("core", 118),
+        ("core", 119),
         ("models", 50),
         ("datasets", 35),
-        ("inference", 231),
+        ("inference", 232),
         ("laws", 47),
         ("gpu", 5),
         ("flower", 40),
-        ("formula", 35),
+        ("formula", 36),
     ];
     let mut broken = Vec::new();
     for (name, ceiling) in ceilings {

@@ -1,9 +1,11 @@
 //! Claims that a formula over files is the model that users of R know, and that silos give what their pooled file gives.
 #![allow(clippy::unwrap_used, reason = "a failure in a test is to be loud")]
 
+mod answers;
 mod command;
 mod families;
 mod packages;
+mod priors;
 mod responses;
 
 use std::path::{Path, PathBuf};

@@ -96,14 +96,20 @@ impl Design {
 /// The columns of `terms`.
 pub(super) fn matrix(terms: &Terms, evaluation: &Evaluation<'_>) -> Result<Matrix, DesignError> {
     let rows = evaluation.columns.rows();
-    let used: std::collections::BTreeSet<usize> = terms.terms.iter().flatten().copied().collect();
+    let shown = || terms.terms.iter().filter(|term| terms.shows(term));
+    let used: std::collections::BTreeSet<usize> = shown().flatten().copied().collect();
     let mut blocks = std::collections::BTreeMap::new();
     for at in used {
         blocks.insert(at, Block::of(&terms.variables[at], evaluation)?);
     }
     let intercept = Column { name: "(Intercept)".into(), values: vec![1.0; rows] };
-    let mut columns: Vec<Column> = if terms.intercept { vec![intercept] } else { Vec::new() };
-    for term in terms.codings(|at| blocks.get(&at).is_some_and(Block::has_levels)) {
+    let mut columns = if terms.intercept && terms.with.is_none() { vec![intercept] } else { Vec::new() };
+    // Of variables that no column is made of the agreement says whether they have levels.
+    let has_levels = |at: usize| match (blocks.get(&at), terms.variables.get(at)) {
+        (Some(block), _) => block.has_levels(),
+        (None, variable) => variable.is_some_and(|own| evaluation.agreed_levels(own)),
+    };
+    for (term, _) in terms.codings(has_levels).into_iter().zip(&terms.terms).filter(|(_, term)| terms.shows(term)) {
         let mut product: Vec<Column> = Vec::new();
         for (at, coding) in term {
             let factors = blocks.get(&at).map_or_else(|| Ok(Vec::new()), |block| block.columns(coding, evaluation))?;

@@ -134,6 +134,12 @@ impl Prior {
         scope.sample(name, self.distribution())
     }
 
+    /// Whether it is of numbers between 0 and 1.
+    #[must_use]
+    pub fn is_of_probability(&self) -> bool {
+        matches!(self, Self::Beta { .. })
+    }
+
     /// Whether it is of numbers above zero alone.
     #[must_use]
     pub fn is_positive(&self) -> bool {
