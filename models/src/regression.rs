@@ -5,7 +5,7 @@ mod prior;
 mod response;
 mod rows;
 
-pub use plan::{Dependence, Effects, RegressionPlan};
+pub use plan::{AcrossEffects, Dependence, Effects, RegressionPlan};
 pub use prior::{DEGREES, Lkj, Prior};
 pub use response::Response;
 pub use rows::{EffectRows, Level, RegressionRows};
@@ -26,8 +26,8 @@ use plan::LevelEffects;
 /// # Shapes
 /// Globals: one site `[1]` for each coefficient, named as its column; for effects of grouping `g` a site
 /// `sd(COLUMN | g)` `[1]` for each column and, where they are correlated, `cor(A, B | g)` `[1]` of two columns or the
-/// Cholesky factor `correlation(g)` `[K, K]` of more; the parameters of the
-/// response. Locals: `effects(g)` `[groups, K]` in the plate `g`, levels inside one another. Data: `y` `[rows]` in the
+/// Cholesky factor `correlation(g)` `[K, K]` of more; `effect(COLUMN | g = GROUP)` `[1]` of each group that all silos know;
+/// the parameters of the response. Locals: `effects(g)` `[groups, K]` in the plate `g`, levels inside one another. Data: `y` `[rows]` in the
 /// plate `row`.
 ///
 /// # Example
@@ -40,6 +40,7 @@ use plan::LevelEffects;
 ///     coefficients: ["(Intercept)", "age"].map(|name| (name.to_owned(), Prior::Normal { mean: 0.0, sd: 2.5 })).to_vec(),
 ///     silo: Vec::new(),
 ///     levels: vec![vec![effects]],
+///     across: Vec::new(),
 ///     parameters: Response::Bernoulli.priors(),
 /// };
 /// let device = Device::flex();
@@ -167,11 +168,15 @@ impl partita_core::Model for Regression {
     fn global(&self, scope: &mut Scope<'_>) -> Result<RegressionGlobals> {
         self.plan.check()?;
         let coefficients = self.plan.coefficients.iter().map(|(name, prior)| prior.sample(scope, name));
-        let coefficients = Tensor::cat(coefficients.collect::<Result<_>>()?, 0);
+        let mut coefficients = coefficients.collect::<Result<Vec<_>>>()?;
         let factors =
             |scope: &mut Scope<'_>, all: &LevelEffects| all.iter().map(|own| own.factor(scope)).collect::<Result<_>>();
         let silo = factors(scope, &self.plan.silo)?;
         let levels = self.plan.levels.iter().map(|level| factors(scope, level)).collect::<Result<_>>()?;
+        for own in &self.plan.across {
+            coefficients.push(own.sample(scope)?);
+        }
+        let coefficients = Tensor::cat(coefficients, 0);
         let response = self.plan.parameters.iter().map(|(name, prior)| prior.sample(scope, name));
         let response = response.collect::<Result<_>>()?;
         Ok(RegressionGlobals { coefficients, silo, levels, response })

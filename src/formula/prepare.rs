@@ -8,7 +8,7 @@ use partita_formula::{
     Agreement, Columns, Declared, Design, Formula, Frame, MissingCells, Profile, RandomDesign, ReadOptions,
 };
 use partita_inference::{Effect, Report, Scale};
-use partita_models::regression::{Regression, RegressionPlan, RegressionRows};
+use partita_models::regression::{AcrossEffects, Regression, RegressionPlan, RegressionRows};
 
 use super::StudyError;
 use super::family::ResponseFamily;
@@ -123,14 +123,24 @@ impl Study {
     /// [`StudyError`], with the place in formula or file.
     pub fn prepare(&self, silos: &[SiloTable], device: &Device) -> Result<Prepared, StudyError> {
         let columns: Vec<Columns> = silos.iter().map(|silo| self.columns(silo)).collect::<Result<_, _>>()?;
-        let profiles = columns.iter().map(|own| self.profile(own));
-        let agreement = self.agree(&profiles.collect::<Result<Vec<_>, _>>()?)?;
-        let designs = columns.iter().map(|own| self.design(own, &agreement));
-        let designs: Vec<Design> = designs.collect::<Result<_, _>>()?;
-        let plan = self.plan(&DesignSummary::merge(&designs.iter().map(DesignSummary::of).collect::<Vec<_>>())?)?;
+        let (mut study, mut notes) = (self.clone(), Vec::new());
+        let (agreement, designs, summary) = loop {
+            let profiles = columns.iter().map(|own| study.profile(own));
+            let agreement = study.agree(&profiles.collect::<Result<Vec<_>, _>>()?)?;
+            let designs = columns.iter().map(|own| study.design(own, &agreement));
+            let designs: Vec<Design> = designs.collect::<Result<_, _>>()?;
+            let summary = DesignSummary::merge(&designs.iter().map(DesignSummary::of).collect::<Vec<_>>())?;
+            let Some(crossing) = Chain::of(&summary.random)?.crossing(&designs) else {
+                break (agreement, designs, summary);
+            };
+            crossing.is_small()?;
+            notes.push(crossing.note());
+            study.declared.groups_across_silos.insert(crossing.fewer);
+        };
+        let plan = self.plan(&summary)?;
         let rows = designs.iter().map(|design| Ok((design.silo.clone(), self.rows(design, &plan, device)?)));
         let rows = rows.collect::<Result<_, StudyError>>()?;
-        let notes = columns.iter().filter_map(left_out).collect();
+        notes.extend(columns.iter().filter_map(left_out));
         let of_term = |term: RandomDesign| RowGroups { levels: term.levels, group: term.group };
         let groups = designs.into_iter().map(|design| design.random.into_iter().map(of_term).collect()).collect();
         let (outcome, tables) = (self.outcome().to_owned(), silos.to_vec());
@@ -191,12 +201,17 @@ impl Study {
         let chain = Chain::of(&summary.random)?;
         let of = |place: &usize| effects(&summary.random[*place], sums, &scale);
         let levels = chain.groupings.iter().map(|own| own.terms.iter().map(of).collect());
+        let across = |place: &usize| AcrossEffects {
+            effects: effects(&summary.random[*place], sums, &scale),
+            groups: summary.random[*place].levels.clone(),
+        };
         let response = self.family.response(&scale);
         let mut plan = RegressionPlan {
             response,
             coefficients: coefficients(sums, &scale),
             silo: chain.silo.iter().map(of).collect(),
             levels: levels.collect(),
+            across: chain.across.iter().map(across).collect(),
             parameters: parameters(&response),
         };
         stated_prior::put(&self.priors, &mut plan)?;
@@ -229,7 +244,7 @@ impl Study {
         device: &Device,
     ) -> Result<RegressionRows, StudyError> {
         let tensor = |values: &Vec<f64>| device.tensor(values.clone(), [values.len()]);
-        let mut rows = RegressionRows::new(design.fixed.values.clone(), design.fixed.names.len(), outcome, device)?;
+        let mut rows = RegressionRows::new(plan.chain.columns(design), plan.model.plan().width(), outcome, device)?;
         if let Some(offset) = &design.offset {
             rows = rows.with_offset(tensor(offset));
         }

@@ -194,7 +194,7 @@ pub(super) fn put(stated: &BTreeMap<String, StatedPrior>, plan: &mut RegressionP
             *prior = own.of_coefficient(stated)?;
         }
     }
-    for effects in plan.silo.iter_mut().chain(plan.levels.iter_mut().flatten()) {
+    for effects in plan.effects_mut() {
         let names: Vec<String> = effects.deviation_names().collect();
         for (name, prior) in names.into_iter().zip(&mut effects.deviations) {
             if let Some((stated, own)) = find(&[DEVIATIONS.into(), name]) {

@@ -27,6 +27,9 @@ pub struct RandomSummary {
     pub scope: GroupScope,
     /// How many groups there are.
     pub groups: u64,
+    /// Their names where silos agreed on them; none of groups within a silo.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub levels: Vec<String>,
 }
 
 impl DesignSummary {
@@ -39,6 +42,7 @@ impl DesignSummary {
             correlated: term.correlated,
             scope: term.scope,
             groups: term.levels.len() as u64,
+            levels: if term.scope == GroupScope::AcrossSilos { term.levels.clone() } else { Vec::new() },
         });
         Self { sums: design.sums(), random: random.collect() }
     }

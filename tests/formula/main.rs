@@ -3,6 +3,7 @@
 
 mod answers;
 mod command;
+mod crossed;
 mod packages;
 mod priors;
 

@@ -110,7 +110,7 @@ impl RegressionRows {
         let own: Vec<usize> = self.levels.iter().map(|level| level.effects.len()).collect();
         let planned: Vec<usize> = plan.levels.iter().map(Vec::len).collect();
         let found = shape(&own, self.silo.len(), self.fixed.shape()[1]);
-        let expected = shape(&planned, plan.silo.len(), plan.coefficients.len());
+        let expected = shape(&planned, plan.silo.len(), plan.width());
         if found == expected && self.visits.is_some() != self.levels.is_empty() {
             return Ok(());
         }
