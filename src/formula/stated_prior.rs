@@ -207,7 +207,7 @@ pub(super) fn put(stated: &BTreeMap<String, StatedPrior>, plan: &mut RegressionP
         }
     }
     for (name, prior) in &mut plan.parameters {
-        if let Some((stated, own)) = find(&[name.clone()]) {
+        if let Some((stated, own)) = find(std::slice::from_ref(name)) {
             *prior = own.of_positive(stated)?;
         }
     }

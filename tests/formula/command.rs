@@ -5,7 +5,7 @@ use std::process::{Command, Output};
 
 use partita::models::{Child, six_cities_silos};
 
-fn partita(folder: &Path, arguments: &[&str]) -> Output {
+pub(super) fn partita(folder: &Path, arguments: &[&str]) -> Output {
     Command::new(fixtures::executable("partita")).current_dir(folder).args(arguments).output().unwrap()
 }
 

@@ -4,6 +4,7 @@
 mod answers;
 mod command;
 mod crossed;
+mod mistakes;
 mod packages;
 mod priors;
 
