@@ -61,13 +61,16 @@ impl Plan {
     pub fn readings(&self, report: &Report) -> String {
         let answer = report.answer();
         let mut text = String::new();
-        for effect in self.effects.iter().filter(|effect| effect.scale == Scale::Exponential) {
+        let shown = || self.effects.iter().filter(|effect| effect.scale == Scale::Exponential);
+        let names = shown().flat_map(|own| [own.name.chars().count(), own.unit.chars().count()]);
+        let width = names.max().unwrap_or_default().max(16);
+        for effect in shown() {
             if text.is_empty() {
-                text = format!("\n{:<24} {:>9} {:>9} {:>9}\n", effect.unit, "median", "2.5 %", "97.5 %");
+                text = format!("\n{:<width$} {:>9} {:>9} {:>9}\n", effect.unit, "median", "2.5 %", "97.5 %");
             }
             if let Some(own) = answer.iter().find(|own| own.label == effect.label) {
                 let [middle, low, high] = [own.quantiles.p50, own.quantiles.p2_5, own.quantiles.p97_5].map(f64::exp);
-                text += &format!("{:<24} {middle:>9.4} {low:>9.4} {high:>9.4}\n", effect.name);
+                text += &format!("{:<width$} {middle:>9.4} {low:>9.4} {high:>9.4}\n", effect.name);
             }
         }
         text
