@@ -7,7 +7,7 @@ mod response;
 mod rows;
 
 pub use link::Link;
-pub use plan::{Baseline, Dependence, Effects, LinearParameter, RegressionPlan};
+pub use plan::{AcrossEffects, Baseline, Dependence, Effects, LinearParameter, RegressionPlan};
 pub use prior::{DEGREES, Lkj, Prior};
 pub use response::{Family, Response, Zeros};
 pub use rows::{EffectRows, Level, RegressionRows};
@@ -29,8 +29,8 @@ use response::{Observed, Parameter};
 /// # Shapes
 /// Globals: one site `[1]` for each coefficient, named as its column; for effects of grouping `g` a site
 /// `sd(COLUMN | g)` `[1]` for each column and, where they are correlated, `cor(A, B | g)` `[1]` of two columns or the
-/// Cholesky factor `correlation(g)` `[K, K]` of more; the parameters of the
-/// response. Locals: `effects(g)` `[groups, K]` in the plate `g`, levels inside one another. Data: `y` `[rows]` in the
+/// Cholesky factor `correlation(g)` `[K, K]` of more; `effect(COLUMN | g = GROUP)` `[1]` of each group that all silos know;
+/// the parameters of the response. Locals: `effects(g)` `[groups, K]` in the plate `g`, levels inside one another. Data: `y` `[rows]` in the
 /// plate `row`.
 ///
 /// # Example
@@ -43,6 +43,7 @@ use response::{Observed, Parameter};
 ///     coefficients: ["(Intercept)", "age"].map(|name| (name.to_owned(), Prior::Normal { mean: 0.0, sd: 2.5 })).to_vec(),
 ///     silo: Vec::new(),
 ///     levels: vec![vec![effects]],
+///     across: Vec::new(),
 ///     parameters: Vec::new(),
 ///     linear: Vec::new(),
 ///     baseline: None,
@@ -184,7 +185,7 @@ impl Regression {
 
     /// Adds the effects of groups, but for those that the fixed predictor has.
     fn add_effects(&self, predictor: &mut Tensor<1>, rows: &Rows<'_>, carried: &[Carried<'_>]) -> Result<()> {
-        let fused = fused(carried).filter(|_| !self.plan.coefficients.is_empty());
+        let fused = fused(carried).filter(|_| self.plan.width() > 0);
         for (place, Carried { effects, rows: own }) in carried.iter().enumerate() {
             if Some(place) == fused {
                 continue;
@@ -234,6 +235,9 @@ impl partita_core::Model for Regression {
             |scope: &mut Scope<'_>, all: &LevelEffects| all.iter().map(|own| own.factor(scope)).collect::<Result<_>>();
         let silo = factors(scope, &self.plan.silo)?;
         let levels = self.plan.levels.iter().map(|level| factors(scope, level)).collect::<Result<_>>()?;
+        let across = self.plan.across.iter().map(|own| own.sample(scope)).collect::<Result<Vec<_>>>()?;
+        let all: Vec<Tensor<1>> = coefficients.into_iter().chain(across).collect();
+        let coefficients = if all.is_empty() { None } else { Some(Tensor::cat(all, 0)) };
         let mut numbers = self.plan.parameters.iter();
         let mut response = Vec::new();
         for name in self.plan.response.parameters() {

@@ -8,7 +8,7 @@ use partita_formula::{
     Agreement, Columns, Declared, Design, Formula, Frame, MissingCells, Profile, RandomDesign, ReadOptions,
 };
 use partita_inference::{Effect, Report, Scale};
-use partita_models::regression::{Regression, RegressionPlan, RegressionRows};
+use partita_models::regression::{AcrossEffects, Regression, RegressionPlan, RegressionRows};
 
 use super::StudyError;
 use super::family::ResponseFamily;
@@ -64,13 +64,16 @@ impl Plan {
     pub fn readings(&self, report: &Report) -> String {
         let answer = report.answer();
         let mut text = String::new();
-        for effect in self.effects.iter().filter(|effect| effect.scale == Scale::Exponential) {
+        let shown = || self.effects.iter().filter(|effect| effect.scale == Scale::Exponential);
+        let names = shown().flat_map(|own| [own.name.chars().count(), own.unit.chars().count()]);
+        let width = names.max().unwrap_or_default().max(16);
+        for effect in shown() {
             if text.is_empty() {
-                text = format!("\n{:<24} {:>9} {:>9} {:>9}\n", effect.unit, "median", "2.5 %", "97.5 %");
+                text = format!("\n{:<width$} {:>9} {:>9} {:>9}\n", effect.unit, "median", "2.5 %", "97.5 %");
             }
             if let Some(own) = answer.iter().find(|own| own.label == effect.label) {
                 let [middle, low, high] = [own.quantiles.p50, own.quantiles.p2_5, own.quantiles.p97_5].map(f64::exp);
-                text += &format!("{:<24} {middle:>9.4} {low:>9.4} {high:>9.4}\n", effect.name);
+                text += &format!("{:<width$} {middle:>9.4} {low:>9.4} {high:>9.4}\n", effect.name);
             }
         }
         text
@@ -137,14 +140,24 @@ impl Study {
     /// [`StudyError`], with the place in formula or file.
     pub fn prepare(&self, silos: &[SiloTable], device: &Device) -> Result<Prepared, StudyError> {
         let columns: Vec<Columns> = silos.iter().map(|silo| self.columns(silo)).collect::<Result<_, _>>()?;
-        let profiles = columns.iter().map(|own| self.profile(own));
-        let agreement = self.agree(&profiles.collect::<Result<Vec<_>, _>>()?)?;
-        let designs = columns.iter().map(|own| self.design(own, &agreement));
-        let designs: Vec<Design> = designs.collect::<Result<_, _>>()?;
-        let plan = self.plan(&DesignSummary::merge(&designs.iter().map(DesignSummary::of).collect::<Vec<_>>())?)?;
+        let (mut study, mut notes) = (self.clone(), Vec::new());
+        let (agreement, designs, summary) = loop {
+            let profiles = columns.iter().map(|own| study.profile(own));
+            let agreement = study.agree(&profiles.collect::<Result<Vec<_>, _>>()?)?;
+            let designs = columns.iter().map(|own| study.design(own, &agreement));
+            let designs: Vec<Design> = designs.collect::<Result<_, _>>()?;
+            let summary = DesignSummary::merge(&designs.iter().map(DesignSummary::of).collect::<Vec<_>>())?;
+            let Some(crossing) = Chain::of(&summary.random)?.crossing(&designs) else {
+                break (agreement, designs, summary);
+            };
+            crossing.is_small()?;
+            notes.push(crossing.note());
+            study.declared.groups_across_silos.insert(crossing.fewer);
+        };
+        let plan = self.plan(&summary)?;
         let rows = designs.iter().map(|design| Ok((design.silo.clone(), self.rows(design, &plan, device)?)));
         let rows = rows.collect::<Result<_, StudyError>>()?;
-        let notes = columns.iter().filter_map(left_out).collect();
+        notes.extend(columns.iter().filter_map(left_out));
         let of_term = |term: RandomDesign| RowGroups { levels: term.levels, group: term.group };
         let groups = designs.into_iter().map(|design| design.random.into_iter().map(of_term).collect()).collect();
         let (outcome, tables) = (self.outcome().to_owned(), silos.to_vec());
@@ -202,6 +215,10 @@ impl Study {
         let chain = Chain::of(&summary.random)?;
         let of = |place: &usize| effects(&summary.random[*place], sums, &scale);
         let levels = chain.groupings.iter().map(|own| own.terms.iter().map(of).collect());
+        let across = |place: &usize| AcrossEffects {
+            effects: effects(&summary.random[*place], sums, &scale),
+            groups: summary.random[*place].levels.clone(),
+        };
         let Predictors { response, coefficients, linear, baseline } = self.predictors(summary, &scale)?;
         let mut parameters = parameters(&response, &scale);
         parameters.retain(|(name, _)| linear.iter().all(|own| own.name != *name));
@@ -210,6 +227,7 @@ impl Study {
             coefficients,
             silo: chain.silo.iter().map(of).collect(),
             levels: levels.collect(),
+            across: chain.across.iter().map(across).collect(),
             parameters,
             linear,
             baseline,
@@ -246,7 +264,9 @@ impl Study {
     ) -> Result<RegressionRows, StudyError> {
         let tensor = |values: &Vec<f64>| device.tensor(values.clone(), [values.len()]);
         let fixed = self.columns_of_mean(&design.fixed);
-        let mut rows = RegressionRows::new(fixed.values, fixed.names.len(), outcome, device)?;
+        let columns = plan.chain.columns(&fixed, design);
+        let width = plan.model.plan().width() / plan.model.plan().response.predictors();
+        let mut rows = RegressionRows::new(columns, width, outcome, device)?;
         if let Some(offset) = &design.offset {
             rows = rows.with_offset(tensor(offset));
         }

@@ -76,7 +76,7 @@ pub(super) fn parameters(response: &Response, outcome: &OutcomeScale) -> Vec<(St
 pub(super) fn lines(plan: &RegressionPlan) -> Vec<PriorLine> {
     let line = |(name, prior): (String, &Prior)| PriorLine { name, prior: prior.to_string() };
     let named = |(name, prior): &(String, Prior)| line((name.clone(), prior));
-    let effects = plan.silo.iter().chain(plan.levels.iter().flatten()).flat_map(|own| {
+    let effects = plan.effects().flat_map(|own| {
         let correlation = match (&own.dependence, own.correlation_name()) {
             (Dependence::Correlated(prior), Some(name)) => Some(PriorLine { name, prior: prior.to_string() }),
             _ => None,

@@ -210,7 +210,7 @@ pub(super) fn put(stated: &BTreeMap<String, StatedPrior>, plan: &mut RegressionP
             *prior = own.of_coefficient(stated)?;
         }
     }
-    for effects in plan.silo.iter_mut().chain(plan.levels.iter_mut().flatten()) {
+    for effects in plan.effects_mut() {
         let names: Vec<String> = effects.deviation_names().collect();
         for (name, prior) in names.into_iter().zip(&mut effects.deviations) {
             if let Some((stated, own)) = find(&[DEVIATIONS.into(), name]) {
@@ -227,12 +227,12 @@ pub(super) fn put(stated: &BTreeMap<String, StatedPrior>, plan: &mut RegressionP
         baseline.prior = own.of_coefficient(stated)?;
     }
     for (name, prior) in &mut plan.parameters {
-        if let Some((stated, own)) = find(&[name.clone()]) {
+        if let Some((stated, own)) = find(std::slice::from_ref(name)) {
             *prior = if prior.is_of_probability() { own.of_probability(stated)? } else { own.of_positive(stated)? };
         }
     }
     for (name, prior) in plan.linear.iter_mut().flat_map(|own| &mut own.coefficients) {
-        if let Some((stated, own)) = find(&[name.clone()]) {
+        if let Some((stated, own)) = find(std::slice::from_ref(name)) {
             *prior = own.of_coefficient(stated)?;
         }
     }

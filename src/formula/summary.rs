@@ -36,6 +36,9 @@ pub struct RandomSummary {
     pub scope: GroupScope,
     /// How many groups there are.
     pub groups: u64,
+    /// Their names where silos agreed on them; none of groups within a silo.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub levels: Vec<String>,
 }
 
 impl DesignSummary {
@@ -48,6 +51,7 @@ impl DesignSummary {
             correlated: term.correlated,
             scope: term.scope,
             groups: term.levels.len() as u64,
+            levels: if term.scope == GroupScope::AcrossSilos { term.levels.clone() } else { Vec::new() },
         });
         let levels = match &design.outcome {
             Some(Outcome::Levels { levels, .. }) => levels.clone(),

@@ -3,6 +3,7 @@
 use std::path::Path;
 
 use partita::formula::{Contrast, Prepared, SiloTable, Study, Whose};
+use partita::inference::SiteSummary;
 use partita::models::regression::Prior;
 use partita::{Device, Fit, FitOptions, fit};
 
@@ -119,9 +120,31 @@ fn expected_outcomes_are_on_the_scale_of_the_outcome() {
     for own in &found.expected {
         assert!((own.mean - 1.0 / 3.0).abs() < 0.05 && own.quantiles.p2_5 > 0.1, "{own:?}");
     }
-    assert!(found.outcomes.iter().all(|own| own.quantiles.p2_5 == 0.0 && own.quantiles.p97_5 == 1.0));
+    let ends = |own: &SiteSummary| [own.quantiles.p2_5, own.quantiles.p97_5].map(f64::to_bits);
+    assert!(found.outcomes.iter().all(|own| ends(own) == [0.0, 1.0].map(f64::to_bits)));
+    // Without other columns an average over rows is the difference of the two expected outcomes.
+    let averaged = own.contrast("x: 1 - 0 averaged").unwrap();
+    let difference = found.expected[1].mean - found.expected[0].mean;
+    assert!((averaged.difference.mean - difference).abs() < 0.02 && averaged.ratio.is_none(), "{averaged}");
+    let ratio = own.contrast("x: 1 - 0").unwrap();
+    assert!(ratio.ratio == Some("odds ratio") && ratio.to_string().contains("; odds ratio "), "{ratio}");
     let csv = partita::formula::Prediction::csv(&[("new.csv".into(), found)]);
     assert!(csv.starts_with("file,row,groups,mean,sd,p2_5,p50,p97_5,new_mean,") && csv.lines().count() == 3, "{csv}");
+}
+
+#[test]
+fn effects_of_silos_are_known_in_their_silos_alone() {
+    let silo = |middle: f64| {
+        let line = |row: usize| format!("{},{}\n", middle + ((row * 7) % 5) as f64 / 2.0, row % 4);
+        "y,x\n".to_owned() + &(0..40).map(line).collect::<String>()
+    };
+    let [low, middle, high] = [-20.0, 0.0, 20.0].map(silo);
+    let mut own = fitted("y ~ x + (1 | silo)", "gaussian", &[("low", &low), ("middle", &middle), ("high", &high)]);
+    let at = [Whose::Silo(0), Whose::Silo(2), Whose::New].map(|whose| own.predict("x\n1\n", whose));
+    let [low, high, new] = [0, 1, 2].map(|place| &at[place].expected[0]);
+    assert!((low.mean + 19.0).abs() < 0.5 && (high.mean - 21.0).abs() < 0.5, "{low:?} {high:?}");
+    assert!(low.sd < 1.0 && new.sd > 10.0, "{low:?} {new:?}");
+    assert_eq!([0, 2].map(|place| at[place].groups[0].as_str()), ["silo known", "silo new"]);
 }
 
 #[test]

@@ -3,7 +3,9 @@
 
 mod answers;
 mod command;
+mod crossed;
 mod families;
+mod mistakes;
 mod packages;
 mod priors;
 mod responses;

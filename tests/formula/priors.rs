@@ -6,7 +6,10 @@ use partita::{Device, SiteTable};
 
 const TABLE: &str = "y,x,z,g\n1,2,0,a\n2,1,1,a\n4,3,0,b\n3,5,1,b\n5,4,1,c\n1,3,0,c\n";
 
-fn prepared(formula: &str, family: &str, priors: &[(&str, &str)]) -> Result<Prepared, StudyError> {
+/// Names and priors.
+type Stated<'a> = &'a [(&'a str, &'a str)];
+
+fn prepared(formula: &str, family: &str, priors: Stated<'_>) -> Result<Prepared, StudyError> {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("all.csv");
     std::fs::write(&path, TABLE).unwrap();
@@ -37,7 +40,7 @@ fn densities(prepared: &Prepared) -> [f64; 2] {
 
 #[test]
 fn the_model_has_the_priors_that_are_printed() {
-    let cases: [(&str, &str, &[(&str, &str)]); 6] = [
+    let cases: [(&str, &str, Stated<'_>); 6] = [
         (
             "y ~ x + z + (1 + x | g)",
             "student",

@@ -14,7 +14,7 @@ fn a_message_shows_the_place() {
   y ~ x +
          ^";
     assert_eq!(message("y ~ x +"), expected);
-    let expected = "reading the formula: found `z`, expected an operator, or the end of the formula.
+    let expected = "reading the formula: found `z`, expected an operator, or the end of the formula; a name with spaces stands in backquotes.
   y ~ x z
         ^";
     assert_eq!(message("y ~ x z"), expected);

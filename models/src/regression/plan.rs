@@ -16,6 +16,8 @@ pub struct RegressionPlan {
     pub silo: LevelEffects,
     /// Effects of groups, outermost grouping first.
     pub levels: Vec<LevelEffects>,
+    /// Effects of groups that have rows in several silos.
+    pub across: Vec<AcrossEffects>,
     /// The name and the prior of each parameter of the response that is one number, in the order of
     /// [`Response::priors`].
     pub parameters: Vec<(String, Prior)>,
@@ -93,16 +95,77 @@ fn joined(each: impl Iterator<Item = Result<Tensor<1>>>) -> Result<Option<Tensor
     Ok(if each.is_empty() { None } else { Some(Tensor::cat(each, 0)) })
 }
 
+/// Effects of groups that all silos know: globals, each with a name.
+///
+/// A column of the design is the indicator of a group times a column whose coefficient varies, so that the effects stand after
+/// the coefficients: for each column the groups in their order. They are centred: such groups have rows enough that their
+/// effects are known better than from $\sigma_k$ alone, and then the posterior of both is nearly normal.
+#[derive(Debug, Clone, PartialEq)]
+pub struct AcrossEffects {
+    /// The effects, each by itself: $b_{gk} \sim N(0, \sigma_k^2)$.
+    pub effects: Effects,
+    /// The names of the groups.
+    pub groups: Vec<String>,
+}
+
+impl AcrossEffects {
+    /// The columns of the design that it has.
+    #[must_use]
+    pub fn width(&self) -> usize {
+        self.effects.columns.len() * self.groups.len()
+    }
+
+    /// Samples standard deviations and effects, `[width]`.
+    pub(super) fn sample(&self, scope: &mut Scope<'_>) -> Result<Tensor<1>> {
+        let Effects { group, columns, .. } = &self.effects;
+        let factor = self.effects.factor(scope)?;
+        let mut all = Vec::with_capacity(self.width());
+        for (place, column) in columns.iter().enumerate() {
+            let deviation: Tensor<1> = factor.clone().narrow(1, place, 1).reshape([1]);
+            for name in &self.groups {
+                let effect = Normal::new(0.0, deviation.clone());
+                all.push(scope.sample(&format!("effect({column} | {group} = {name})"), effect)?);
+            }
+        }
+        Ok(Tensor::cat(all, 0))
+    }
+}
+
 impl RegressionPlan {
+    /// The columns that rows have: those of coefficients, and of effects that all silos know.
+    #[must_use]
+    pub fn width(&self) -> usize {
+        self.coefficients.len() + self.across.iter().map(AcrossEffects::width).sum::<usize>()
+    }
+
+    /// All effects of groups.
+    pub fn effects(&self) -> impl Iterator<Item = &Effects> {
+        self.silo.iter().chain(self.levels.iter().flatten()).chain(self.across.iter().map(|own| &own.effects))
+    }
+
+    /// The same, to change their priors.
+    pub fn effects_mut(&mut self) -> impl Iterator<Item = &mut Effects> {
+        let across = self.across.iter_mut().map(|own| &mut own.effects);
+        self.silo.iter_mut().chain(self.levels.iter_mut().flatten()).chain(across)
+    }
+
     /// Refuses priors that are not one for each number.
     pub(super) fn check(&self) -> Result<()> {
-        let effects = self.silo.iter().chain(self.levels.iter().flatten());
-        let of_effects = effects.map(|own| ("priors of standard deviations", own.deviations.len(), own.columns.len()));
+        let of_effects =
+            self.effects().map(|own| ("priors of standard deviations", own.deviations.len(), own.columns.len()));
+        if let Some(own) = self.across.iter().find(|own| own.effects.correlation_name().is_some()) {
+            return Err(Error::Argument {
+                operation: format!("effects of `{}` over silos", own.effects.group),
+                argument: "dependence",
+                found: "correlated".into(),
+                expected: "`Dependence::Independent`: effects that all silos know are each by themselves",
+            });
+        }
         let baseline =
             ("thresholds or log hazards", self.baseline.map_or(0, |own| own.count), self.response.baseline());
         let sets = self.response.predictors().max(1);
         let whole = ("coefficients of categories", self.coefficients.len() % sets, 0);
-        let several = if sets > 1 { self.silo.len() + self.levels.len() } else { 0 };
+        let several = if sets > 1 { self.effects().count() } else { 0 };
         let effects_of_categories = ("effects of groups on the predictors of categories", several, 0);
         match of_effects.chain([baseline, whole, effects_of_categories]).find(|(_, found, expected)| found != expected)
         {

@@ -168,7 +168,8 @@ impl Response {
     }
 
     /// How many linear predictors a row has.
-    pub(super) fn predictors(&self) -> usize {
+    #[must_use]
+    pub fn predictors(&self) -> usize {
         match &self.family {
             Family::Categorical { levels } => levels.len().saturating_sub(1),
             _ => 1,

@@ -131,7 +131,7 @@ impl RegressionRows {
         let planned: Vec<usize> = plan.levels.iter().map(Vec::len).collect();
         let mut columns = vec![self.fixed.shape()[1] * plan.response.predictors()];
         columns.extend(self.parameters.iter().map(|own| own.shape()[1]));
-        let mut coefficients = vec![plan.coefficients.len()];
+        let mut coefficients = vec![plan.width()];
         coefficients.extend(plan.linear.iter().map(|own| own.coefficients.len()));
         let found = shape(&own, self.silo.len(), &columns);
         let expected = shape(&planned, plan.silo.len(), &coefficients);

@@ -36,6 +36,10 @@ pub(crate) struct Options {
     /// any number of them. Classes are b (all coefficients but the intercept), sd and cor.
     #[arg(long = "prior")]
     priors: Vec<String>,
+    /// A grouping whose groups have rows in several silos, such as school: their effects, by name, are known to all silos; any
+    /// number of them.
+    #[arg(long, value_name = "GROUPING")]
+    across_silos: Vec<String>,
     /// Draws so many data sets from the prior for the rows of the files, and fits nothing.
     #[arg(long, value_name = "DATA_SETS")]
     prior_predictive: Option<u32>,
@@ -69,6 +73,7 @@ pub(crate) fn run(options: &Options) -> Result<(), Box<dyn Error>> {
     }
     study.missing = if options.reading.drop_missing { MissingCells::Drop } else { MissingCells::Refuse };
     study.read = options.reading.options();
+    study.declared.groups_across_silos.extend(options.across_silos.iter().cloned());
     study.priors = priors(&options.priors)?;
     let silos = silos(&options.silos)?;
     let prepared = study.prepare(&silos, &device)?;
