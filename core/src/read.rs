@@ -15,7 +15,7 @@ pub mod vertical;
 
 pub use density::LogDensity;
 pub use draw::{
-    Draw, Predictive, natural_values, observed_values, pointwise_log_likelihood, predictive_draw,
+    Draw, Predictive, expected_values, natural_values, observed_values, pointwise_log_likelihood, predictive_draw,
     predictive_log_likelihood, prior_draw,
 };
 pub use encoding::Encoded;

@@ -15,5 +15,6 @@ pub use error::{DesignError, RowPlace};
 pub(crate) use evaluate::Evaluation;
 pub use matrix::{Design, Matrix};
 pub use outcome::Outcome;
+pub(crate) use outcome::event_times;
 pub use random::{GroupScope, Nesting, RandomDesign};
 pub use sums::ColumnSums;

@@ -74,7 +74,14 @@ pub(crate) fn did_you_mean(suggestion: &Option<String>) -> String {
 }
 
 /// The nearest of `names` to `name`, if it is near enough to be meant.
-pub(crate) fn nearest<'a>(name: &str, names: impl IntoIterator<Item = &'a str>) -> Option<String> {
+///
+/// # Example
+/// ```
+/// assert_eq!(partita_formula::nearest("smok", ["age", "smoke"]).as_deref(), Some("smoke"));
+/// assert_eq!(partita_formula::nearest("dose", ["age", "smoke"]), None);
+/// ```
+#[must_use]
+pub fn nearest<'a>(name: &str, names: impl IntoIterator<Item = &'a str>) -> Option<String> {
     let near = |other: &&str| strsim::damerau_levenshtein(&name.to_lowercase(), &other.to_lowercase());
     let most = (name.chars().count() / 3).max(1);
     names.into_iter().filter(|other| near(other) <= most).min_by_key(near).map(String::from)

@@ -7,7 +7,7 @@ use crate::random::{self, RandomTerm};
 use crate::response::Response;
 use crate::syntax::{self, Expression, Node, Place, Sides, Span};
 use crate::term::Terms;
-use crate::variable::{Variable, VariableKind, call_error};
+use crate::variable::{Knots, Variable, VariableKind, call_error};
 
 /// A Wilkinson–Rogers formula, as users of R's lme4 and brms write it.
 ///
@@ -107,6 +107,62 @@ impl Formula {
     pub fn without_outcome(mut self) -> Self {
         self.response = None;
         self
+    }
+
+    /// The formula with the values of its outcome read as levels, whatever the column holds.
+    #[must_use]
+    pub fn with_levels_of_outcome(mut self) -> Self {
+        self.response = self.response.map(Response::of_levels);
+        self
+    }
+
+    /// Whether the formula states the levels of its outcome in order, `factor(y, levels = c("low", "high"))`.
+    #[must_use]
+    pub fn states_levels_of_outcome(&self) -> bool {
+        let kind = self.response.as_ref().map(|own| &own.outcome.kind);
+        matches!(kind, Some(VariableKind::Factor { levels: Some(_), .. }))
+    }
+
+    /// The formula with the time of `surv()` cut into pieces of about as many events each, unless it says where.
+    ///
+    /// # Example
+    /// ```
+    /// use partita_formula::{Agreement, Declared, Design, Formula, Frame, MissingCells, Profile, ReadOptions};
+    /// let formula = Formula::parse("surv(time, status) ~ 1")?.with_pieces(2);
+    /// let frame = Frame::from_bytes("north.csv", b"time,status\n1,1\n9,0\n2,1\n5,1\n", ReadOptions::default())?;
+    /// let columns = frame.columns("north", &[&formula], MissingCells::Refuse)?;
+    /// let profile = Profile::of(&[&formula], &columns, &Declared::default())?;
+    /// let agreement = Agreement::merge(&[profile], &Declared::default())?;
+    /// // The median of the times at which events happened.
+    /// assert_eq!(Design::of(&formula, &columns, &agreement)?.cuts, Some(vec![2.0]));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    #[must_use]
+    pub fn with_pieces(mut self, pieces: usize) -> Self {
+        if let Some(response) = self.response.as_mut().filter(|own| own.status.is_some()) {
+            response.cuts.get_or_insert(Knots::AtQuantiles(pieces.saturating_sub(1)));
+        }
+        self
+    }
+
+    /// The fixed terms in which `column` stands, without outcome, intercept, offsets and random terms: a design of it has
+    /// the columns that change with `column`, named and coded as in the whole formula. `None` where no fixed term has it.
+    ///
+    /// # Example
+    /// ```
+    /// use partita_formula::Formula;
+    /// let formula = Formula::parse("y ~ smoke * log(age) + sex + (1 | child)")?;
+    /// let part = formula.terms_with("smoke").ok_or("it has terms")?;
+    /// assert_eq!(part.columns(), ["smoke", "age"]);
+    /// assert!(formula.terms_with("child").is_none());
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    #[must_use]
+    pub fn terms_with(&self, column: &str) -> Option<Self> {
+        let mut own = Self { response: None, random: Vec::new(), ..self.clone() };
+        own.fixed.with = Some(column.into());
+        own.fixed.offsets.clear();
+        own.fixed.terms.iter().any(|term| own.fixed.shows(term)).then_some(own)
     }
 
     /// The text it was read from.

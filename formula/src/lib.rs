@@ -26,7 +26,7 @@ pub use agree::{
 pub use design::{
     Collinear, ColumnSums, Design, DesignError, GroupScope, Matrix, Nesting, Outcome, RandomDesign, RowPlace,
 };
-pub use error::FormulaError;
+pub use error::{FormulaError, nearest};
 pub use formula::Formula;
 pub use read::{
     CellPlace, ColumnKind, Columns, Decimal, Delimiter, Encoding, Frame, FrameError, MissingCells, ReadOptions,

@@ -21,6 +21,9 @@ pub(crate) struct Terms {
     pub(crate) terms: Vec<Term>,
     /// The arguments of `offset()`.
     pub(crate) offsets: Vec<Variable>,
+    /// The column that a term needs to have columns in a design; `None` where all have. Others still say how this term
+    /// codes its factors.
+    pub(crate) with: Option<String>,
 }
 
 /// How a factor is coded in a term.
@@ -35,7 +38,7 @@ pub(crate) enum Coding {
 impl Terms {
     /// Expands `expression`; a sum without random terms.
     pub(crate) fn expand(text: &str, expression: &Expression) -> Result<Self, FormulaError> {
-        let empty = Self { intercept: true, variables: Vec::new(), terms: Vec::new(), offsets: Vec::new() };
+        let empty = Self { intercept: true, variables: Vec::new(), terms: Vec::new(), offsets: Vec::new(), with: None };
         let mut expansion = Expansion { text, terms: empty, offset_terms: HashSet::new(), adds: true };
         let found = expansion.read(expression)?;
         let Expansion { mut terms, offset_terms, .. } = expansion;
@@ -53,9 +56,17 @@ impl Terms {
 
     /// The variables that the terms and the offsets need.
     pub(crate) fn used(&self) -> impl Iterator<Item = &Variable> {
-        let used: BTreeSet<usize> = self.terms.iter().flatten().copied().collect();
+        let used: BTreeSet<usize> = self.terms.iter().filter(|term| self.shows(term)).flatten().copied().collect();
         let used = self.variables.iter().enumerate().filter(move |(at, _)| used.contains(at));
         used.map(|(_, variable)| variable).chain(&self.offsets)
+    }
+
+    /// Whether a design has the columns of this term.
+    pub(crate) fn shows(&self, term: &Term) -> bool {
+        let needs = |at: &usize, name: &String| {
+            self.variables.get(*at).is_some_and(|own| own.columns().iter().any(|(column, _)| column == name))
+        };
+        self.with.as_ref().is_none_or(|name| term.iter().any(|at| needs(at, name)))
     }
 
     /// How each term codes each of its variables, in the order of [`Terms::terms`]; `is_factor` tells which have levels.

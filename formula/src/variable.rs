@@ -175,7 +175,7 @@ impl<'a> Call<'a> {
     }
 
     /// A whole number between `least` and `most`.
-    fn whole(&self, value: &Expression, least: usize, most: usize) -> Result<usize, FormulaError> {
+    pub(crate) fn whole(&self, value: &Expression, least: usize, most: usize) -> Result<usize, FormulaError> {
         let number = constant(value).filter(|number| number.fract().abs() < f64::EPSILON);
         let number = number.filter(|number| (least as f64..=most as f64).contains(number));
         number.map(|number| number as usize).ok_or_else(|| {
@@ -193,7 +193,7 @@ impl<'a> Call<'a> {
     }
 
     /// A number, or the numbers of `c(…)`.
-    fn numbers(&self, value: &Expression) -> Result<Vec<f64>, FormulaError> {
+    pub(crate) fn numbers(&self, value: &Expression) -> Result<Vec<f64>, FormulaError> {
         let list = self.list(value).iter().map(|value| constant(value)).collect::<Option<Vec<f64>>>();
         list.ok_or_else(|| self.refuse(value, "a number or `c(1, 2, 3)`", "Write the numbers themselves."))
     }

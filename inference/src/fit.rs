@@ -1,5 +1,6 @@
 //! Fits a model over silos in this process in one call, from data to report.
 
+mod answer;
 #[cfg(feature = "arviz")]
 mod arviz;
 pub(crate) mod calibrate;
@@ -20,6 +21,7 @@ mod warning;
 #[cfg(feature = "sampler")]
 pub(crate) mod whitening;
 
+pub use answer::AnswerDraws;
 pub use elsewhere::{Fitted, evaluating_silo, fit_asynchronous, fit_parties};
 pub use start::{Run, start};
 pub use warning::LocalLatents;
@@ -180,7 +182,6 @@ pub struct Fit {
     /// The draws of the round of trust, with their weights.
     pub(crate) wide: Option<Wide>,
     /// The draws on the unconstrained scale, where they are of the reweighted posterior.
-    #[cfg_attr(not(feature = "arviz"), expect(dead_code, reason = "files for ArviZ hold them"))]
     pub(crate) reweighted: Vec<Vec<f64>>,
     /// The coordinator.
     pub algorithm: Box<dyn Algorithm>,

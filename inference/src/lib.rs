@@ -57,8 +57,8 @@ pub use fit::check::{CheckReport, check, check_pooled};
 pub use fit::columns as vertical;
 pub use fit::local_report::{LocalNumber, LocalReport, LocalScale};
 pub use fit::{
-    AlgorithmChoice, Fit, FitOptions, Fitted, LocalLatents, Run, coordinator, evaluating_silo, fit, fit_asynchronous,
-    fit_parties, parties, silo_program, start,
+    AlgorithmChoice, AnswerDraws, Fit, FitOptions, Fitted, LocalLatents, Run, coordinator, evaluating_silo, fit,
+    fit_asynchronous, fit_parties, parties, silo_program, start,
 };
 pub use methods::columns::{AuxiliaryFamily, VerticalCoordinator, VerticalOptions, VerticalParty};
 pub use methods::few_rounds::{FewRounds, FewRoundsOptions, FewRoundsSilo};

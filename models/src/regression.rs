@@ -1,11 +1,15 @@
 //! Defines regressions with effects of nested groups and outcomes of many families: what a formula declares.
 
+mod link;
 mod plan;
+mod prior;
 mod response;
 mod rows;
 
-pub use plan::{Dependence, Effects, RegressionPlan, Scale};
-pub use response::Response;
+pub use link::Link;
+pub use plan::{AcrossEffects, Baseline, Dependence, Effects, LinearParameter, RegressionPlan};
+pub use prior::{DEGREES, Lkj, Prior};
+pub use response::{Family, Response, Zeros};
 pub use rows::{EffectRows, Level, RegressionRows};
 
 use burn::module::Module;
@@ -13,6 +17,7 @@ use burn::tensor::Tensor;
 use partita_core::{Result, Rows, Scope};
 
 use plan::LevelEffects;
+use response::{Observed, Parameter};
 
 /// A generalised linear model with effects of groups inside groups:
 ///
@@ -24,20 +29,24 @@ use plan::LevelEffects;
 /// # Shapes
 /// Globals: one site `[1]` for each coefficient, named as its column; for effects of grouping `g` a site
 /// `sd(COLUMN | g)` `[1]` for each column and, where they are correlated, `cor(A, B | g)` `[1]` of two columns or the
-/// Cholesky factor `correlation(g)` `[K, K]` of more; the parameters of the
-/// response. Locals: `effects(g)` `[groups, K]` in the plate `g`, levels inside one another. Data: `y` `[rows]` in the
+/// Cholesky factor `correlation(g)` `[K, K]` of more; `effect(COLUMN | g = GROUP)` `[1]` of each group that all silos know;
+/// the parameters of the response. Locals: `effects(g)` `[groups, K]` in the plate `g`, levels inside one another. Data: `y` `[rows]` in the
 /// plate `row`.
 ///
 /// # Example
 /// ```
 /// use partita_core::{Device, Groups, SiteTable};
-/// use partita_models::regression::{Dependence, Effects, EffectRows, Level, Regression, RegressionPlan, RegressionRows, Response, Scale};
-/// let effects = Effects { group: "child".into(), columns: vec!["(Intercept)".into()], dependence: Dependence::Independent, scale: 2.5 };
+/// use partita_models::regression::{Dependence, Effects, EffectRows, Level, Family, Prior, Regression, RegressionPlan, RegressionRows, Response};
+/// let effects = Effects { group: "child".into(), columns: vec!["(Intercept)".into()], dependence: Dependence::Independent, deviations: vec![Prior::HalfNormal { scale: 2.5 }] };
 /// let plan = RegressionPlan {
-///     response: Response::Bernoulli,
-///     coefficients: vec![("(Intercept)".into(), Scale { mean: 0.0, sd: 2.5 }), ("age".into(), Scale { mean: 0.0, sd: 2.5 })],
+///     response: Response::from(Family::Bernoulli),
+///     coefficients: ["(Intercept)", "age"].map(|name| (name.to_owned(), Prior::Normal { mean: 0.0, sd: 2.5 })).to_vec(),
 ///     silo: Vec::new(),
 ///     levels: vec![vec![effects]],
+///     across: Vec::new(),
+///     parameters: Vec::new(),
+///     linear: Vec::new(),
+///     baseline: None,
 /// };
 /// let device = Device::flex();
 /// let child = Level { name: "child".into(), groups: 2, outer: None, effects: vec![EffectRows::Intercepts] };
@@ -62,12 +71,23 @@ pub struct Regression {
 /// The globals of [`Regression`].
 #[derive(Debug, Clone)]
 pub struct RegressionGlobals {
-    coefficients: Tensor<1>,
+    /// `None` where there is no column.
+    coefficients: Option<Tensor<1>>,
     /// Of the silo's own effects.
     silo: Vec<Tensor<2>>,
     /// Of each level, for each of its effects, the factor of their covariance.
     levels: Vec<Vec<Tensor<2>>>,
-    response: Vec<Tensor<1>>,
+    /// In the order of [`Response::parameters`].
+    response: Vec<Sampled>,
+    baseline: Option<Tensor<1>>,
+}
+
+/// A parameter of the response.
+#[derive(Debug, Clone)]
+enum Sampled {
+    Number(Tensor<1>),
+    /// The coefficients of the columns at this place.
+    Coefficients(usize, Option<Tensor<1>>),
 }
 
 /// Effects of groups on their way to the rows inside.
@@ -131,14 +151,41 @@ impl Regression {
         rows: &Rows<'_>,
         carried: &[Carried<'_>],
     ) -> Result<()> {
+        let mut predictors = self.fixed_predictors(scope, globals, data, rows, carried)?;
+        if let [predictor] = predictors.as_mut_slice() {
+            self.add_effects(predictor, rows, carried)?;
+            if let Some(offset) = &data.offset {
+                *predictor = predictor.clone() + rows.take(offset)?;
+            }
+        }
+        let parameters = globals.response.iter().map(|own| own.at_rows(scope, data, rows));
+        let parameters = parameters.collect::<Result<_>>()?;
+        let (zeros, baseline) = (self.plan.response.zeros, globals.baseline.clone());
+        self.plan.response.observe(Observed { scope, data, rows, zeros, parameters, baseline }, predictors)
+    }
+
+    /// The linear predictors of the columns, with the effects that are intercepts of the innermost groups.
+    fn fixed_predictors(
+        &self,
+        scope: &Scope<'_>,
+        globals: &RegressionGlobals,
+        data: &RegressionRows,
+        rows: &Rows<'_>,
+        carried: &[Carried<'_>],
+    ) -> Result<Vec<Tensor<1>>> {
         let fixed = data.fixed.take(rows)?;
-        let beta = globals.coefficients.clone();
-        // The intercepts of the innermost groups, where there are such, are a part of the same node.
-        let fused = carried.iter().rposition(|own| matches!(own.rows, EffectRows::Intercepts));
-        let mut predictor = match fused {
-            Some(place) => fixed.predictor_by_group(beta, carried[place].effects.clone().reshape([-1]))?,
-            None => fixed.predictor(beta, None)?,
-        };
+        let Some(beta) = globals.coefficients.clone() else { return Ok(vec![nothing(scope, rows)]) };
+        if let Some(place) = fused(carried) {
+            return Ok(vec![fixed.predictor_by_group(beta, carried[place].effects.clone().reshape([-1]))?]);
+        }
+        let width = fixed.shape()[1];
+        let each = (0..self.plan.response.predictors()).map(|set| beta.clone().narrow(0, set * width, width));
+        each.map(|own| fixed.predictor(own, None)).collect()
+    }
+
+    /// Adds the effects of groups, but for those that the fixed predictor has.
+    fn add_effects(&self, predictor: &mut Tensor<1>, rows: &Rows<'_>, carried: &[Carried<'_>]) -> Result<()> {
+        let fused = fused(carried).filter(|_| self.plan.width() > 0);
         for (place, Carried { effects, rows: own }) in carried.iter().enumerate() {
             if Some(place) == fused {
                 continue;
@@ -148,12 +195,31 @@ impl Regression {
                 EffectRows::Intercepts => effects,
                 EffectRows::Columns(columns) => (effects * rows.take::<2>(columns)?).sum_dim(1),
             };
-            predictor = predictor + each.reshape([-1]);
+            *predictor = predictor.clone() + each.reshape([-1]);
         }
-        if let Some(offset) = &data.offset {
-            predictor = predictor + rows.take(offset)?;
+        Ok(())
+    }
+}
+
+/// The intercepts of the innermost groups, where there are such: they are a part of the node of the columns.
+fn fused(carried: &[Carried<'_>]) -> Option<usize> {
+    carried.iter().rposition(|own| matches!(own.rows, EffectRows::Intercepts))
+}
+
+/// A predictor of zeros.
+fn nothing(scope: &Scope<'_>, rows: &Rows<'_>) -> Tensor<1> {
+    scope.device().tensor(vec![0.0; rows.len()], [rows.len()])
+}
+
+impl Sampled {
+    fn at_rows(&self, scope: &Scope<'_>, data: &RegressionRows, rows: &Rows<'_>) -> Result<Parameter> {
+        match self {
+            Self::Number(value) => Ok(Parameter::Shared(value.clone())),
+            Self::Coefficients(_, None) => Ok(Parameter::OfRows(nothing(scope, rows))),
+            Self::Coefficients(place, Some(beta)) => {
+                Ok(Parameter::OfRows(data.parameters[*place].take(rows)?.predictor(beta.clone(), None)?))
+            }
         }
-        self.plan.response.observe(scope, predictor, &globals.response, data, rows)
     }
 }
 
@@ -162,14 +228,27 @@ impl partita_core::Model for Regression {
     type Data = RegressionRows;
 
     fn global(&self, scope: &mut Scope<'_>) -> Result<RegressionGlobals> {
-        let coefficients = self.plan.coefficients.iter().map(|(name, prior)| prior.sample(scope, name));
-        let coefficients = Tensor::cat(coefficients.collect::<Result<_>>()?, 0);
+        self.plan.check()?;
+        let coefficients = self.plan.sample_coefficients(scope)?;
+        let baseline = self.plan.sample_baseline(scope)?;
         let factors =
             |scope: &mut Scope<'_>, all: &LevelEffects| all.iter().map(|own| own.factor(scope)).collect::<Result<_>>();
         let silo = factors(scope, &self.plan.silo)?;
         let levels = self.plan.levels.iter().map(|level| factors(scope, level)).collect::<Result<_>>()?;
-        let response = self.plan.response.parameters(scope)?;
-        Ok(RegressionGlobals { coefficients, silo, levels, response })
+        let across = self.plan.across.iter().map(|own| own.sample(scope)).collect::<Result<Vec<_>>>()?;
+        let all: Vec<Tensor<1>> = coefficients.into_iter().chain(across).collect();
+        let coefficients = if all.is_empty() { None } else { Some(Tensor::cat(all, 0)) };
+        let mut numbers = self.plan.parameters.iter();
+        let mut response = Vec::new();
+        for name in self.plan.response.parameters() {
+            let linear = self.plan.linear.iter().position(|own| own.name == name);
+            response.push(match (linear, linear.is_none().then(|| numbers.next()).flatten()) {
+                (Some(place), _) => Sampled::Coefficients(place, self.plan.linear[place].sample(scope)?),
+                (None, Some((name, prior))) => Sampled::Number(prior.sample(scope, name)?),
+                (None, None) => continue, // a plan that was checked has all of them
+            });
+        }
+        Ok(RegressionGlobals { coefficients, silo, levels, response, baseline })
     }
 
     fn local(&self, scope: &mut Scope<'_>, globals: &RegressionGlobals, data: &RegressionRows) -> Result<()> {

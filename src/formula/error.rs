@@ -21,6 +21,9 @@ pub enum StudyError {
     /// The model refuses what was made of it.
     #[error(transparent)]
     Model(#[from] partita_core::Error),
+    /// The fit refuses what was asked of it.
+    #[error(transparent)]
+    Inference(#[from] partita_inference::Error),
     /// The parts do not fit one another.
     #[error("{operation}: found {found}, expected {expected}. {remedy}")]
     Unfit {

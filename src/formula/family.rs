@@ -1,62 +1,101 @@
-//! Names the families of an outcome as users of R do, with what an outcome has to be and how coefficients are read.
+//! Names the families of an outcome as users of R do, with links and zeros, and how coefficients are read.
 
 use std::fmt;
 use std::str::FromStr;
 
-use partita_formula::{Design, Moments, Outcome};
+use partita_formula::Moments;
 use partita_inference::Scale as Shown;
-use partita_models::regression::{Response, Scale};
+use partita_models::regression::{Family, Link, Response, Zeros};
 use serde::{Deserialize, Serialize};
 
 use super::StudyError;
 
-/// A family of outcomes, with its usual link.
+/// A family of outcomes, with its link and its zeros.
+///
+/// # Example
+/// ```
+/// use partita::formula::ResponseFamily;
+/// let family: ResponseFamily = "binomial(cloglog)".parse()?;
+/// assert_eq!(family.to_string(), "binomial(cloglog)");
+/// assert_eq!("hurdle_poisson(log)".parse::<ResponseFamily>()?.to_string(), "hurdle_poisson");
+/// assert!("poisson(logit)".parse::<ResponseFamily>().is_err());
+/// # Ok::<(), partita::formula::StudyError>(())
+/// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
-#[non_exhaustive]
-pub enum ResponseFamily {
-    /// Numbers, normal around the linear predictor.
-    Gaussian,
-    /// Numbers with outliers, Student's t around the linear predictor.
-    Student,
-    /// 0 or 1, or two levels; the log odds are linear.
-    Bernoulli,
-    /// Successes in `trials`; the log odds are linear.
-    Binomial,
-    /// Successes in `trials` that vary more than a binomial distribution lets them.
-    BetaBinomial,
-    /// Counts; the log mean is linear.
-    Poisson,
-    /// Counts that vary more than a Poisson distribution lets them.
-    NegativeBinomial,
-    /// Positive numbers; the log mean is linear.
-    Gamma,
-    /// Positive numbers whose logarithms are normal around the linear predictor.
-    LogNormal,
-    /// Parts between 0 and 1; the log odds of the mean are linear.
-    Beta,
-    /// Times to an event, `surv(time, status)`, censored on the right; the log scale is linear.
-    Weibull,
+pub struct ResponseFamily {
+    pub(super) kind: Kind,
+    pub(super) link: Link,
 }
 
-const ALL: [(&str, ResponseFamily); 11] = [
-    ("gaussian", ResponseFamily::Gaussian),
-    ("student", ResponseFamily::Student),
-    ("bernoulli", ResponseFamily::Bernoulli),
-    ("binomial", ResponseFamily::Binomial),
-    ("beta_binomial", ResponseFamily::BetaBinomial),
-    ("poisson", ResponseFamily::Poisson),
-    ("negbinomial", ResponseFamily::NegativeBinomial),
-    ("gamma", ResponseFamily::Gamma),
-    ("lognormal", ResponseFamily::LogNormal),
-    ("beta", ResponseFamily::Beta),
-    ("weibull", ResponseFamily::Weibull),
-];
+/// A family of outcomes without its link.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Kind {
+    Gaussian,
+    Student,
+    Bernoulli,
+    Binomial,
+    BetaBinomial,
+    Poisson,
+    NegativeBinomial,
+    Gamma,
+    LogNormal,
+    Beta,
+    Weibull,
+    PiecewiseExponential,
+    Cumulative,
+    Categorical,
+    ZeroInflatedPoisson,
+    ZeroInflatedNegativeBinomial,
+    ZeroInflatedBinomial,
+    HurdlePoisson,
+    HurdleNegativeBinomial,
+    HurdleGamma,
+    HurdleLogNormal,
+}
+
+/// The names, the usual link first among those that a family may have.
+const ALL: [(&str, Kind, &[Link]); 22] = {
+    use Link::{Cloglog, Identity, Inverse, Log, Logit, Probit, Sqrt};
+    const OF_PARTS: &[Link] = &[Logit, Probit, Cloglog];
+    const OF_COUNTS: &[Link] = &[Log, Identity, Sqrt];
+    [
+        ("gaussian", Kind::Gaussian, &[Identity, Log, Inverse]),
+        ("student", Kind::Student, &[Identity, Log, Inverse]),
+        ("bernoulli", Kind::Bernoulli, OF_PARTS),
+        ("binomial", Kind::Binomial, OF_PARTS),
+        ("beta_binomial", Kind::BetaBinomial, OF_PARTS),
+        ("poisson", Kind::Poisson, OF_COUNTS),
+        ("negbinomial", Kind::NegativeBinomial, OF_COUNTS),
+        ("gamma", Kind::Gamma, &[Log, Identity, Inverse]),
+        ("lognormal", Kind::LogNormal, &[Identity]),
+        ("beta", Kind::Beta, OF_PARTS),
+        ("weibull", Kind::Weibull, &[Log]),
+        ("piecewise_exponential", Kind::PiecewiseExponential, &[Log]),
+        ("cumulative", Kind::Cumulative, &[Logit, Probit]),
+        ("cumulative_probit", Kind::Cumulative, &[Probit]),
+        ("categorical", Kind::Categorical, &[Logit]),
+        ("zero_inflated_poisson", Kind::ZeroInflatedPoisson, OF_COUNTS),
+        ("zero_inflated_negbinomial", Kind::ZeroInflatedNegativeBinomial, OF_COUNTS),
+        ("zero_inflated_binomial", Kind::ZeroInflatedBinomial, OF_PARTS),
+        ("hurdle_poisson", Kind::HurdlePoisson, OF_COUNTS),
+        ("hurdle_negbinomial", Kind::HurdleNegativeBinomial, OF_COUNTS),
+        ("hurdle_gamma", Kind::HurdleGamma, &[Log, Identity, Inverse]),
+        ("hurdle_lognormal", Kind::HurdleLogNormal, &[Identity]),
+    ]
+};
+
+fn link_name(link: Link) -> &'static str {
+    Link::ALL.iter().find(|(_, own)| *own == link).map_or("", |(name, _)| name)
+}
 
 impl fmt::Display for ResponseFamily {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let name = ALL.iter().find(|(_, own)| own == self).map(|(name, _)| *name);
-        formatter.write_str(name.unwrap_or("unknown"))
+        let Some((name, _, links)) = ALL.iter().find(|(_, own, _)| *own == self.kind) else { return Ok(()) };
+        match links.first() {
+            Some(usual) if *usual == self.link => formatter.write_str(name),
+            _ => write!(formatter, "{name}({})", link_name(self.link)),
+        }
     }
 }
 
@@ -78,128 +117,133 @@ impl FromStr for ResponseFamily {
     type Err = StudyError;
 
     fn from_str(text: &str) -> Result<Self, StudyError> {
-        let found = ALL.iter().find(|(name, _)| *name == text.to_lowercase().replace('-', "_"));
-        found.map(|(_, own)| *own).ok_or_else(|| StudyError::Unfit {
-            operation: "family",
+        let written = text.trim().to_lowercase().replace('-', "_");
+        let (name, link) = match written.split_once('(') {
+            Some((name, rest)) => (name.trim(), Some(rest.trim_end_matches(')').trim().trim_matches(['"', '\'']))),
+            None => (written.as_str(), None),
+        };
+        let Some((_, kind, links)) = ALL.iter().find(|(own, ..)| *own == name) else {
+            return Err(StudyError::Unfit {
+                operation: "family",
+                found: format!("`{text}`"),
+                expected: format!("one of {}", ALL.map(|(name, ..)| name).join(", ")),
+                remedy: "Choose the one whose outcomes are like yours.".into(),
+            });
+        };
+        let found = match link {
+            None => links.first(),
+            Some(link) => links.iter().find(|own| link_name(**own) == link),
+        };
+        found.map(|link| Self { kind: *kind, link: *link }).ok_or_else(|| StudyError::Unfit {
+            operation: "link of a family",
             found: format!("`{text}`"),
-            expected: format!("one of {}", ALL.map(|(name, _)| name).join(", ")),
-            remedy: "Choose the one whose outcomes are like yours.".into(),
+            expected: format!("one of {}", links.iter().map(|own| link_name(*own)).collect::<Vec<_>>().join(", ")),
+            remedy: format!("Write `{name}` for the first of them."),
         })
     }
 }
 
-/// What a number of an outcome has to be.
-struct Rule {
-    allowed: fn(f64) -> bool,
-    expected: &'static str,
+/// What a design fixes of a response.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Known<'a> {
+    /// The levels of an outcome of levels.
+    pub(super) levels: &'a [String],
+    /// Where the hazard may change.
+    pub(super) cuts: &'a [f64],
 }
 
 impl ResponseFamily {
-    fn rule(self) -> Rule {
-        let whole = |y: f64| y >= 0.0 && y.fract().abs() <= 0.0;
-        match self {
-            Self::Gaussian | Self::Student => Rule { allowed: f64::is_finite, expected: "a number" },
-            Self::Bernoulli => {
-                Rule { allowed: |y| (y * (y - 1.0)).abs() <= 0.0, expected: "0 or 1, or a column of two levels" }
-            }
-            Self::Binomial | Self::BetaBinomial | Self::Poisson | Self::NegativeBinomial => {
-                Rule { allowed: whole, expected: "a whole number of 0 or more" }
-            }
-            Self::Gamma | Self::LogNormal | Self::Weibull => {
-                Rule { allowed: |y| y > 0.0, expected: "a number above 0" }
-            }
-            Self::Beta => {
-                Rule { allowed: |y| y > 0.0 && y < 1.0, expected: "a number between 0 and 1, neither of them" }
-            }
-        }
-    }
-
-    /// The numbers of an outcome of this family.
-    pub(super) fn outcome(self, design: &Design, name: &str) -> Result<Vec<f64>, StudyError> {
-        let unfit = |found: String, expected: &str, remedy: &str| StudyError::Unfit {
-            operation: "outcome of a silo",
-            found: format!("{found} in `{name}` of {}", design.silo),
-            expected: format!("{expected}, as `{self}` takes"),
-            remedy: remedy.into(),
-        };
-        let values = match &design.outcome {
-            Some(Outcome::Numbers(values)) => values.clone(),
-            Some(Outcome::Levels { levels, codes }) if self == Self::Bernoulli && levels.len() == 2 => {
-                codes.iter().map(|code| if *code == 1 { 1.0 } else { 0.0 }).collect()
-            }
-            Some(Outcome::Levels { levels, .. }) => {
-                let found = format!("the levels {}", levels.join(", "));
-                return Err(unfit(
-                    found,
-                    self.rule().expected,
-                    "Take a family of that kind of outcome, or another column.",
-                ));
-            }
-            None => return Err(unfit("nothing".into(), "an outcome", "Write it before `~`.")),
-        };
-        let rule = self.rule();
-        if let Some(row) = values.iter().position(|value| !(rule.allowed)(*value)) {
-            let remedy = "Correct the cell, or take a family that has such outcomes.";
-            return Err(unfit(format!("{} in row {}", values[row], row + 1), rule.expected, remedy));
-        }
-        let has_trials = matches!(self, Self::Binomial | Self::BetaBinomial);
-        match (&design.trials, has_trials) {
-            (Some(_), false) => {
-                return Err(unfit("trials(...)".into(), "no trials", "Take `binomial`, or write the outcome alone."));
-            }
-            (None, true) if values.iter().any(|value| *value > 1.0) => {
-                let remedy = "Write `successes | trials(n)` before `~`.";
-                return Err(unfit("a count above 1 without trials".into(), "`| trials(n)`", remedy));
-            }
-            _ => {}
-        }
-        if design.status.is_some() && self != Self::Weibull {
-            return Err(unfit("surv(...)".into(), "an outcome that is not censored", "Take `weibull`."));
-        }
-        Ok(values)
-    }
-
     /// The response of a regression.
-    pub(super) fn response(self, outcome: &OutcomeScale) -> Response {
-        let scale = 2.5 * outcome.unit;
-        match self {
-            Self::Gaussian => Response::Gaussian { scale },
-            Self::Student => Response::Student { scale },
-            Self::Bernoulli => Response::Bernoulli,
-            Self::Binomial => Response::Binomial,
-            Self::BetaBinomial => Response::BetaBinomial,
-            Self::Poisson => Response::Poisson,
-            Self::NegativeBinomial => Response::NegativeBinomial,
-            Self::Gamma => Response::Gamma,
-            Self::LogNormal => Response::LogNormal { scale },
-            Self::Beta => Response::Beta,
-            Self::Weibull => Response::Weibull,
-        }
+    pub(super) fn response(self, known: Known<'_>) -> Response {
+        let (family, zeros) = match self.kind {
+            Kind::Gaussian => (Family::Gaussian, Zeros::Own),
+            Kind::Student => (Family::Student, Zeros::Own),
+            Kind::Bernoulli => (Family::Bernoulli, Zeros::Own),
+            Kind::Binomial => (Family::Binomial, Zeros::Own),
+            Kind::BetaBinomial => (Family::BetaBinomial, Zeros::Own),
+            Kind::Poisson => (Family::Poisson, Zeros::Own),
+            Kind::NegativeBinomial => (Family::NegativeBinomial, Zeros::Own),
+            Kind::Gamma => (Family::Gamma, Zeros::Own),
+            Kind::LogNormal => (Family::LogNormal, Zeros::Own),
+            Kind::Beta => (Family::Beta, Zeros::Own),
+            Kind::Weibull => (Family::Weibull, Zeros::Own),
+            Kind::PiecewiseExponential => (Family::PiecewiseExponential { cuts: known.cuts.to_vec() }, Zeros::Own),
+            Kind::Cumulative => (Family::Cumulative { levels: known.levels.len() }, Zeros::Own),
+            Kind::Categorical => (Family::Categorical { levels: known.levels.to_vec() }, Zeros::Own),
+            Kind::ZeroInflatedPoisson => (Family::Poisson, Zeros::Inflated),
+            Kind::ZeroInflatedNegativeBinomial => (Family::NegativeBinomial, Zeros::Inflated),
+            Kind::ZeroInflatedBinomial => (Family::Binomial, Zeros::Inflated),
+            Kind::HurdlePoisson => (Family::Poisson, Zeros::Hurdle),
+            Kind::HurdleNegativeBinomial => (Family::NegativeBinomial, Zeros::Hurdle),
+            Kind::HurdleGamma => (Family::Gamma, Zeros::Hurdle),
+            Kind::HurdleLogNormal => (Family::LogNormal, Zeros::Hurdle),
+        };
+        Response { family, link: self.link, zeros }
     }
 
     /// The middle and the unit of the linear predictor, from the moments of the outcome over all silos.
     pub(super) fn scale(self, moments: Option<Moments>) -> OutcomeScale {
-        let Some(Moments { mean, .. }) = moments else { return OutcomeScale { middle: 0.0, unit: 1.0 } };
+        let plain = OutcomeScale { middle: 0.0, unit: 1.0, spread: 1.0 };
+        let Some(Moments { mean, .. }) = moments else { return plain };
         let sd = moments.map_or(1.0, |own| own.sd());
-        let unit = |unit: f64| if unit.is_finite() && unit > 0.0 { unit } else { 1.0 };
-        match self {
-            Self::Gaussian | Self::Student => OutcomeScale { middle: mean, unit: unit(sd) },
-            Self::LogNormal => OutcomeScale { middle: mean.ln(), unit: unit(((sd / mean).powi(2)).ln_1p().sqrt()) },
-            Self::Poisson | Self::NegativeBinomial | Self::Gamma | Self::Weibull if mean > 0.0 => {
-                OutcomeScale { middle: mean.ln(), unit: 1.0 }
+        let positive =
+            |number: f64, otherwise: f64| if number.is_finite() && number > 0.0 { number } else { otherwise };
+        let spread = positive(sd, 1.0);
+        match self.kind {
+            Kind::Gaussian
+            | Kind::Student
+            | Kind::Poisson
+            | Kind::NegativeBinomial
+            | Kind::Gamma
+            | Kind::ZeroInflatedPoisson
+            | Kind::ZeroInflatedNegativeBinomial
+            | Kind::HurdlePoisson
+            | Kind::HurdleNegativeBinomial
+            | Kind::HurdleGamma => {
+                let (middle, unit) = self.through_link(mean, spread);
+                OutcomeScale { middle, unit, spread }
             }
-            _ => OutcomeScale { middle: 0.0, unit: 1.0 },
+            Kind::LogNormal | Kind::HurdleLogNormal if mean > 0.0 => {
+                let unit = positive(((sd / mean).powi(2)).ln_1p().sqrt(), 1.0);
+                OutcomeScale { middle: mean.ln(), unit, spread: unit }
+            }
+            Kind::Weibull if mean > 0.0 => OutcomeScale { middle: mean.ln(), ..plain },
+            // The hazard of times with this mean.
+            Kind::PiecewiseExponential if mean > 0.0 => OutcomeScale { middle: -mean.ln(), ..plain },
+            _ => plain,
+        }
+    }
+
+    /// Where the linear predictor lies for outcomes about `mean`, and how it varies where they vary by `spread`.
+    fn through_link(self, mean: f64, spread: f64) -> (f64, f64) {
+        match self.link {
+            Link::Identity => (mean, spread),
+            Link::Log if mean > 0.0 => (mean.ln(), 1.0),
+            // Where μ varies by as much as itself, η does.
+            Link::Inverse if mean > 0.0 => (mean.recip(), mean.recip()),
+            Link::Sqrt if mean > 0.0 => (mean.sqrt(), 0.5 * spread / mean.sqrt()),
+            _ => (0.0, 1.0),
         }
     }
 
     /// What a coefficient is read as: its unit, and how it gets there.
     pub(super) fn reading(self) -> (&'static str, Shown) {
-        match self {
-            Self::Gaussian | Self::Student => ("difference", Shown::Identity),
-            Self::Bernoulli | Self::Binomial | Self::BetaBinomial | Self::Beta => ("odds ratio", Shown::Exponential),
-            Self::Poisson | Self::NegativeBinomial => ("rate ratio", Shown::Exponential),
-            Self::Gamma | Self::LogNormal => ("ratio of means", Shown::Exponential),
-            Self::Weibull => ("ratio of times", Shown::Exponential),
+        match (self.kind, self.link) {
+            (Kind::Weibull, _) => ("ratio of times", Shown::Exponential),
+            (Kind::PiecewiseExponential, _) => ("hazard ratio", Shown::Exponential),
+            (Kind::LogNormal | Kind::HurdleLogNormal, _) => ("ratio of means", Shown::Exponential),
+            (Kind::Gaussian | Kind::Student | Kind::Gamma | Kind::HurdleGamma, Link::Log) => {
+                ("ratio of means", Shown::Exponential)
+            }
+            (_, Link::Log) => ("rate ratio", Shown::Exponential),
+            (_, Link::Logit) => ("odds ratio", Shown::Exponential),
+            (Kind::Bernoulli | Kind::Binomial, Link::Cloglog) => ("hazard ratio", Shown::Exponential),
+            (_, Link::Identity) => ("difference", Shown::Identity),
+            (_, Link::Probit) => ("probit", Shown::Identity),
+            (_, Link::Cloglog) => ("complementary log-log", Shown::Identity),
+            (_, Link::Inverse) => ("inverse", Shown::Identity),
+            (_, Link::Sqrt) => ("square root", Shown::Identity),
+            _ => ("coefficient", Shown::Identity),
         }
     }
 }
@@ -209,11 +253,6 @@ impl ResponseFamily {
 pub(super) struct OutcomeScale {
     pub(super) middle: f64,
     pub(super) unit: f64,
-}
-
-impl OutcomeScale {
-    /// The prior of an intercept between columns with these means in units of their standard deviations.
-    pub(super) fn intercept(&self, apart: f64) -> Scale {
-        Scale { mean: self.middle, sd: 2.5 * self.unit * apart.mul_add(apart, 1.0).sqrt() }
-    }
+    /// How much the outcome, or its logarithm, varies.
+    pub(super) spread: f64,
 }

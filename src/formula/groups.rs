@@ -1,7 +1,9 @@
 //! Puts the groupings of a formula into a chain of levels, each inside the last, that holds in every silo.
 
+use std::collections::BTreeSet;
+
 use partita_core::{Device, Groups};
-use partita_formula::{Design, GroupScope, RandomDesign};
+use partita_formula::{Design, GroupScope, Matrix, RandomDesign};
 use partita_models::regression::{EffectRows, Level, RegressionRows};
 
 use super::StudyError;
@@ -14,6 +16,40 @@ pub(super) struct Chain {
     pub(super) groupings: Vec<Grouping>,
     /// The places of terms of the silo itself.
     pub(super) silo: Vec<usize>,
+    /// The places of terms whose groups all silos know.
+    pub(super) across: Vec<usize>,
+}
+
+/// Two groupings of which neither lies within the other.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Crossing {
+    /// The one with fewer groups over all silos.
+    pub(super) fewer: String,
+    /// How many groups it has.
+    pub(super) groups: usize,
+    /// The other.
+    pub(super) more: String,
+    /// A silo where they cross.
+    pub(super) silo: String,
+}
+
+/// The most groups of a grouping that becomes known to all silos because it crosses another.
+const MOST_ACROSS: usize = 50;
+
+impl Crossing {
+    /// Refuses a grouping of too many groups to be known to all silos.
+    pub(super) fn is_small(&self) -> Result<(), StudyError> {
+        if self.groups <= MOST_ACROSS { Ok(()) } else { Err(crossed(&self.fewer, &self.more, &self.silo)) }
+    }
+
+    /// What one should know of it.
+    pub(super) fn note(&self) -> String {
+        let Self { fewer, groups, more, .. } = self;
+        format!(
+            "`{fewer}` and `{more}` cross: the {groups} groups of `{fewer}` are effects that all silos know, the same where they \
+             have the same name"
+        )
+    }
 }
 
 /// One grouping.
@@ -27,7 +63,7 @@ impl Chain {
     /// The chain of random terms: the groupings with fewer groups hold those with more.
     pub(super) fn of(terms: &[RandomSummary]) -> Result<Self, StudyError> {
         let mut groupings: Vec<Grouping> = Vec::new();
-        let mut silo = Vec::new();
+        let (mut silo, mut across) = (Vec::new(), Vec::new());
         for (place, term) in terms.iter().enumerate() {
             match term.scope {
                 GroupScope::Silo => silo.push(place),
@@ -35,17 +71,54 @@ impl Chain {
                     Some(own) => own.terms.push(place),
                     None => groupings.push(Grouping { name: term.grouping.clone(), terms: vec![place] }),
                 },
-                GroupScope::AcrossSilos => {
+                GroupScope::AcrossSilos if term.correlated && term.columns.len() > 1 => {
                     return Err(unfit(
-                        format!("`{}`, whose groups have rows in several silos", term.grouping),
-                        "groups that each lie within a silo",
-                        "Name them apart in each silo, or make them a fixed factor.",
+                        format!("correlated effects of `{}`, whose groups all silos know", term.grouping),
+                        "effects that are each by themselves",
+                        "Write them with `||`, as in `(1 + x || group)`.",
                     ));
                 }
+                GroupScope::AcrossSilos => across.push(place),
             }
         }
         groupings.sort_by_key(|own| terms[own.terms[0]].groups);
-        Ok(Self { groupings, silo })
+        Ok(Self { groupings, silo, across })
+    }
+
+    /// Two groupings that follow one another in the chain and cross in a silo.
+    pub(super) fn crossing(&self, designs: &[Design]) -> Option<Crossing> {
+        let pairs = self.groupings.windows(2).map(|pair| [pair[0].terms[0], pair[1].terms[0]]);
+        let crosses = |[outer, inner]: [usize; 2]| {
+            let silo = designs.iter().find(|own| own.random[inner].inside(&own.random[outer]).is_none())?;
+            let count = |term: usize| {
+                let levels = designs.iter().flat_map(|own| &own.random[term].levels);
+                (levels.collect::<BTreeSet<_>>().len(), silo.random[term].grouping.clone())
+            };
+            let mut both = [count(outer), count(inner)];
+            both.sort();
+            let [(groups, fewer), (_, more)] = both;
+            Some(Crossing { fewer, groups, more, silo: silo.silo.clone() })
+        };
+        pairs.into_iter().find_map(crosses)
+    }
+
+    /// The columns of a row, with those of the effects that all silos know.
+    pub(super) fn columns(&self, fixed: &Matrix, design: &Design) -> Vec<f64> {
+        if self.across.is_empty() {
+            return fixed.values.clone();
+        }
+        let mut all = Vec::new();
+        for row in 0..design.rows {
+            let width = fixed.names.len();
+            all.extend(&fixed.values[row * width..(row + 1) * width]);
+            for term in self.across.iter().map(|place| &design.random[*place]) {
+                let own = term.columns.names.len();
+                for x in &term.columns.values[row * own..(row + 1) * own] {
+                    all.extend((0..term.levels.len()).map(|level| if level == term.group[row] { *x } else { 0.0 }));
+                }
+            }
+        }
+        all
     }
 
     /// The rows of a silo in their groups.
@@ -97,7 +170,7 @@ fn crossed(one: &str, two: &str, silo: &str) -> StudyError {
     unfit(
         format!("`{one}` and `{two}`, which cross in {silo}"),
         "groupings of which each lies within the next, such as `(1 | ward/patient)`",
-        "Keep the one with more groups as effects, and make the other a fixed factor.",
+        "Declare one of them with --across-silos, or make it a fixed factor.",
     )
 }
 

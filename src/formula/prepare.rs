@@ -1,16 +1,21 @@
 //! Makes the model and the rows of every silo of a formula, a family and files.
 
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use partita_core::Device;
-use partita_formula::{Agreement, Columns, Declared, Design, Formula, Frame, MissingCells, Profile, ReadOptions};
+use partita_formula::{
+    Agreement, Columns, Declared, Design, Formula, Frame, MissingCells, Profile, RandomDesign, ReadOptions,
+};
 use partita_inference::{Effect, Report, Scale};
-use partita_models::regression::{Regression, RegressionPlan, RegressionRows};
+use partita_models::regression::{AcrossEffects, Regression, RegressionPlan, RegressionRows};
 
 use super::StudyError;
-use super::family::{OutcomeScale, ResponseFamily};
+use super::family::ResponseFamily;
 use super::groups::Chain;
-use super::priors::{INTERCEPT, PriorLine, coefficients, effects, lines, lines_of_effects, short};
+use super::predictors::{Predictors, with_parameters};
+use super::priors::{INTERCEPT, PriorLine, effects, lines, parameters};
+use super::stated_prior::{self, StatedPrior};
 use super::summary::DesignSummary;
 
 /// The file of one silo.
@@ -25,8 +30,10 @@ pub struct SiloTable {
 /// A formula with what it is fitted to.
 #[derive(Debug, Clone)]
 pub struct Study {
-    /// The formula.
+    /// The formula, as the family reads it.
     pub formula: Formula,
+    /// Formulas of other parameters of the family, such as `sigma ~ age`.
+    pub parameters: Vec<Formula>,
     /// The family of its outcome.
     pub family: ResponseFamily,
     /// How files are read.
@@ -35,6 +42,8 @@ pub struct Study {
     pub missing: MissingCells,
     /// What is fixed in advance.
     pub declared: Declared,
+    /// Priors in place of the usual ones, by the name of a number or of a class: `b`, `sd`, `cor`.
+    pub priors: BTreeMap<String, StatedPrior>,
 }
 
 /// A model that is the same at all parties.
@@ -46,7 +55,7 @@ pub struct Plan {
     pub priors: Vec<PriorLine>,
     /// The coefficients on the scale that people read, for a forest plot; without the intercept.
     pub effects: Vec<Effect>,
-    chain: Chain,
+    pub(super) chain: Chain,
 }
 
 impl Plan {
@@ -55,13 +64,16 @@ impl Plan {
     pub fn readings(&self, report: &Report) -> String {
         let answer = report.answer();
         let mut text = String::new();
-        for effect in self.effects.iter().filter(|effect| effect.scale == Scale::Exponential) {
+        let shown = || self.effects.iter().filter(|effect| effect.scale == Scale::Exponential);
+        let names = shown().flat_map(|own| [own.name.chars().count(), own.unit.chars().count()]);
+        let width = names.max().unwrap_or_default().max(16);
+        for effect in shown() {
             if text.is_empty() {
-                text = format!("\n{:<24} {:>9} {:>9} {:>9}\n", effect.unit, "median", "2.5 %", "97.5 %");
+                text = format!("\n{:<width$} {:>9} {:>9} {:>9}\n", effect.unit, "median", "2.5 %", "97.5 %");
             }
             if let Some(own) = answer.iter().find(|own| own.label == effect.label) {
                 let [middle, low, high] = [own.quantiles.p50, own.quantiles.p2_5, own.quantiles.p97_5].map(f64::exp);
-                text += &format!("{:<24} {middle:>9.4} {low:>9.4} {high:>9.4}\n", effect.name);
+                text += &format!("{:<width$} {middle:>9.4} {low:>9.4} {high:>9.4}\n", effect.name);
             }
         }
         text
@@ -77,6 +89,21 @@ pub struct Prepared {
     pub silos: Vec<(String, RegressionRows)>,
     /// What one should know of the files: rows that were left out.
     pub notes: Vec<String>,
+    /// What silos agreed on.
+    pub agreement: Agreement,
+    /// The outcome's name.
+    pub(super) outcome: String,
+    /// The files of the silos.
+    pub(super) tables: Vec<SiloTable>,
+    /// For each silo the groups of its rows, by random term.
+    pub(super) groups: Vec<Vec<RowGroups>>,
+}
+
+/// The groups of the rows of a silo in one random term.
+#[derive(Debug)]
+pub(super) struct RowGroups {
+    pub(super) levels: Vec<String>,
+    pub(super) group: Vec<usize>,
 }
 
 impl Study {
@@ -86,12 +113,24 @@ impl Study {
     /// [`StudyError::Formula`].
     pub fn new(formula: &str, family: ResponseFamily) -> Result<Self, StudyError> {
         Ok(Self {
-            formula: Formula::parse(formula)?,
+            formula: family.reads(Formula::parse(formula)?),
+            parameters: Vec::new(),
             family,
             read: ReadOptions::default(),
             missing: MissingCells::Refuse,
             declared: Declared::default(),
+            priors: BTreeMap::new(),
         })
+    }
+
+    /// The same with the formula of a parameter of the family, `sigma ~ age`, in which the logarithm of the parameter is
+    /// linear, or the log odds of `zi` and `hu`.
+    ///
+    /// # Errors
+    /// [`StudyError::Formula`].
+    pub fn with_parameter(mut self, formula: &str) -> Result<Self, StudyError> {
+        self.parameters.push(Formula::parse_parameter(formula)?);
+        Ok(self)
     }
 
     /// Reads the files, lets silos agree, and makes the model with the rows of each: what silos and coordinator do apart
@@ -101,15 +140,28 @@ impl Study {
     /// [`StudyError`], with the place in formula or file.
     pub fn prepare(&self, silos: &[SiloTable], device: &Device) -> Result<Prepared, StudyError> {
         let columns: Vec<Columns> = silos.iter().map(|silo| self.columns(silo)).collect::<Result<_, _>>()?;
-        let profiles = columns.iter().map(|own| self.profile(own));
-        let agreement = self.agree(&profiles.collect::<Result<Vec<_>, _>>()?)?;
-        let designs = columns.iter().map(|own| self.design(own, &agreement));
-        let designs: Vec<Design> = designs.collect::<Result<_, _>>()?;
-        let plan = self.plan(&DesignSummary::merge(&designs.iter().map(DesignSummary::of).collect::<Vec<_>>())?)?;
+        let (mut study, mut notes) = (self.clone(), Vec::new());
+        let (agreement, designs, summary) = loop {
+            let profiles = columns.iter().map(|own| study.profile(own));
+            let agreement = study.agree(&profiles.collect::<Result<Vec<_>, _>>()?)?;
+            let designs = columns.iter().map(|own| study.design(own, &agreement));
+            let designs: Vec<Design> = designs.collect::<Result<_, _>>()?;
+            let summary = DesignSummary::merge(&designs.iter().map(DesignSummary::of).collect::<Vec<_>>())?;
+            let Some(crossing) = Chain::of(&summary.random)?.crossing(&designs) else {
+                break (agreement, designs, summary);
+            };
+            crossing.is_small()?;
+            notes.push(crossing.note());
+            study.declared.groups_across_silos.insert(crossing.fewer);
+        };
+        let plan = self.plan(&summary)?;
         let rows = designs.iter().map(|design| Ok((design.silo.clone(), self.rows(design, &plan, device)?)));
-        let silos = rows.collect::<Result<_, StudyError>>()?;
-        let notes = columns.iter().filter_map(left_out).collect();
-        Ok(Prepared { plan, silos, notes })
+        let rows = rows.collect::<Result<_, StudyError>>()?;
+        notes.extend(columns.iter().filter_map(left_out));
+        let of_term = |term: RandomDesign| RowGroups { levels: term.levels, group: term.group };
+        let groups = designs.into_iter().map(|design| design.random.into_iter().map(of_term).collect()).collect();
+        let (outcome, tables) = (self.outcome().to_owned(), silos.to_vec());
+        Ok(Prepared { plan, silos: rows, notes, agreement, outcome, tables, groups })
     }
 
     /// The cells of a silo's file that the formula needs.
@@ -117,7 +169,7 @@ impl Study {
     /// # Errors
     /// [`StudyError::Frame`].
     pub fn columns(&self, silo: &SiloTable) -> Result<Columns, StudyError> {
-        Ok(Frame::from_path(&silo.path, self.read.clone())?.columns(&silo.name, &[&self.formula], self.missing)?)
+        Ok(Frame::from_path(&silo.path, self.read.clone())?.columns(&silo.name, &self.formulas(), self.missing)?)
     }
 
     /// What a silo says of its rows before the agreement.
@@ -125,7 +177,7 @@ impl Study {
     /// # Errors
     /// [`StudyError::Design`].
     pub fn profile(&self, columns: &Columns) -> Result<Profile, StudyError> {
-        Ok(Profile::of(&[&self.formula], columns, &self.declared)?)
+        Ok(Profile::of(&self.formulas(), columns, &self.declared)?)
     }
 
     /// What silos agree on, from the profile of each.
@@ -142,11 +194,8 @@ impl Study {
     /// [`StudyError::Design`] and, for an outcome that the family does not have, [`StudyError::Unfit`].
     pub fn design(&self, columns: &Columns, agreement: &Agreement) -> Result<Design, StudyError> {
         let design = Design::of(&self.formula, columns, agreement)?;
-        if design.weights.is_some() {
-            return Err(unfit("weights(...)".into(), "rows that count alike", "Give each row as often as it counts."));
-        }
         self.family.outcome(&design, self.outcome())?;
-        Ok(design)
+        self.complete(design, columns, agreement)
     }
 
     /// The model, from what all silos together say of their designs.
@@ -166,20 +215,33 @@ impl Study {
         let chain = Chain::of(&summary.random)?;
         let of = |place: &usize| effects(&summary.random[*place], sums, &scale);
         let levels = chain.groupings.iter().map(|own| own.terms.iter().map(of).collect());
-        let plan = RegressionPlan {
-            response: self.family.response(&scale),
-            coefficients: coefficients(sums, &scale),
+        let across = |place: &usize| AcrossEffects {
+            effects: effects(&summary.random[*place], sums, &scale),
+            groups: summary.random[*place].levels.clone(),
+        };
+        let Predictors { response, coefficients, linear, baseline } = self.predictors(summary, &scale)?;
+        let mut parameters = parameters(&response, &scale);
+        parameters.retain(|(name, _)| linear.iter().all(|own| own.name != *name));
+        let mut plan = RegressionPlan {
+            response,
+            coefficients,
             silo: chain.silo.iter().map(of).collect(),
             levels: levels.collect(),
+            across: chain.across.iter().map(across).collect(),
+            parameters,
+            linear,
+            baseline,
         };
+        stated_prior::put(&self.priors, &mut plan)?;
         let (unit, shown) = self.family.reading();
-        let shown = sums.names.iter().filter(|name| *name != INTERCEPT).map(|name| Effect {
+        let names = plan.coefficients.iter().map(|(name, _)| name);
+        let shown = names.filter(|name| !name.ends_with(INTERCEPT)).map(|name| Effect {
             label: name.clone(),
             name: name.clone(),
             unit: unit.into(),
             scale: shown,
         });
-        let (effects, priors) = (shown.collect(), self.priors(&plan, &scale));
+        let (effects, priors) = (shown.collect(), lines(&plan));
         Ok(Plan { model: Regression::new(plan), priors, effects, chain })
     }
 
@@ -189,8 +251,22 @@ impl Study {
     /// [`StudyError::Unfit`] for groupings that cross in this silo; [`StudyError::Model`].
     pub fn rows(&self, design: &Design, plan: &Plan, device: &Device) -> Result<RegressionRows, StudyError> {
         let outcome = self.family.outcome(design, self.outcome())?;
+        self.rows_with(outcome, design, plan, device)
+    }
+
+    /// The same with these outcomes in place of the design's own.
+    pub(super) fn rows_with(
+        &self,
+        outcome: Vec<f64>,
+        design: &Design,
+        plan: &Plan,
+        device: &Device,
+    ) -> Result<RegressionRows, StudyError> {
         let tensor = |values: &Vec<f64>| device.tensor(values.clone(), [values.len()]);
-        let mut rows = RegressionRows::new(design.fixed.values.clone(), design.fixed.names.len(), outcome, device)?;
+        let fixed = self.columns_of_mean(&design.fixed);
+        let columns = plan.chain.columns(&fixed, design);
+        let width = plan.model.plan().width() / plan.model.plan().response.predictors();
+        let mut rows = RegressionRows::new(columns, width, outcome, device)?;
         if let Some(offset) = &design.offset {
             rows = rows.with_offset(tensor(offset));
         }
@@ -200,26 +276,11 @@ impl Study {
         if let Some(status) = &design.status {
             rows = rows.with_status(tensor(status));
         }
-        plan.chain.place(rows, design, device)
+        plan.chain.place(with_parameters(rows, design, tensor)?, design, device)
     }
 
     fn outcome(&self) -> &str {
         self.formula.outcome().unwrap_or("the outcome")
-    }
-
-    fn priors(&self, plan: &RegressionPlan, scale: &OutcomeScale) -> Vec<PriorLine> {
-        let groups = plan.silo.iter().chain(plan.levels.iter().flatten()).flat_map(lines_of_effects);
-        let line = |name: &str, prior: String| PriorLine { name: name.into(), prior };
-        let sigma = || line("sigma", format!("half-student-t(3, 0, {})", short(2.5 * scale.unit)));
-        let own = match self.family {
-            ResponseFamily::Gaussian | ResponseFamily::LogNormal => vec![sigma()],
-            ResponseFamily::Student => vec![sigma(), line("nu", "gamma(2, 0.1)".into())],
-            ResponseFamily::Bernoulli | ResponseFamily::Binomial | ResponseFamily::Poisson => Vec::new(),
-            ResponseFamily::BetaBinomial | ResponseFamily::Beta => vec![line("phi", "gamma(0.01, 0.01)".into())],
-            ResponseFamily::NegativeBinomial | ResponseFamily::Gamma => vec![line("shape", "gamma(0.01, 0.01)".into())],
-            ResponseFamily::Weibull => vec![line("shape", "lognormal(0, 1)".into())],
-        };
-        lines(&plan.coefficients).into_iter().chain(groups).chain(own).collect()
     }
 }
 
@@ -229,7 +290,7 @@ pub(super) fn left_out(columns: &Columns) -> Option<String> {
     (lost > 0).then(|| format!("{}: {lost} rows with missing cells were left out", columns.silo()))
 }
 
-fn unfit(found: String, expected: &str, remedy: &str) -> StudyError {
+pub(super) fn unfit(found: String, expected: &str, remedy: &str) -> StudyError {
     let operation = "model of a formula";
     StudyError::Unfit { operation, found, expected: expected.into(), remedy: remedy.into() }
 }

@@ -3,7 +3,7 @@
 use std::fmt;
 
 use partita_formula::ColumnSums;
-use partita_models::regression::{Dependence, Effects, Scale};
+use partita_models::regression::{Baseline, DEGREES, Dependence, Effects, Lkj, Prior, RegressionPlan, Response};
 
 use super::family::OutcomeScale;
 use super::summary::RandomSummary;
@@ -27,14 +27,18 @@ impl fmt::Display for PriorLine {
 pub(super) const INTERCEPT: &str = "(Intercept)";
 
 /// The priors of all coefficients: 2.5 units of the outcome for a standard deviation of the column.
-pub(super) fn coefficients(sums: &ColumnSums, outcome: &OutcomeScale) -> Vec<(String, Scale)> {
+pub(super) fn coefficients(sums: &ColumnSums, outcome: &OutcomeScale) -> Vec<(String, Prior)> {
     let sds = sums.sds();
     let unit = |place: usize| if sds[place].is_finite() && sds[place] > 0.0 { sds[place] } else { 1.0 };
     let others = (0..sds.len()).filter(|place| sums.names[*place] != INTERCEPT);
     let apart = others.map(|place| (sums.means[place] / unit(place)).powi(2)).sum::<f64>().sqrt();
-    let prior = |(place, name): (usize, &String)| match name.as_str() {
-        INTERCEPT => (name.clone(), outcome.intercept(apart)),
-        _ => (name.clone(), Scale { mean: 0.0, sd: 2.5 * outcome.unit / unit(place) }),
+    let prior = |(place, name): (usize, &String)| {
+        let (mean, sd) = match name.as_str() {
+            // Where columns are at their means it varies by 2.5 units, and the columns are so far from 0.
+            INTERCEPT => (outcome.middle, 2.5 * outcome.unit * apart.mul_add(apart, 1.0).sqrt()),
+            _ => (0.0, 2.5 * outcome.unit / unit(place)),
+        };
+        (name.clone(), Prior::Normal { mean: four_digits(mean), sd: four_digits(sd) })
     };
     sums.names.iter().enumerate().map(prior).collect()
 }
@@ -46,43 +50,49 @@ pub(super) fn effects(term: &RandomSummary, sums: &ColumnSums, outcome: &Outcome
     let units = term.columns.iter().filter(|name| *name != INTERCEPT).filter_map(known).filter(|sd| *sd > 0.0);
     // One scale serves all columns of a grouping: that of the one which varies least.
     let unit = units.fold(1.0, f64::min);
+    let prior = Prior::HalfStudentT { degrees: DEGREES, scale: four_digits(2.5 * outcome.unit / unit) };
     Effects {
         group: term.grouping.clone(),
         columns: term.columns.clone(),
-        dependence: if term.correlated { Dependence::Correlated } else { Dependence::Independent },
-        scale: 2.5 * outcome.unit / unit,
+        dependence: if term.correlated {
+            Dependence::Correlated(Lkj { concentration: 1.0 })
+        } else {
+            Dependence::Independent
+        },
+        deviations: vec![prior; term.columns.len()],
     }
 }
 
-/// What is printed of normal priors.
-pub(super) fn lines(coefficients: &[(String, Scale)]) -> Vec<PriorLine> {
-    let line = |(name, Scale { mean, sd }): &(String, Scale)| PriorLine {
-        name: name.clone(),
-        prior: format!("normal({}, {})", short(*mean), short(*sd)),
+/// The usual priors of the parameters of a response.
+pub(super) fn parameters(response: &Response, outcome: &OutcomeScale) -> Vec<(String, Prior)> {
+    let short = |(name, prior)| match prior {
+        Prior::HalfStudentT { degrees, scale } => (name, Prior::HalfStudentT { degrees, scale: four_digits(scale) }),
+        other => (name, other),
     };
-    coefficients.iter().map(line).collect()
+    response.priors(outcome.spread).into_iter().map(short).collect()
 }
 
-/// What is printed of the priors of effects.
-pub(super) fn lines_of_effects(effects: &Effects) -> Vec<PriorLine> {
-    let Effects { group, columns, dependence, scale } = effects;
-    let sd = |column: &String| PriorLine {
-        name: format!("sd({column} | {group})"),
-        prior: format!("half-student-t(3, 0, {})", short(*scale)),
-    };
-    let correlation = match (dependence, columns.as_slice()) {
-        (Dependence::Independent, _) | (_, [_]) => None,
-        (_, [one, two]) => Some((format!("cor({one}, {two} | {group})"), "uniform(-1, 1)")),
-        _ => Some((format!("correlation({group})"), "lkj(1)")),
-    };
-    let correlation = correlation.map(|(name, prior)| PriorLine { name, prior: prior.into() });
-    columns.iter().map(sd).chain(correlation).collect()
+/// The priors of all globals of a plan, as they are sampled.
+pub(super) fn lines(plan: &RegressionPlan) -> Vec<PriorLine> {
+    let line = |(name, prior): (String, &Prior)| PriorLine { name, prior: prior.to_string() };
+    let named = |(name, prior): &(String, Prior)| line((name.clone(), prior));
+    let effects = plan.effects().flat_map(|own| {
+        let correlation = match (&own.dependence, own.correlation_name()) {
+            (Dependence::Correlated(prior), Some(name)) => Some(PriorLine { name, prior: prior.to_string() }),
+            _ => None,
+        };
+        own.deviation_names().zip(&own.deviations).map(line).chain(correlation)
+    });
+    let baseline = plan.baseline.map(|Baseline { prior, .. }| PriorLine {
+        name: plan.baseline_name().into(),
+        prior: format!("{prior}{}", if plan.baseline_increases() { ", increasing" } else { "" }),
+    });
+    let linear = plan.linear.iter().flat_map(|own| own.coefficients.iter().map(named));
+    let own = plan.parameters.iter().map(named).chain(linear);
+    plan.coefficients.iter().map(named).chain(baseline).chain(effects).chain(own).collect()
 }
 
-/// A number with four digits.
-pub(super) fn short(number: f64) -> String {
-    let places = (3.0 - number.abs().max(1e-12).log10().floor()).clamp(0.0, 12.0);
-    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "from 0 to 12")]
-    let text = format!("{number:.*}", places as usize);
-    if text.contains('.') { text.trim_end_matches('0').trim_end_matches('.').to_owned() } else { text }
+/// A number with four digits: usual priors have no more, so that what is printed is what is sampled.
+fn four_digits(number: f64) -> f64 {
+    format!("{number:.3e}").parse().unwrap_or(number)
 }

@@ -1,6 +1,6 @@
 //! Holds what a silo says of its design after the agreement, and adds up what all silos say.
 
-use partita_formula::{ColumnSums, Design, DesignError, GroupScope};
+use partita_formula::{ColumnSums, Design, DesignError, GroupScope, Outcome};
 use serde::{Deserialize, Serialize};
 
 /// What a silo says of its design: sums of its columns, and how many groups it has.
@@ -11,6 +11,15 @@ pub struct DesignSummary {
     pub sums: ColumnSums,
     /// The random terms, in the order of the formula.
     pub random: Vec<RandomSummary>,
+    /// The sums of the columns of each parameter that has a formula of its own.
+    #[serde(default)]
+    pub parameters: Vec<(String, ColumnSums)>,
+    /// The levels of the outcome that were agreed on, in their order.
+    #[serde(default)]
+    pub levels: Vec<String>,
+    /// Where it was agreed that the hazard may change.
+    #[serde(default)]
+    pub cuts: Vec<f64>,
 }
 
 /// What a silo says of a random term.
@@ -27,6 +36,9 @@ pub struct RandomSummary {
     pub scope: GroupScope,
     /// How many groups there are.
     pub groups: u64,
+    /// Their names where silos agreed on them; none of groups within a silo.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub levels: Vec<String>,
 }
 
 impl DesignSummary {
@@ -39,8 +51,14 @@ impl DesignSummary {
             correlated: term.correlated,
             scope: term.scope,
             groups: term.levels.len() as u64,
+            levels: if term.scope == GroupScope::AcrossSilos { term.levels.clone() } else { Vec::new() },
         });
-        Self { sums: design.sums(), random: random.collect() }
+        let levels = match &design.outcome {
+            Some(Outcome::Levels { levels, .. }) => levels.clone(),
+            _ => Vec::new(),
+        };
+        let (parameters, cuts) = (design.parameter_sums(), design.cuts.clone().unwrap_or_default());
+        Self { sums: design.sums(), random: random.collect(), parameters, levels, cuts }
     }
 
     /// Adds what all silos say, in their order.
@@ -69,6 +87,14 @@ impl DesignSummary {
                 };
             }
         }
-        Ok(Self { sums, random })
+        let mut parameters = Vec::new();
+        let first = silos.first().map(|own| own.parameters.as_slice()).unwrap_or_default();
+        for (place, (name, _)) in first.iter().enumerate() {
+            let each = silos.iter().filter_map(|own| own.parameters.get(place)).filter(|(own, _)| own == name);
+            let each: Vec<ColumnSums> = each.map(|(_, sums)| sums.clone()).collect();
+            parameters.push((name.clone(), ColumnSums::merge(&each)?));
+        }
+        let agreed = silos.first().map(|own| (own.levels.clone(), own.cuts.clone())).unwrap_or_default();
+        Ok(Self { sums, random, parameters, levels: agreed.0, cuts: agreed.1 })
     }
 }

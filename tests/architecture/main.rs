@@ -15,7 +15,8 @@ const CEILING: usize = 500;
 const TEST_CEILING: usize = 800;
 
 /// Programs, which tell their users what happens.
-const PROGRAMS: [&str; 5] = [
+const PROGRAMS: [&str; 6] = [
+    "src/bin/partita/answers.rs",
     "src/bin/partita/coordinator.rs",
     "src/bin/partita/describe.rs",
     "src/bin/partita/fit.rs",
@@ -196,14 +197,14 @@ fn the_surface_does_not_grow_unseen() {
         .sum();
     assert!((40..=60).contains(&prelude), "the prelude has {prelude} names, at most 60 are allowed");
     let ceilings = [
-        ("core", 118),
+        ("core", 119),
         ("models", 50),
         ("datasets", 35),
         ("inference", 232),
         ("laws", 47),
         ("gpu", 5),
         ("flower", 40),
-        ("formula", 35),
+        ("formula", 36),
     ];
     let mut broken = Vec::new();
     for (name, ceiling) in ceilings {

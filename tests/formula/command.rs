@@ -6,7 +6,7 @@ use std::process::{Command, Output};
 use fixtures::visits::{FORMULA, visits};
 use partita::models::six_cities_silos;
 
-fn partita(folder: &Path, arguments: &[&str]) -> Output {
+pub(super) fn partita(folder: &Path, arguments: &[&str]) -> Output {
     Command::new(fixtures::executable("partita")).current_dir(folder).args(arguments).output().unwrap()
 }
 
@@ -34,7 +34,7 @@ fn a_formula_and_two_files_give_a_verdict_a_table_odds_ratios_and_files() {
     let numbers: Vec<f64> = line.split_whitespace().skip(1).map(|own| own.parse().unwrap()).collect();
     assert!((numbers[0] - 0.45).abs() < 0.03 && (numbers[1] - 0.29).abs() < 0.01, "{line}");
     for (name, words) in
-        [("report.html", "Forest plot: odds ratio"), ("result.json", "\"verdict\""), ("draws.csv", "\"smoke:age\"")]
+        [("report.html", "Forest plot: odds ratio"), ("result.json", "\"verdict\""), ("posterior.csv", "\"smoke:age\"")]
     {
         let text = std::fs::read_to_string(folder.path().join("out").join(name)).unwrap();
         assert!(text.contains(words), "{name}");
@@ -42,12 +42,38 @@ fn a_formula_and_two_files_give_a_verdict_a_table_odds_ratios_and_files() {
 }
 
 #[test]
+fn priors_predictions_and_contrasts_are_asked_for_by_flags() {
+    let folder = folder();
+    std::fs::write(folder.path().join("new.csv"), "child,smoke,age\nc1,1,0\nstranger,1,0\n").unwrap();
+    let fit =
+        ["fit", FORMULA, "--family", "bernoulli", "--silo", "north.csv", "--silo", "south.csv", "--output", "out"];
+    let asked = ["--prior", "smoke ~ normal(0, 0.01)", "--contrast", "smoke: 1 - 0 at age = 0", "--contrast"];
+    let asked = [asked.as_slice(), &["smoke: 1 - 0 averaged", "--predict", "north=new.csv", "--arviz"]].concat();
+    let done = partita(folder.path(), &[fit.as_slice(), &asked].concat());
+    let text = String::from_utf8(done.stdout).unwrap();
+    assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
+    for words in ["prior: smoke ~ normal(0, 0.01)\n", "contrast smoke: 1 - 0 at age = 0: ", "odds ratio 1.00"] {
+        assert!(text.contains(words), "{words}: {text}");
+    }
+    let file = |name: &str| std::fs::read_to_string(folder.path().join("out").join(name)).unwrap();
+    assert_eq!(file("contrasts.csv").lines().count(), 3);
+    let predicted = file("predicted.csv");
+    let rows: Vec<&str> = predicted.lines().skip(1).collect();
+    assert!(rows[0].starts_with("north=new.csv,1,child known,") && rows[1].starts_with("north=new.csv,2,child new,"));
+    assert!(folder.path().join("out/draws.zarr/posterior").is_dir(), "{text}");
+
+    let done = partita(folder.path(), &[fit.as_slice(), &["--prior-predictive", "20"]].concat());
+    let text = String::from_utf8(done.stdout).unwrap();
+    assert!(text.contains("20 data sets from the prior: of 95 % the mean of `wheeze`"), "{text}");
+    assert!(!text.contains("verdict"), "it fitted: {text}");
+    assert_eq!(file("prior_predictive.csv").lines().count(), 1 + 20 * 2_148);
+}
+
+#[test]
 fn mistakes_are_named_with_what_to_do() {
     let folder = folder();
     std::fs::write(folder.path().join("count.csv"), "child,wheeze,smoke,age\na,3,0,1\nb,0,1,2\nc,1,0,3\n").unwrap();
     std::fs::write(folder.path().join("twice.csv"), "child,wheeze,smoke,age\na,1,0,0\nb,0,1,2\nc,1,2,4\n").unwrap();
-    std::fs::write(folder.path().join("cross.csv"), "y,a,b\n1,u,v\n2,u,w\n3,x,v\n4,x,w\n2,z,v\n").unwrap();
-    let crossed = "y ~ 1 + (1 | a) + (1 | b)";
     let cases = [
         (FORMULA, "bernuli", "north.csv", "one of gaussian, student, bernoulli"),
         ("wheeze ~ smok + (1 | child)", "bernoulli", "north.csv", "Did you mean `smoke`?"),
@@ -57,8 +83,11 @@ fn mistakes_are_named_with_what_to_do() {
         ("wheeze ~ smoke", "binomial", "count.csv", "successes | trials(n)"),
         ("wheeze | trials(age) ~ smoke", "bernoulli", "north.csv", "trials"),
         ("wheeze ~ smoke + age", "bernoulli", "twice.csv", "`age` is 2 times `smoke`"),
-        ("wheeze | weights(smoke) ~ age", "bernoulli", "north.csv", "rows that count alike"),
-        (crossed, "gaussian", "cross.csv", "which cross in cross"),
+        ("wheeze ~ smoke", "bernoulli(log)", "north.csv", "expected one of logit, probit, cloglog"),
+        ("I(age + 3) ~ smoke", "piecewise_exponential", "north.csv", "expected `surv(time, status)`"),
+        ("surv(I(age + 3), wheeze, pieces = 3) ~ smoke", "weibull", "north.csv", "expected no cuts"),
+        ("factor(smoke) ~ age + (1 | child)", "categorical", "north.csv", "fixed terms alone"),
+        ("child ~ age", "cumulative", "twice.csv", "whose order is not stated"),
     ];
     for (formula, family, silo, words) in cases {
         let done = partita(folder.path(), &["fit", formula, "--family", family, "--silo", silo]);

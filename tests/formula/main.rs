@@ -1,20 +1,38 @@
 //! Claims that a formula over files is the model that users of R know, and that silos give what their pooled file gives.
 #![allow(clippy::unwrap_used, reason = "a failure in a test is to be loud")]
 
+mod answers;
 mod command;
+mod crossed;
 mod deployment;
+mod families;
+mod mistakes;
 mod packages;
+mod priors;
+mod responses;
 
 use std::path::{Path, PathBuf};
 
 use partita::formula::{Prepared, SiloTable, Study};
 use partita::{Device, Fit, FitOptions, fit};
 
+fn numbers(values: &serde_json::Value) -> Vec<f64> {
+    values.as_array().unwrap().iter().map(|own| own.as_f64().unwrap()).collect()
+}
+
 /// A fit with default options.
 fn fitted(formula: &str, family: &str, files: &[PathBuf]) -> (Prepared, Fit) {
+    fitted_with(formula, family, &[], files)
+}
+
+/// The same with formulas of other parameters.
+fn fitted_with(formula: &str, family: &str, parameters: &[&str], files: &[PathBuf]) -> (Prepared, Fit) {
     let silo = |(place, path): (usize, &PathBuf)| SiloTable { name: format!("silo {place}"), path: path.clone() };
     let silos: Vec<SiloTable> = files.iter().enumerate().map(silo).collect();
-    let study = Study::new(formula, family.parse().unwrap()).unwrap();
+    let mut study = Study::new(formula, family.parse().unwrap()).unwrap();
+    for parameter in parameters {
+        study = study.with_parameter(parameter).unwrap();
+    }
     let device = Device::flex();
     let prepared = study.prepare(&silos, &device).unwrap_or_else(|error| panic!("{formula}: {error}"));
     let options = FitOptions { threads: 2, ..FitOptions::default() };

@@ -2,14 +2,10 @@
 
 use serde_json::Value;
 
-use super::{data, fitted, in_three};
+use super::{data, fitted, in_three, numbers};
 
 fn golden() -> Vec<Value> {
     serde_json::from_str(include_str!("../golden/formula_fits.json")).unwrap()
-}
-
-fn numbers(values: &Value) -> Vec<f64> {
-    values.as_array().unwrap().iter().map(|own| own.as_f64().unwrap()).collect()
 }
 
 #[test]

@@ -93,6 +93,18 @@ def ordered_probit(k, h, cuts):
     return ln(cdf(high) - cdf(low)) if low + high < 0 else ln(cdf(-low) - cdf(-high))
 
 
+def cumulative_hazard(t, h, logs, cuts):
+    """By the time that has passed beyond each cut, and the change of the hazard there."""
+    rates = [mp.exp(h + a) for a in listed(logs)]
+    passed = [t, *[max(t - c, mp.mpf(0)) for c in listed(cuts)]]
+    steps = [rates[0], *[b - a for a, b in zip(rates, rates[1:])]]
+    return sum(step * time for step, time in zip(steps, passed))
+
+
+def piecewise_exponential(t, h, logs, cuts):
+    return h + listed(logs)[sum(t > c for c in listed(cuts))] - cumulative_hazard(t, h, logs, cuts)
+
+
 def lkj(x, eta):
     k = round(len(x) ** 0.5)
     log_c = sum(mp.mpf(j) / 2 * ln(pi) + lgamma(eta + mp.mpf(k - 1 - j) / 2) - lgamma(eta + mp.mpf(k - 1) / 2) for j in range(1, k))
@@ -133,6 +145,7 @@ def correlation(*angles):
 SPREAD = [-40.0, -3.0, -0.1, 0.7, 5.0, 300.0]
 POSITIVE = [1e-8, 0.01, 0.4, 1.7, 12.0, 80.0]
 CUTS = [-1.0, -0.999, 0.5, 2.0, 9.0]
+PIECES = [0.1, -1.5, 0.7, -0.2], [0.5, 2.0, 9.0]
 FACTORS = [
     [1.0, 0.0, 0.6, 0.8],
     [1.0, 0.0, -0.96, 0.28],
@@ -191,6 +204,12 @@ DENSITIES = {
     ),
     "OrderedLogistic": (ordered_logistic, True, None, [(float(k), h, CUTS) for k in range(6) for h in [-30.0, -1.0, 0.3, 45.0]] + grid([0.0, 1.0], [0.3], [[0.1]])),
     "OrderedProbit": (ordered_probit, True, None, [(float(k), h, CUTS) for k in range(6) for h in [-20.0, -1.0, 0.3, 35.0]] + grid([0.0, 1.0], [0.3], [[0.1]])),
+    "PiecewiseExponential": (
+        piecewise_exponential,
+        False,
+        None,
+        grid([1e-8, 0.4, 1.7, 12.0, 80.0], [0.3, -1.0, 2.0], *[[PIECES[k]] * 3 for k in range(2)]) + grid([0.3, 9.0], [-0.7], [[0.1, -2.0]], [[1.5]]),
+    ),
     "LkjCholesky": (lkj, False, None, [(x, eta) for x in FACTORS for eta in [0.3, 1.0, 2.5, 40.0]]),
     "WishartCholesky": (
         wishart,
@@ -316,6 +335,11 @@ CUMULATIVES = {
     ),
     "Exponential": (lambda x, r: exponential_tails(r * x), False, grid([1e-12, 0.4, 80.0, 1e4], [1.0, 7.0])),
     "Weibull": (lambda x, k, s: exponential_tails((x / s) ** k), False, grid([1e-8, 0.4, 12.0], [1.0, 0.3, 4.0], [1.0, 2.0, 9.0])),
+    "PiecewiseExponential": (
+        lambda t, *of: exponential_tails(cumulative_hazard(t, *of)),
+        False,
+        grid([1e-8, 0.4, 1.7, 12.0], [0.3, -1.0], *[[PIECES[k]] * 2 for k in range(2)]),
+    ),
     "Uniform": (lambda x, a, b: (ln((x - a) / (b - a)), ln((b - x) / (b - a))), False, grid([0.001, 0.5, 0.999], [0.0, -3.0], [1.0, 1.25])),
     "Gamma": (gamma_tails, False, grid([1e-8, 0.4, 12.0, 80.0], [0.02, 1.0, 3.5, 40.0, 500.0], [1.0, 2.0, 0.3, 30.0, 40.0])),
     "InverseGamma": (lambda x, a, b: swapped(gamma_tails(1 / x, a, b)), False, grid([0.05, 0.4, 12.0, 1e6], [0.3, 3.5, 40.0], [1.0, 0.3, 30.0])),
@@ -442,6 +466,8 @@ def check_integrals():
     for formula in [ordered_logistic, ordered_probit]:
         total = sum(mp.exp(formula(k, mp.mpf("0.3"), [mp.mpf(c) for c in CUTS])) for k in range(6))
         assert abs(total - 1) < 1e-15, total
+    total = mp.quad(lambda t: mp.exp(piecewise_exponential(t, mp.mpf("0.3"), *PIECES)), [0, *PIECES[1], 40])
+    assert abs(total - 1) < 1e-6, total
     total = mp.quad(lambda x: mp.exp(wishart([x], mp.mpf("2.5"), [mp.mpf("0.7")])), [0, 1, mp.inf])
     assert abs(total - 1) < 1e-6, total
     x, s = np.array([[1.5, 0], [0.4, 0.7]]), np.array([[2.0, 0], [-1.5, 0.3]])

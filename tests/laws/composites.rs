@@ -111,6 +111,14 @@ fn censored_truncated(x: Tensor<1>, p: &[Tensor<1>]) -> Result<Tensor<1>> {
     bounded.censored(Censoring::left(0.0)).log_prob(x)
 }
 
+fn weighted_hurdle(x: Tensor<1>, p: &[Tensor<1>]) -> Result<Tensor<1>> {
+    Poisson::log_rate(p[0].clone()).hurdle(Chance::logits(p[1].clone())).weighted(p[2].clone()).log_prob(x)
+}
+
+fn weighted_normal(x: Tensor<1>, p: &[Tensor<1>]) -> Result<Tensor<1>> {
+    Normal::new(p[0].clone(), p[1].clone()).weighted(p[2].clone()).log_prob(x)
+}
+
 fn log_prob_of(name: &str) -> LogProb {
     match name {
         "truncated_normal" => truncated_normal,
@@ -190,6 +198,8 @@ fn cases() -> Vec<Case> {
         case("truncated inflated", truncated_inflated, &[3.0], &[&[0.9], &[0.3]]),
         case("truncated inflated at zero", truncated_inflated, &[0.0], &[&[0.9], &[0.3]]),
         case("truncated twice", truncated_twice, &[0.4], &[&[0.3], &[1.2], &[-0.5], &[1.9]]),
+        case("weighted hurdle", weighted_hurdle, &[3.0], &[&[0.9], &[0.3], &[1.7]]),
+        case("weighted", weighted_normal, three, &[&[0.3], &[1.2], &[2.0, 0.6, 0.4]]),
         case("censored truncated", censored_truncated, &[0.4], &[&[0.3], &[1.2], &[-0.5], &[1.9]]),
     ]
 }

@@ -4,7 +4,7 @@
 use partita_core::{
     Bernoulli, Beta, BetaBinomial, Binomial, Cauchy, Density, Exponential, Gamma, Geometric, Gradient, HalfCauchy,
     HalfNormal, HalfStudentT, InverseGamma, InverseGaussian, Laplace, LogNormal, NegativeBinomial, Normal,
-    OrderedLogistic, OrderedProbit, Poisson, SkewNormal, StudentT, Uniform, VonMises, Weibull,
+    OrderedLogistic, OrderedProbit, PiecewiseExponential, Poisson, SkewNormal, StudentT, Uniform, VonMises, Weibull,
 };
 use serde_json::Value;
 
@@ -14,7 +14,7 @@ const DERIVATIVE: f64 = 1e-10;
 // What cannot be told from zero: the references carry 60 digits.
 const ABSOLUTE: f64 = 1e-40;
 
-const DENSITIES: [&dyn Density; 24] = [
+const DENSITIES: [&dyn Density; 25] = [
     &Bernoulli,
     &Beta,
     &BetaBinomial,
@@ -34,6 +34,7 @@ const DENSITIES: [&dyn Density; 24] = [
     &Normal,
     &OrderedLogistic,
     &OrderedProbit,
+    &PiecewiseExponential,
     &Poisson,
     &SkewNormal,
     &StudentT,
@@ -99,6 +100,7 @@ fn ends_have_limits_without_derivatives() {
     let parameters = |density: &dyn Density| -> [&[f64]; 3] {
         match density.name() {
             "OrderedLogistic" | "OrderedProbit" => [&[0.3], &[-1.0, 2.0], &[]],
+            "PiecewiseExponential" => [&[0.3], &[0.1, -1.0], &[2.0]],
             "Uniform" => [&[0.2], &[0.9], &[]],
             "Binomial" | "BetaBinomial" => [&[4.0], &[0.5], &[0.5]],
             _ => [&[0.5], &[0.5], &[0.5]],

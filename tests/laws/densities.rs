@@ -5,8 +5,8 @@ use partita_core::{
     Array, Bernoulli, Beta, BetaBinomial, Binomial, Categorical, Cauchy, Density, Device, Dirichlet, Distribution,
     Exponential, Flat, Gamma, Geometric, Gradient, HalfCauchy, HalfNormal, HalfStudentT, InverseGamma, InverseGaussian,
     Laplace, LkjCholesky, LogNormal, Multinomial, MultivariateNormal, MultivariateStudentT, NegativeBinomial,
-    NoiseStream, Normal, OrderedLogistic, OrderedProbit, ParameterRule, Poisson, Signature, SkewNormal, StudentT,
-    Support, SymmetricDirichlet, Uniform, VonMises, Weibull, WishartCholesky,
+    NoiseStream, Normal, OrderedLogistic, OrderedProbit, ParameterRule, PiecewiseExponential, Poisson, Signature,
+    SkewNormal, StudentT, Support, SymmetricDirichlet, Uniform, VonMises, Weibull, WishartCholesky,
 };
 use partita_laws::{DensityCase, DensityLaw, density, density_on_device};
 
@@ -68,6 +68,11 @@ holds! {
         [(&[3.0], &[&[5.0], &[0.2]]), (&[0.0], &[&[0.7], &[1.0]]), (&[12.0], &[&[1000.0], &[-4.6]])];
     normal_keeps_the_laws: Normal,
         [(&[0.3], &[&[1.0], &[2.0]]), (&[-7.0], &[&[100.0], &[15.0]])];
+    piecewise_exponential_keeps_the_laws: PiecewiseExponential,
+        [
+            (&[0.3], &[&[0.4], &[0.1, -1.0], &[2.0]]),
+            (&[5.0], &[&[-0.7], &[0.1, -1.5, 0.7, -0.2], &[0.5, 2.0, 9.0]]),
+        ];
     poisson_keeps_the_laws: Poisson,
         [(&[3.0], &[&[1.2]]), (&[0.0], &[&[-1.0]]), (&[520.0], &[&[6.2]])];
     student_t_keeps_the_laws: StudentT,

@@ -5,7 +5,7 @@ use partita_core::{
     Bernoulli, Beta, BetaBinomial, Binomial, Categorical, Cauchy, Density, Dirichlet, Exponential, Gamma, Geometric,
     Gradient, HalfCauchy, HalfNormal, HalfStudentT, InverseGamma, InverseGaussian, Laplace, LkjCholesky, LogNormal,
     Multinomial, MultivariateNormal, MultivariateStudentT, NegativeBinomial, Normal, OrderedLogistic, OrderedProbit,
-    Poisson, SkewNormal, StudentT, Uniform, VonMises, Weibull, WishartCholesky,
+    PiecewiseExponential, Poisson, SkewNormal, StudentT, Uniform, VonMises, Weibull, WishartCholesky,
 };
 use serde_json::Value;
 
@@ -16,7 +16,7 @@ const ABSOLUTE: f64 = 1e-15;
 // Relative to 1 + |expected|, as derivatives vanish at a mode; measured at most 1e-14.
 const DERIVATIVE: f64 = 1e-10;
 
-const DENSITIES: [&dyn Density; 32] = [
+const DENSITIES: [&dyn Density; 33] = [
     &Bernoulli,
     &Beta,
     &BetaBinomial,
@@ -42,6 +42,7 @@ const DENSITIES: [&dyn Density; 32] = [
     &Normal,
     &OrderedLogistic,
     &OrderedProbit,
+    &PiecewiseExponential,
     &Poisson,
     &SkewNormal,
     &StudentT,

@@ -5,8 +5,8 @@ use partita_core::{
     Bernoulli, Beta, BetaBinomial, Binomial, Categorical, Cauchy, Density, Device, Dirichlet, Exponential, Flat, Gamma,
     Geometric, Gradient, HalfCauchy, HalfNormal, HalfStudentT, InverseGamma, InverseGaussian, Laplace, LkjCholesky,
     LogNormal, Multinomial, MultivariateNormal, MultivariateStudentT, NegativeBinomial, Normal, OrderedLogistic,
-    OrderedProbit, Poisson, SkewNormal, StudentT, SymmetricDirichlet, Term, Uniform, VonMises, Weibull,
-    WishartCholesky,
+    OrderedProbit, PiecewiseExponential, Poisson, SkewNormal, StudentT, SymmetricDirichlet, Term, Uniform, VonMises,
+    Weibull, WishartCholesky,
 };
 
 const PATH: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/src/reference-distributions.md");
@@ -16,7 +16,7 @@ type Row = (&'static dyn Density, &'static [f64], [&'static [f64]; 3]);
 
 const FACTOR: &[f64] = &[1.0, 0.0, 0.6, 0.8];
 
-const ROWS: [Row; 34] = [
+const ROWS: [Row; 35] = [
     (&Bernoulli, &[1.0], [&[0.3], &[], &[]]),
     (&Beta, &[0.4], [&[2.0], &[3.0], &[]]),
     (&BetaBinomial, &[2.0], [&[4.0], &[2.0], &[3.0]]),
@@ -43,6 +43,7 @@ const ROWS: [Row; 34] = [
     (&Normal, &[0.4], [&[0.0], &[1.0], &[]]),
     (&OrderedLogistic, &[1.0], [&[0.3], &[-1.0, 1.0], &[]]),
     (&OrderedProbit, &[1.0], [&[0.3], &[-1.0, 1.0], &[]]),
+    (&PiecewiseExponential, &[0.4], [&[0.3], &[0.1, -1.0], &[2.0]]),
     (&Poisson, &[2.0], [&[0.3], &[], &[]]),
     (&SkewNormal, &[0.4], [&[0.0], &[1.0], &[2.0]]),
     (&StudentT, &[0.4], [&[5.0], &[0.0], &[1.0]]),

@@ -1,4 +1,4 @@
-//! Builds distributions out of others: truncated, censored, zero-inflated, hurdles and mixtures, nested at will.
+//! Builds distributions out of others: truncated, censored, zero-inflated, hurdles, weighted, mixtures, nested at will.
 
 mod censored;
 mod chance;
@@ -9,6 +9,7 @@ mod mass;
 mod mixture;
 mod moments;
 mod truncated;
+mod weighted;
 mod zero_inflated;
 
 pub use censored::Censoring;
@@ -25,8 +26,8 @@ use super::formula::{Form, Formula, Slots};
 use super::law::{Law, Parameter};
 use crate::error::Error;
 
-/// Marks distributions that may only be observed though their values are not counts: censored ones, and hurdles of
-/// numbers above zero.
+/// Marks distributions that may only be observed though their values are not counts: censored and weighted ones, and
+/// hurdles of numbers above zero.
 #[derive(Debug, Clone, Copy)]
 pub struct ObservedOnly;
 

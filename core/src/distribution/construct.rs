@@ -5,7 +5,7 @@ use burn::tensor::Tensor;
 use super::batch::{Discrete, Distribution};
 use super::law::{Law, Parameter};
 use super::{Categorical, Continuous, Density, Dirichlet, Multinomial, MultivariateNormal, SymmetricDirichlet};
-use super::{LkjCholesky, MultivariateStudentT, OrderedLogistic, OrderedProbit, WishartCholesky};
+use super::{LkjCholesky, MultivariateStudentT, OrderedLogistic, OrderedProbit, PiecewiseExponential, WishartCholesky};
 use crate::error::Error;
 use crate::handle::Handle;
 
@@ -346,7 +346,33 @@ impl OrderedProbit {
     }
 }
 
-/// A law of classes with one predictor for each event and cutpoints that serve all.
+impl PiecewiseExponential {
+    /// Times whose hazard is $e^{\eta + a_k}$ between two cuts, with this `predictor` $\eta$ and `log_hazards` $a$.
+    ///
+    /// # Shapes
+    /// `predictor`: the shape of a value; `log_hazards`: `[K]`; `cuts`: `[K - 1]`, increasing and above zero.
+    #[expect(clippy::new_ret_no_self, reason = "the density is a marker; what a model uses is the distribution")]
+    pub fn new<const D: usize>(
+        predictor: Tensor<D>,
+        log_hazards: Tensor<1>,
+        cuts: Tensor<1>,
+    ) -> Distribution<D, Continuous> {
+        let (mut law, [hazards, cuts_found]) =
+            (ordered_law(&Self, predictor, log_hazards.clone()), [&log_hazards, &cuts].map(|own| own.dims()[0]));
+        law.parameters.push(cuts.into());
+        if hazards != cuts_found + 1 {
+            law.defect = Some(Error::Shape {
+                operation: "parameter `log_hazards` of PiecewiseExponential".into(),
+                found: vec![hazards],
+                expected: vec![cuts_found + 1],
+                remedy: "Give one log hazard more than there are cuts.".into(),
+            });
+        }
+        Distribution::from_law(law)
+    }
+}
+
+/// A law with one predictor for each event, and a vector that serves all.
 fn ordered_law<const D: usize>(density: &'static dyn Density, predictor: Tensor<D>, cutpoints: Tensor<1>) -> Law {
     let batch = predictor.dims().to_vec();
     Law { parameters: vec![predictor.into(), cutpoints.into()], batch, ..Law::of(density) }

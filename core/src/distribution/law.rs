@@ -159,7 +159,7 @@ impl Law {
         Array::new(values, shape)
     }
 
-    pub(super) fn moment(&self, of: impl Fn(&dyn Formula, &[&[f64]]) -> Option<Vec<f64>>) -> Result<Option<Array>> {
+    pub(crate) fn moment(&self, of: impl Fn(&dyn Formula, &[&[f64]]) -> Option<Vec<f64>>) -> Result<Option<Array>> {
         if self.ordered {
             return Ok(None);
         }

@@ -93,6 +93,48 @@ pub fn predictive_draw<M: Model>(
     draw(model, data, Scope::new(device, table, source, Reading::Simulate(predictive.noise)))
 }
 
+/// The mean of the distribution of every observation given latents, by observed site; NaN where any of a site has none.
+///
+/// With the noise of [`predictive_draw`] local latents that are drawn are the same, so that its draws are around these means.
+///
+/// # Errors
+/// As for [`predictive_draw`].
+///
+/// # Example
+/// ```
+/// use partita_core::{Device, DrawNoise, Model, Noise, Normal, Poisson, Predictive, Result, Scope, SiteTable, burn, expected_values};
+/// use burn::{module::Module, tensor::Tensor};
+///
+/// #[derive(Module, Debug)]
+/// struct Counts {}
+/// impl Model for Counts {
+///     type Globals = Tensor<1>;
+///     type Data = Tensor<1>;
+///     fn global(&self, scope: &mut Scope) -> Result<Tensor<1>> { scope.sample("log_rate", Normal::new(0.0, 1.0)) }
+///     fn local(&self, scope: &mut Scope, rate: &Tensor<1>, data: &Tensor<1>) -> Result<()> {
+///         scope.plate("row", data.dims()[0], |s, rows| s.observe("y", Poisson::log_rate(rate.clone()).over(rows), rows.take(data)?))
+///     }
+/// }
+///
+/// let device = Device::flex();
+/// let data = device.tensor(vec![4.0, 1.0], [2]);
+/// let table = SiteTable::of(&Counts {}, &device, &data)?;
+/// let at = Predictive { globals: &[3.0_f64.ln()], locals: None, noise: DrawNoise { noise: Noise::new(1), index: 0 } };
+/// let expected = expected_values(&Counts {}, &device, &table, &data, at)?;
+/// assert!(expected[0].1.values.iter().all(|mean| (mean - 3.0).abs() < 1e-12));
+/// # Ok::<(), partita_core::Error>(())
+/// ```
+pub fn expected_values<M: Model>(
+    model: &M,
+    device: &Device,
+    table: &SiteTable,
+    data: &M::Data,
+    predictive: Predictive<'_>,
+) -> Result<Vec<(String, Array)>> {
+    let scope = Scope::new(device, table, predictive.source(table)?, Reading::Expected);
+    draw(model, data, scope).map(|draw| draw.observed)
+}
+
 /// The log likelihood (nats) of every observation, unscaled, by observed site.
 ///
 /// # Errors

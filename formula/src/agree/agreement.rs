@@ -135,7 +135,12 @@ impl Agreement {
                     }
                     _ => None,
                 })?;
-                let ends = all.iter().map(|quantiles| (quantiles.low, quantiles.high));
+                let with_rows = all.iter().filter(|quantiles| quantiles.rows > 0);
+                if with_rows.clone().next().is_none() {
+                    let expected = "a row of which it is known".into();
+                    return Err(AgreementError::TooFewValues { call: of.clone(), expected, remedy: "Leave it out." });
+                }
+                let ends = with_rows.map(|quantiles| (quantiles.low, quantiles.high));
                 self.splines.insert(of.clone(), boundary(ends, quantile::merged(&all)));
             }
             Item::Sums { of, sums: first } => {

@@ -49,7 +49,7 @@ pub enum Item {
         /// The largest.
         high: f64,
     },
-    /// Quantiles of the numbers that a `bs` with `df` is of.
+    /// Quantiles of the numbers that a `bs` with `df` is of, or of the times of events that `surv` is cut at.
     Quantiles {
         /// The call of `bs`.
         of: String,
@@ -115,7 +115,7 @@ impl Item {
             Self::Quantiles { quantiles, .. } => {
                 let inside =
                     quantiles.values.iter().all(|value| range(&quantiles.low, value) && range(value, &quantiles.high));
-                range(&quantiles.low, &quantiles.high) && inside && quantiles.rows > 0
+                range(&quantiles.low, &quantiles.high) && inside
             }
             Self::Sums { sums, .. } => {
                 let count = sums.sums.first().copied().unwrap_or_default();

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use super::item::{ChebyshevSums, Quantiles};
 use super::{Declared, Item, Moments};
-use crate::design::{DesignError, Evaluation};
+use crate::design::{DesignError, Evaluation, event_times};
 use crate::error::nearest;
 use crate::formula::Formula;
 use crate::read::{ColumnKind, Columns};
@@ -61,6 +61,7 @@ impl Profile {
             for variable in formula.variables() {
                 profile.variable(variable, &evaluation, declared)?;
             }
+            profile.events(&evaluation)?;
             for term in &formula.random {
                 let label = term.grouping.label();
                 if declared.groups_across_silos.contains(&label) && !declared.levels.contains_key(&label) {
@@ -83,6 +84,19 @@ impl Profile {
             self.refused.push(name.into());
         }
         found
+    }
+
+    /// What a silo says of the times of events, where these are cut at quantiles.
+    fn events(&mut self, evaluation: &Evaluation<'_>) -> Result<(), DesignError> {
+        let Some(response) = &evaluation.formula.response else { return Ok(()) };
+        if let Some(Knots::AtQuantiles(count)) = response.cuts {
+            let quantiles = match event_times(response, evaluation)? {
+                times if times.is_empty() => Quantiles::nothing(count),
+                times => Quantiles::of(times, count),
+            };
+            self.items.push(Item::Quantiles { of: response.cuts_label(), quantiles });
+        }
+        Ok(())
     }
 
     fn variable(

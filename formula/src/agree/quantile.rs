@@ -16,6 +16,11 @@ impl Quantiles {
         Self { rows: values.len() as u64, low: value(0), high: value(last), values: (0..count).map(quantile).collect() }
     }
 
+    /// Those of a silo that has no value.
+    pub(crate) fn nothing(count: usize) -> Self {
+        Self { rows: 0, low: 0.0, high: 0.0, values: vec![0.0; count] }
+    }
+
     /// The share of rows at or below `x`, and the share in the limit from below.
     fn shares(&self, x: f64) -> (f64, f64) {
         let points = self.points();
@@ -55,6 +60,7 @@ fn probability(index: usize, count: usize) -> f64 {
 /// The quantiles over all silos at the probabilities of each silo's; of one silo, its own.
 pub(super) fn merged(silos: &[&Quantiles]) -> Vec<f64> {
     let count = silos.first().map_or(0, |silo| silo.values.len());
+    let silos: Vec<&&Quantiles> = silos.iter().filter(|silo| silo.rows > 0).collect();
     let rows: f64 = silos.iter().map(|silo| silo.rows as f64).sum();
     let mut points: Vec<f64> = silos.iter().flat_map(|silo| silo.points()).map(|(value, _)| value).collect();
     points.sort_by(f64::total_cmp);

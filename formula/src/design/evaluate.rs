@@ -4,9 +4,9 @@ use super::error::{DesignError, RowPlace};
 use crate::agree::Agreement;
 use crate::formula::Formula;
 use crate::random::Grouping;
-use crate::read::{Columns, Factor};
+use crate::read::{ColumnKind, Columns, Factor};
 use crate::syntax::Span;
-use crate::variable::{Arithmetic, Scale, Source};
+use crate::variable::{Arithmetic, Scale, Source, Variable, VariableKind};
 
 /// The rows of a silo, a formula over them, and the agreement once there is one.
 #[derive(Debug, Clone, Copy)]
@@ -30,6 +30,16 @@ impl Evaluation<'_> {
     pub(super) fn at(&self, row: usize, span: &Span) -> Box<RowPlace> {
         let line = self.columns.lines.get(row).copied().unwrap_or_default();
         Box::new(RowPlace { file: self.columns.file.clone(), line, place: self.formula.place(span) })
+    }
+
+    /// Whether silos agreed that a variable has levels.
+    pub(super) fn agreed_levels(&self, variable: &Variable) -> bool {
+        let kind = |name: &String| self.agreement.and_then(|own| own.kinds.get(name));
+        match &variable.kind {
+            VariableKind::Factor { .. } => true,
+            VariableKind::Column(name) => kind(name).is_some_and(|kind| *kind != ColumnKind::Number),
+            _ => false,
+        }
     }
 
     /// The levels of the column `name`.

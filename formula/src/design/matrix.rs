@@ -54,8 +54,12 @@ pub struct Design {
     pub weights: Option<Vec<f64>>,
     /// 1 where the event happened at the outcome's time, 0 where the row was censored then.
     pub status: Option<Vec<f64>>,
+    /// Where the hazard may change, for a time that `surv` cuts.
+    pub cuts: Option<Vec<f64>>,
     /// The columns of the fixed terms.
     pub fixed: Matrix,
+    /// The columns of each parameter of the distribution that has a formula of its own, by its name.
+    pub parameters: Vec<(String, Matrix)>,
     /// What is added to the linear predictor of each row.
     pub offset: Option<Vec<f64>>,
     /// The random terms.
@@ -70,7 +74,7 @@ impl Design {
     pub fn of(formula: &Formula, columns: &Columns, agreement: &Agreement) -> Result<Self, DesignError> {
         let evaluation = Evaluation { formula, columns, agreement: Some(agreement) };
         let left = formula.response.as_ref().map(|response| Left::of(response, &evaluation)).transpose()?;
-        let Left { outcome, trials, weights, status } = left.unwrap_or_default();
+        let Left { outcome, trials, weights, status, cuts } = left.unwrap_or_default();
         let mut offset: Option<Vec<f64>> = None;
         for variable in &formula.fixed.offsets {
             let values = outcome::numbers(variable, &evaluation)?;
@@ -84,21 +88,28 @@ impl Design {
         nest(&mut random);
         let fixed = matrix(&formula.fixed, &evaluation)?;
         let (silo, rows) = (columns.silo.clone(), columns.rows());
-        Ok(Self { silo, rows, outcome, trials, weights, status, fixed, offset, random })
+        let parameters = Vec::new();
+        Ok(Self { silo, rows, outcome, trials, weights, status, cuts, fixed, parameters, offset, random })
     }
 }
 
 /// The columns of `terms`.
 pub(super) fn matrix(terms: &Terms, evaluation: &Evaluation<'_>) -> Result<Matrix, DesignError> {
     let rows = evaluation.columns.rows();
-    let used: std::collections::BTreeSet<usize> = terms.terms.iter().flatten().copied().collect();
+    let shown = || terms.terms.iter().filter(|term| terms.shows(term));
+    let used: std::collections::BTreeSet<usize> = shown().flatten().copied().collect();
     let mut blocks = std::collections::BTreeMap::new();
     for at in used {
         blocks.insert(at, Block::of(&terms.variables[at], evaluation)?);
     }
     let intercept = Column { name: "(Intercept)".into(), values: vec![1.0; rows] };
-    let mut columns: Vec<Column> = if terms.intercept { vec![intercept] } else { Vec::new() };
-    for term in terms.codings(|at| blocks.get(&at).is_some_and(Block::has_levels)) {
+    let mut columns = if terms.intercept && terms.with.is_none() { vec![intercept] } else { Vec::new() };
+    // Of variables that no column is made of the agreement says whether they have levels.
+    let has_levels = |at: usize| match (blocks.get(&at), terms.variables.get(at)) {
+        (Some(block), _) => block.has_levels(),
+        (None, variable) => variable.is_some_and(|own| evaluation.agreed_levels(own)),
+    };
+    for (term, _) in terms.codings(has_levels).into_iter().zip(&terms.terms).filter(|(_, term)| terms.shows(term)) {
         let mut product: Vec<Column> = Vec::new();
         for (at, coding) in term {
             let factors = blocks.get(&at).map_or_else(|| Ok(Vec::new()), |block| block.columns(coding, evaluation))?;

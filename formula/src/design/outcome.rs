@@ -3,9 +3,10 @@
 use super::block;
 use super::error::DesignError;
 use super::evaluate::Evaluation;
+use crate::agree::Boundary;
 use crate::read::ColumnKind;
 use crate::response::Response;
-use crate::variable::{Arithmetic, Variable, VariableKind};
+use crate::variable::{Arithmetic, Knots, Variable, VariableKind};
 
 /// The outcome in each row.
 #[derive(Debug, Clone, PartialEq)]
@@ -28,6 +29,7 @@ pub(super) struct Left {
     pub(super) trials: Option<Vec<f64>>,
     pub(super) weights: Option<Vec<f64>>,
     pub(super) status: Option<Vec<f64>>,
+    pub(super) cuts: Option<Vec<f64>>,
 }
 
 impl Left {
@@ -52,7 +54,8 @@ impl Left {
             return Err(BELOW_TRIALS.error(&response.outcome, row, found[row], evaluation));
         }
         let weights = checked(&response.weights, &WEIGHTS)?;
-        Ok(Self { outcome: Some(outcome), trials, weights, status: checked(&response.status, &STATUS)? })
+        let (status, cuts) = (checked(&response.status, &STATUS)?, cuts(response, evaluation)?);
+        Ok(Self { outcome: Some(outcome), trials, weights, status, cuts })
     }
 }
 
@@ -102,6 +105,39 @@ impl Rule {
             expected: self.expected.into(),
             remedy: self.remedy,
             at: evaluation.at(row, &variable.span),
+        }
+    }
+}
+
+/// The times at which events happened.
+pub(crate) fn event_times(response: &Response, evaluation: &Evaluation<'_>) -> Result<Vec<f64>, DesignError> {
+    let times = numbers(&response.outcome, evaluation)?;
+    let Some(status) = &response.status else { return Ok(times) };
+    let happened = STATUS.check(status, numbers(status, evaluation)?, evaluation)?;
+    Ok(times.into_iter().zip(happened).filter(|(_, happened)| *happened > 0.0).map(|(time, _)| time).collect())
+}
+
+/// Where the time is cut: as the formula says, or at the quantiles agreed on that are before the last event.
+fn cuts(response: &Response, evaluation: &Evaluation<'_>) -> Result<Option<Vec<f64>>, DesignError> {
+    let label = response.cuts_label();
+    let not_agreed = || DesignError::NotAgreed { item: format!("quantiles:{label}") };
+    match &response.cuts {
+        None => Ok(None),
+        Some(Knots::Written(cuts)) => Ok(Some(cuts.clone())),
+        Some(Knots::AtQuantiles(_)) => {
+            let Boundary { high, knots, .. } =
+                evaluation.agreement.and_then(|own| own.splines.get(&label)).ok_or_else(not_agreed)?;
+            let mut cuts: Vec<f64> = knots.iter().copied().filter(|cut| *cut > 0.0 && cut < high).collect();
+            cuts.dedup();
+            match cuts.is_empty() {
+                false => Ok(Some(cuts)),
+                true => Err(DesignError::Constant {
+                    variable: label,
+                    found: "no two times at which events happened".into(),
+                    expected: "events at several times",
+                    place: evaluation.formula.place(&response.outcome.span),
+                }),
+            }
         }
     }
 }

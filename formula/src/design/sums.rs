@@ -5,7 +5,7 @@ use std::fmt::{Display, Formatter};
 use serde::{Deserialize, Serialize};
 
 use super::error::DesignError;
-use super::matrix::Design;
+use super::matrix::{Design, Matrix};
 use super::outcome::Outcome;
 use crate::agree::Moments;
 
@@ -52,8 +52,22 @@ impl Design {
     /// The sums of its fixed columns.
     #[must_use]
     pub fn sums(&self) -> ColumnSums {
-        let width = self.fixed.names.len();
-        let rows = || self.fixed.values.chunks_exact(width.max(1));
+        let outcome = match &self.outcome {
+            Some(Outcome::Numbers(values)) => Some(Moments::of(values)),
+            _ => None,
+        };
+        ColumnSums { outcome, ..self.sums_of(&self.fixed) }
+    }
+
+    /// The sums of the columns of each parameter that has a formula of its own, by its name.
+    #[must_use]
+    pub fn parameter_sums(&self) -> Vec<(String, ColumnSums)> {
+        self.parameters.iter().map(|(name, columns)| (name.clone(), self.sums_of(columns))).collect()
+    }
+
+    fn sums_of(&self, columns: &Matrix) -> ColumnSums {
+        let width = columns.names.len();
+        let rows = || columns.values.chunks_exact(width.max(1));
         let mut means = vec![0.0; width];
         rows().for_each(|row| means.iter_mut().zip(row).for_each(|(mean, value)| *mean += value));
         means.iter_mut().for_each(|mean| *mean /= self.rows.max(1) as f64);
@@ -67,12 +81,8 @@ impl Design {
                 about[..at].iter().zip(&mut place).for_each(|(two, product)| *product += one * two);
             }
         }
-        let outcome = match &self.outcome {
-            Some(Outcome::Numbers(values)) => Some(Moments::of(values)),
-            _ => None,
-        };
-        let (silo, names, count) = (self.silo.clone(), self.fixed.names.clone(), self.rows as u64);
-        ColumnSums { silo, names, count, means, squares, products: Some(products), outcome }
+        let (silo, names, count) = (self.silo.clone(), columns.names.clone(), self.rows as u64);
+        ColumnSums { silo, names, count, means, squares, products: Some(products), outcome: None }
     }
 }
 

@@ -91,6 +91,40 @@ impl Columns {
         self.columns.get(name).map(|column| column.kind)
     }
 
+    /// The same rows with `value` in every cell of the column `name`; `None` for a value that is none of such a column, and
+    /// for a column that no formula uses.
+    ///
+    /// # Example
+    /// ```
+    /// use partita_formula::{Formula, Frame, MissingCells, ReadOptions};
+    /// let frame = Frame::from_bytes("all.csv", b"y,x\n1,2\n3,4\n", ReadOptions::default())?;
+    /// let columns = frame.columns("all", &[&Formula::parse("y ~ x")?], MissingCells::Refuse)?;
+    /// assert!(columns.held("x", "7").is_some_and(|own| own != columns));
+    /// assert!(columns.held("x", "seven").is_none());
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    #[must_use]
+    pub fn held(&self, name: &str, value: &str) -> Option<Self> {
+        let mut held = self.clone();
+        let rows = self.rows();
+        let column = held.columns.get_mut(name)?;
+        let number = match column.kind {
+            ColumnKind::Number => Some(value.parse::<f64>().ok().filter(|own| own.is_finite())?),
+            ColumnKind::Logical => Some(if value.eq_ignore_ascii_case("true") { 1.0 } else { 0.0 }),
+            ColumnKind::Text => None,
+        };
+        column.numbers = number.map_or_else(Vec::new, |own| vec![own; rows]);
+        if column.factor.is_some() {
+            let level = match (column.kind, number) {
+                (ColumnKind::Number, Some(number)) => number_text(number),
+                (ColumnKind::Logical, _) => value.to_uppercase(),
+                _ => value.to_owned(),
+            };
+            column.factor = Some(Factor { levels: vec![level], codes: vec![0; rows] });
+        }
+        Some(held)
+    }
+
     /// The name of the silo.
     #[must_use]
     pub fn silo(&self) -> &str {

@@ -34,7 +34,7 @@ pub enum FrameError {
     Table(#[from] DataError),
     /// The file is not text in UTF-8.
     #[error(
-        "reading {file}: line {line}, character {character}, column `{column}`: found the byte 0x{byte:02x} after {before:?}, expected UTF-8. Save the file as UTF-8, or say `encoding = \"latin1\"` if it is Latin-1 (the usual one of Windows in Western Europe)."
+        "reading {file}: line {line}, character {character}, column `{column}`: found the byte 0x{byte:02x} after {before:?}, expected UTF-8. Save the file as UTF-8, or say `encoding = \"latin1\"` (of a command `--encoding latin1`) if it is Latin-1 (the usual one of Windows in Western Europe)."
     )]
     Encoding {
         /// The file.
@@ -99,7 +99,7 @@ pub enum FrameError {
     },
     /// A column has numbers and other text.
     #[error(
-        "reading {file}: column `{column}` has {numbers} numbers and {count} other cells, expected numbers alone: {}{}. Correct these cells, write NA where there is no value or name their word in `missing`, or write `factor({column})` if the column has levels.",
+        "reading {file}: column `{column}` has {numbers} numbers and {count} other cells, expected numbers alone: {}{}. Correct these cells, write NA where there is no value or name their word in `missing` (of a command `--missing-cells`), or write `factor({column})` if the column has levels.",
         cells.iter().map(ToString::to_string).collect::<Vec<_>>().join("; "),
         if *count > cells.len() { format!("; and {} more", count - cells.len()) } else { String::new() }
     )]
@@ -159,7 +159,7 @@ pub enum FrameError {
     },
     /// Cells are missing and nobody said what that means.
     #[error(
-        "reading {file}: {rows} of {all} rows have missing cells: {}. Fill them in, or say `na = \"drop\"` to leave these rows out.",
+        "reading {file}: {rows} of {all} rows have missing cells: {}. Fill them in, or say `missing = \"drop\"` (of a command `--drop-missing`) to leave these rows out.",
         columns.iter().map(|(name, count, line)| format!("column `{name}` {count} (first in line {line})")).collect::<Vec<_>>().join(", ")
     )]
     Missing {

@@ -35,7 +35,8 @@ pub(crate) fn parse(text: &str) -> Result<Sides, FormulaError> {
     let left = alt((peek(token("~")).value(None), cut_err(operators).map(Some)));
     let right = preceded(token("~").context(expected("`~`")), cut_err(operators));
     let sides = (left, right).map(|(left, right)| Sides { left, right });
-    let end = preceded(multispace0, eof).context(expected("an operator, or the end of the formula"));
+    let end = preceded(multispace0, eof)
+        .context(expected("an operator, or the end of the formula; a name with spaces stands in backquotes"));
     terminated(sides, cut_err(end)).parse(LocatingSlice::new(text)).map_err(|error| {
         let start = error.offset() + text.get(error.offset()..).map_or(0, |rest| rest.len() - rest.trim_start().len());
         let expected: Vec<String> = error.inner().context().filter_map(wanted).collect();

@@ -73,7 +73,7 @@ fn columns_have_the_types_that_their_cells_show() {
 #[test]
 fn missing_cells_are_refused_with_counts_or_dropped_when_asked() {
     let text = b"y,x,f,unused\n1,NA,a,\n2,3,,NA\n3,4,b,NA\n,5,b,\nNaN,?,b,1\n";
-    let expected = "reading north.csv: 4 of 5 rows have missing cells: column `y` 2 (first in line 5), column `x` 2 (first in line 2), column `f` 1 (first in line 3). Fill them in, or say `na = \"drop\"` to leave these rows out.";
+    let expected = "reading north.csv: 4 of 5 rows have missing cells: column `y` 2 (first in line 5), column `x` 2 (first in line 2), column `f` 1 (first in line 3). Fill them in, or say `missing = \"drop\"` (of a command `--drop-missing`) to leave these rows out.";
     assert_eq!(columns(text, "y ~ x + f").unwrap_err().to_string(), expected);
     let dropped = columns_with(text, "y ~ x + f", ReadOptions::default(), MissingCells::Drop).unwrap();
     assert_eq!((dropped.rows(), dropped.dropped()), (1, 4));
@@ -115,7 +115,7 @@ fn twenty_bad_files_say_where_and_what_to_do() {
         (
             b"y,x\n1,2\n2,three\n3,4\n",
             "y ~ x",
-            "column `x` has 2 numbers and 1 other cells, expected numbers alone: line 3: \"three\". Correct these cells, write NA where there is no value or name their word in `missing`, or write `factor(x)`",
+            "column `x` has 2 numbers and 1 other cells, expected numbers alone: line 3: \"three\". Correct these cells, write NA where there is no value or name their word in `missing` (of a command `--missing-cells`), or write `factor(x)`",
         ),
         (b"y,x\n1,2\n2,inf\n3,4\n", "y ~ x", "line 3: \"inf\""),
         (b"y,x\n1,2\n2,N/A\n3,4\n", "y ~ x", "line 3: \"N/A\""),

@@ -14,7 +14,7 @@ fn a_message_shows_the_place() {
   y ~ x +
          ^";
     assert_eq!(message("y ~ x +"), expected);
-    let expected = "reading the formula: found `z`, expected an operator, or the end of the formula.
+    let expected = "reading the formula: found `z`, expected an operator, or the end of the formula; a name with spaces stands in backquotes.
   y ~ x z
         ^";
     assert_eq!(message("y ~ x z"), expected);
@@ -65,6 +65,9 @@ fn bad_formulas_say_what_was_found_and_what_is_expected() {
         ("y | trial(n) ~ x", "found the function `trial`, expected one of trials, weights. Did you mean `trials`?"),
         ("y | n ~ x", "expected `trials(n)` or `weights(w)` after `|`"),
         ("surv(time) ~ x", "Write `surv(time, status)`."),
+        ("surv(t, s, cuts = c(5, 2)) ~ x", "times above zero, each later than the one before"),
+        ("surv(t, s, cuts = 5, pieces = 2) ~ x", "`cuts` or `pieces`"),
+        ("surv(t, s, pieces = 1) ~ x", "a whole number from 2 to 50"),
         ("y ~ x + y", "found the outcome `y` among the terms"),
         ("y ~ factor(x + 1)", "expected the name of a column"),
         ("y ~ x + offset(f, g)", "`offset(x)` with one argument"),

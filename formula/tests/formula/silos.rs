@@ -371,3 +371,37 @@ fn polynomials_are_orthogonal_over_silos_that_share_no_value_and_where_numbers_a
         }
     }
 }
+
+#[test]
+fn the_hazard_may_change_at_quantiles_of_the_times_of_events_over_silos() {
+    let formula = Formula::parse("surv(time, status, pieces = 2) ~ 1").unwrap();
+    let one = [("north", "time,status\n1,1\n9,0\n2,1\n5,1\n100,0\n")];
+    let (_, alone) = designs(&one, &formula, &Declared::default());
+    assert_eq!(alone[0].cuts, Some(vec![2.0]));
+    // A silo without events says that it has none, and changes nothing.
+    let with_none = [one[0], ("south", "time,status\n50,0\n60,0\n")];
+    let (_, two) = designs(&with_none, &formula, &Declared::default());
+    assert_eq!([&two[0].cuts, &two[1].cuts], [&Some(vec![2.0]), &Some(vec![2.0])]);
+    let silos = [one[0], ("south", "time,status\n3,1\n4,1\n60,0\n8,1\n")];
+    let (_, all) = designs(&silos, &formula, &Declared::default());
+    let cut = all[0].cuts.as_ref().unwrap()[0];
+    assert!((3.0..=4.0).contains(&cut) && all[0].cuts == all[1].cuts, "{cut}");
+    // What the formula says is asked of no silo.
+    let written = Formula::parse("surv(time, status, cuts = c(2, 30)) ~ 1").unwrap();
+    let asked = profiles(&[silos[0].1], &written, &Declared::default());
+    assert!(asked[0].items.iter().all(|item| !item.name().starts_with("quantiles")), "{}", asked[0]);
+    assert_eq!(designs(&silos, &written, &Declared::default()).1[0].cuts, Some(vec![2.0, 30.0]));
+    let nothing = profiles(&[with_none[1].1], &formula, &Declared::default());
+    let error = Agreement::merge(&nothing, &Declared::default()).unwrap_err();
+    assert!(error.to_string().contains("surv(time)"), "{error}");
+}
+
+#[test]
+fn numbers_of_an_outcome_that_are_read_as_levels_are_in_their_order_over_silos() {
+    let formula = Formula::parse("grade ~ 1").unwrap().with_levels_of_outcome();
+    let silos = [("north", "grade\n10\n2\n"), ("south", "grade\n9\n2\n")];
+    let (_, designs) = designs(&silos, &formula, &Declared::default());
+    let levels = ["2", "9", "10"].map(String::from).to_vec();
+    assert_eq!(designs[0].outcome, Some(Outcome::Levels { levels: levels.clone(), codes: vec![2, 0] }));
+    assert_eq!(designs[1].outcome, Some(Outcome::Levels { levels, codes: vec![1, 0] }));
+}

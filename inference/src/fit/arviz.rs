@@ -2,26 +2,23 @@
 
 use std::path::Path;
 
-use partita_core::{Array, Device, Key, Model, Noise, Purpose, SiteTable, theta};
+use partita_core::{Device, Model, SiteTable, theta};
 use serde_json::{Map, Value, json};
 
 use super::Fit;
-use super::elsewhere::DRAWS;
+use super::answer::AnswerDraws;
 use crate::engine::arviz::options::ArvizOptions;
 use crate::engine::arviz::rows::{OpenSilo, ReadRows, joined};
 use crate::engine::arviz::store;
 use crate::engine::arviz::tree::{Elements, Group, Labels, sample_axes, statistic};
 use crate::engine::error::{Error, Result};
 use crate::engine::normal::Normal;
-use crate::engine::report::summary::{NaturalDraws, append, latent_draw};
 use crate::engine::report::{Report, algorithm_name};
-use crate::engine::trust::correction::{Correction, Wide};
+use crate::engine::trust::correction::Wide;
 use crate::engine::trust::known::{Known, KnownModel};
 use crate::engine::trust::left_out_rows::check_rows;
 use crate::engine::trust::round::first;
 
-/// The block of the noise that resamples the draws of a round.
-const RESAMPLING: u32 = 2;
 /// Independent draws are written as so many chains, which ranks and R-hat compare.
 const CHAINS: usize = 4;
 
@@ -91,7 +88,7 @@ impl Fit {
         let labels = options.labels_of(&table)?;
         let own = self.model(model, device)?;
         let attributes = || options.attributes();
-        let answer = self.answer(&known)?.in_chains();
+        let answer = self.answer_of(&known)?.in_chains();
         let chains = answer.chains();
         let mut about = attributes();
         about.insert("draws".into(), json!(answer.about));
@@ -114,44 +111,9 @@ impl Fit {
         let about = options.about(self.report.verdict, algorithm, self.report.seed);
         store::write(&Group { groups, ..Group::new("", about, Vec::new()) }, path, options.existing)
     }
-
-    /// Draws of equal weight from the answer of the report.
-    fn answer(&self, known: &dyn Known) -> Result<Answer> {
-        let is_trusted = self.report.trust.correction().is_some_and(Correction::is_trusted);
-        if let Some(wide) = self.wide.as_ref().filter(|_| is_trusted) {
-            let key = Key::new(Purpose::Report, 0).block(RESAMPLING);
-            let places = wide.smoothed.resampled(&mut Noise::new(self.report.seed).stream(key));
-            let log_joint = wide.round.log_joint();
-            return Ok(Answer {
-                about: "those of the round of trust, resampled by their smoothed weights",
-                natural: wide.natural(&places, known)?,
-                log_p: Some(places.iter().map(|place| log_joint[*place]).collect()),
-                latents: places.iter().map(|place| wide.round.draws[*place].clone()).collect(),
-            });
-        }
-        let count = self.draws.first().map_or(0, |(_, _, draws)| draws.len());
-        let latent = |particle| latent_draw(self.posterior(), Noise::new(self.report.seed), DRAWS, particle);
-        Ok(Answer {
-            about: "those of the approximation, as it is",
-            natural: self.draws.clone(),
-            log_p: None,
-            latents: match self.reweighted.as_slice() {
-                [] => (0..).take(count).map(latent).collect(),
-                own => own.to_vec(),
-            },
-        })
-    }
 }
 
-/// Draws of equal weight.
-struct Answer {
-    about: &'static str,
-    latents: Vec<Vec<f64>>,
-    natural: NaturalDraws,
-    log_p: Option<Vec<f64>>,
-}
-
-impl Answer {
+impl AnswerDraws {
     /// How many chains the draws are written as: one where they are too few for more.
     fn chains(&self) -> usize {
         if self.latents.len() < CHAINS { 1 } else { CHAINS }
@@ -171,24 +133,6 @@ impl Answer {
 type Attributes<'a> = &'a dyn Fn() -> Map<String, Value>;
 
 impl Wide {
-    /// Draws on the natural scale; not a number where the model refuses one, as it may where a draw looks far away.
-    fn natural(&self, places: &[usize], known: &dyn Known) -> Result<NaturalDraws> {
-        let draws = &self.round.draws;
-        let like = known.natural(&draws[self.places.first().copied().unwrap_or_default()])?;
-        let nothing = |(site, own): &(String, Array)| {
-            (site.clone(), Array { values: vec![f64::NAN; own.values.len()], shape: own.shape.clone() })
-        };
-        let mut all = NaturalDraws::new();
-        for place in places {
-            let values = match known.natural(&draws[*place]) {
-                Err(error) if error.is_outside() => like.iter().map(nothing).collect(),
-                found => found?,
-            };
-            append(values, &mut all);
-        }
-        Ok(all)
-    }
-
     /// All draws as they were drawn, with the densities that tell what they are worth.
     fn groups(&self, labels: &Labels<'_>, known: &dyn Known, attributes: Attributes<'_>) -> Result<Vec<Group>> {
         let places: Vec<usize> = (0..self.round.draws.len()).collect();

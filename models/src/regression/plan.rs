@@ -1,30 +1,200 @@
 //! Says what a regression is made of: coefficients with priors, effects of groups, and a response.
 
 use burn::tensor::Tensor;
-use partita_core::{HalfStudentT, LkjCholesky, Normal, Result, Scope, Uniform, elementwise};
+use partita_core::{Error, LkjCholesky, Normal, Result, Scope, Uniform, elementwise};
 
-use super::Response;
-
-/// The mean and standard deviation of a normal prior.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Scale {
-    /// Its mean.
-    pub mean: f64,
-    /// Its standard deviation.
-    pub sd: f64,
-}
+use super::{Family, Lkj, Prior, Response};
 
 /// What a regression is made of, the same at all parties.
 #[derive(Debug, Clone, PartialEq)]
 pub struct RegressionPlan {
     /// What is observed given the linear predictor.
     pub response: Response,
-    /// The name and the normal prior of each coefficient.
-    pub coefficients: Vec<(String, Scale)>,
+    /// The name and the prior of each coefficient.
+    pub coefficients: Vec<(String, Prior)>,
     /// Effects of the silo itself.
     pub silo: LevelEffects,
     /// Effects of groups, outermost grouping first.
     pub levels: Vec<LevelEffects>,
+    /// Effects of groups that have rows in several silos.
+    pub across: Vec<AcrossEffects>,
+    /// The name and the prior of each parameter of the response that is one number, in the order of
+    /// [`Response::priors`].
+    pub parameters: Vec<(String, Prior)>,
+    /// The parameters of the response that columns move.
+    pub linear: Vec<LinearParameter>,
+    /// What a response has in place of an intercept: thresholds, or log hazards.
+    pub baseline: Option<Baseline>,
+}
+
+/// A parameter of the response that is linear on the log scale, or on that of log odds for `zi` and `hu`.
+#[derive(Debug, Clone, PartialEq)]
+pub struct LinearParameter {
+    /// Its name.
+    pub name: String,
+    /// The name of the site and the prior of each coefficient.
+    pub coefficients: Vec<(String, Prior)>,
+}
+
+/// Numbers that stand in place of an intercept, with one prior; those of a cumulative response increase.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Baseline {
+    /// How many there are.
+    pub count: usize,
+    /// The prior of each.
+    pub prior: Prior,
+}
+
+impl RegressionPlan {
+    /// The name of the site of the baseline.
+    #[must_use]
+    pub fn baseline_name(&self) -> &'static str {
+        if self.baseline_increases() { "threshold" } else { "log_hazard" }
+    }
+
+    /// Whether each number of the baseline is above the one before.
+    #[must_use]
+    pub fn baseline_increases(&self) -> bool {
+        matches!(self.response.family, Family::Cumulative { .. })
+    }
+
+    pub(super) fn sample_baseline(&self, scope: &mut Scope<'_>) -> Result<Option<Tensor<1>>> {
+        let Some(Baseline { count, prior }) = self.baseline else { return Ok(None) };
+        let each = prior.distribution().iid([count]);
+        let each = if self.baseline_increases() { each.ordered() } else { each };
+        scope.sample(self.baseline_name(), each).map(Some)
+    }
+}
+
+/// The standard deviation at the start of a coefficient over that of its prior, where not every predictor is a mean.
+const START_SCALE: f64 = 0.01;
+
+impl RegressionPlan {
+    /// Samples the coefficients; `None` where there are none.
+    pub(super) fn sample_coefficients(&self, scope: &mut Scope<'_>) -> Result<Option<Tensor<1>>> {
+        let centred = self.response.is_undefined_at_zero();
+        joined(self.coefficients.iter().map(|(name, prior)| match prior {
+            // A mean of zero would have no density: the search starts close to the middle of the priors.
+            Prior::Normal { mean, sd } if centred => {
+                scope.sample(name, prior.distribution().start(*mean).start_scale(sd * START_SCALE))
+            }
+            _ => prior.sample(scope, name),
+        }))
+    }
+}
+
+impl LinearParameter {
+    /// Samples the coefficients; `None` where there are none.
+    pub(super) fn sample(&self, scope: &mut Scope<'_>) -> Result<Option<Tensor<1>>> {
+        joined(self.coefficients.iter().map(|(name, prior)| prior.sample(scope, name)))
+    }
+}
+
+fn joined(each: impl Iterator<Item = Result<Tensor<1>>>) -> Result<Option<Tensor<1>>> {
+    let each = each.collect::<Result<Vec<_>>>()?;
+    Ok(if each.is_empty() { None } else { Some(Tensor::cat(each, 0)) })
+}
+
+/// Effects of groups that all silos know: globals, each with a name.
+///
+/// A column of the design is the indicator of a group times a column whose coefficient varies, so that the effects stand after
+/// the coefficients: for each column the groups in their order. They are centred: such groups have rows enough that their
+/// effects are known better than from $\sigma_k$ alone, and then the posterior of both is nearly normal.
+#[derive(Debug, Clone, PartialEq)]
+pub struct AcrossEffects {
+    /// The effects, each by itself: $b_{gk} \sim N(0, \sigma_k^2)$.
+    pub effects: Effects,
+    /// The names of the groups.
+    pub groups: Vec<String>,
+}
+
+impl AcrossEffects {
+    /// The columns of the design that it has.
+    #[must_use]
+    pub fn width(&self) -> usize {
+        self.effects.columns.len() * self.groups.len()
+    }
+
+    /// Samples standard deviations and effects, `[width]`.
+    pub(super) fn sample(&self, scope: &mut Scope<'_>) -> Result<Tensor<1>> {
+        let Effects { group, columns, .. } = &self.effects;
+        let factor = self.effects.factor(scope)?;
+        let mut all = Vec::with_capacity(self.width());
+        for (place, column) in columns.iter().enumerate() {
+            let deviation: Tensor<1> = factor.clone().narrow(1, place, 1).reshape([1]);
+            for name in &self.groups {
+                let effect = Normal::new(0.0, deviation.clone());
+                all.push(scope.sample(&format!("effect({column} | {group} = {name})"), effect)?);
+            }
+        }
+        Ok(Tensor::cat(all, 0))
+    }
+}
+
+impl RegressionPlan {
+    /// The columns that rows have: those of coefficients, and of effects that all silos know.
+    #[must_use]
+    pub fn width(&self) -> usize {
+        self.coefficients.len() + self.across.iter().map(AcrossEffects::width).sum::<usize>()
+    }
+
+    /// All effects of groups.
+    pub fn effects(&self) -> impl Iterator<Item = &Effects> {
+        self.silo.iter().chain(self.levels.iter().flatten()).chain(self.across.iter().map(|own| &own.effects))
+    }
+
+    /// The same, to change their priors.
+    pub fn effects_mut(&mut self) -> impl Iterator<Item = &mut Effects> {
+        let across = self.across.iter_mut().map(|own| &mut own.effects);
+        self.silo.iter_mut().chain(self.levels.iter_mut().flatten()).chain(across)
+    }
+
+    /// Refuses priors that are not one for each number.
+    pub(super) fn check(&self) -> Result<()> {
+        let of_effects =
+            self.effects().map(|own| ("priors of standard deviations", own.deviations.len(), own.columns.len()));
+        if let Some(own) = self.across.iter().find(|own| own.effects.correlation_name().is_some()) {
+            return Err(Error::Argument {
+                operation: format!("effects of `{}` over silos", own.effects.group),
+                argument: "dependence",
+                found: "correlated".into(),
+                expected: "`Dependence::Independent`: effects that all silos know are each by themselves",
+            });
+        }
+        let baseline =
+            ("thresholds or log hazards", self.baseline.map_or(0, |own| own.count), self.response.baseline());
+        let sets = self.response.predictors().max(1);
+        let whole = ("coefficients of categories", self.coefficients.len() % sets, 0);
+        let several = if sets > 1 { self.effects().count() } else { 0 };
+        let effects_of_categories = ("effects of groups on the predictors of categories", several, 0);
+        match of_effects.chain([baseline, whole, effects_of_categories]).find(|(_, found, expected)| found != expected)
+        {
+            None => self.check_parameters(),
+            Some((operation, found, expected)) => Err(Error::Length {
+                operation: operation.into(),
+                found,
+                expected,
+                remedy: "State one prior a number; those of a response are `Response::priors`.".into(),
+            }),
+        }
+    }
+
+    /// Refuses a plan that does not say what each parameter of its response is.
+    fn check_parameters(&self) -> Result<()> {
+        let linear = |name: &&str| self.linear.iter().any(|own| own.name == *name);
+        let all = self.response.parameters();
+        let expected: Vec<&str> = all.iter().copied().filter(|name| !linear(name)).collect();
+        let found: Vec<&str> = self.parameters.iter().map(|(name, _)| name.as_str()).collect();
+        if found == expected && self.linear.iter().all(|own| all.contains(&own.name.as_str())) {
+            return Ok(());
+        }
+        Err(Error::Argument {
+            operation: "plan of a regression".into(),
+            argument: "parameters",
+            found: format!("the parameters {}", found.join(", ")),
+            expected: "those of `Response::priors` in their order, less those that columns move",
+        })
+    }
 }
 
 /// The effects of one grouping: several terms of a formula may have the same.
@@ -39,55 +209,59 @@ pub struct Effects {
     pub columns: Vec<String>,
     /// Whether they are correlated.
     pub dependence: Dependence,
-    /// The scale of the half Student-t prior of each standard deviation $\sigma_k$, with 3 degrees of freedom.
-    pub scale: f64,
+    /// The prior of each standard deviation $\sigma_k$, one a column.
+    pub deviations: Vec<Prior>,
 }
 
 /// Whether the effects of a group hang together.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Dependence {
     /// Each by itself.
     Independent,
-    /// With correlations, every correlation matrix as probable as any other before the data: LKJ(1).
-    Correlated,
-}
-
-/// Degrees of freedom of the priors of standard deviations.
-pub(super) const DEGREES: f64 = 3.0;
-
-impl Scale {
-    pub(super) fn sample(&self, scope: &mut Scope<'_>, name: &str) -> Result<Tensor<1>> {
-        scope.sample(name, Normal::new(self.mean, self.sd))
-    }
+    /// With correlations of this prior.
+    Correlated(Lkj),
 }
 
 impl Effects {
+    /// The name of each standard deviation.
+    pub fn deviation_names(&self) -> impl Iterator<Item = String> {
+        self.columns.iter().map(|column| format!("sd({column} | {})", self.group))
+    }
+
+    /// The name of the correlation of two effects, or of the factor of more; `None` of those without.
+    ///
+    /// Of two effects LKJ(1) is the uniform distribution of their correlation, a number that people read.
+    #[must_use]
+    pub fn correlation_name(&self) -> Option<String> {
+        match (&self.dependence, self.columns.as_slice()) {
+            (Dependence::Independent, _) | (_, [] | [_]) => None,
+            (Dependence::Correlated(prior), [one, two]) if prior.is_uniform() => {
+                Some(format!("cor({one}, {two} | {})", self.group))
+            }
+            _ => Some(format!("correlation({})", self.group)),
+        }
+    }
+
     /// Samples the standard deviations and correlations; their factor $F$, `[K, K]`, or $\sigma$, `[1, K]`, of
     /// independent ones.
     pub(super) fn factor(&self, scope: &mut Scope<'_>) -> Result<Tensor<2>> {
-        let Self { group, columns, dependence, scale } = self;
-        let count = columns.len();
-        let deviations = columns
-            .iter()
-            .map(|column| scope.sample(&format!("sd({column} | {group})"), HalfStudentT::new(DEGREES, *scale)));
-        let deviations = Tensor::cat(deviations.collect::<Result<_>>()?, 0);
-        match (dependence, count) {
-            (Dependence::Independent, _) | (_, 1) => Ok(deviations.reshape([1, count])),
-            // Of two effects LKJ(1) is the uniform distribution of their correlation, a number that people read.
-            (Dependence::Correlated, 2) => {
-                let name = format!("cor({}, {} | {group})", columns[0], columns[1]);
-                let correlation = scope.sample(&name, Uniform::new(-1.0, 1.0))?;
-                let [first, second] = [0, 1].map(|place| deviations.clone().narrow(0, place, 1));
-                let rest = elementwise(correlation.clone(), |r| (1.0 - r * r).sqrt(), |r| -r / (1.0 - r * r).sqrt());
-                let zero = first.clone().zeros_like();
-                let all = vec![first, zero, second.clone() * correlation, second * rest];
-                Ok(Tensor::cat(all, 0).reshape([2, 2]))
-            }
-            (Dependence::Correlated, _) => {
-                let correlation = scope.sample(&format!("correlation({group})"), LkjCholesky::new(1.0, count))?;
-                Ok(deviations.reshape([count, 1]) * correlation)
-            }
+        let count = self.columns.len();
+        let names = self.deviation_names().zip(&self.deviations);
+        let deviations = names.map(|(name, prior)| prior.sample(scope, &name)).collect::<Result<_>>()?;
+        let deviations: Tensor<1> = Tensor::cat(deviations, 0);
+        let (Dependence::Correlated(prior), Some(name)) = (&self.dependence, self.correlation_name()) else {
+            return Ok(deviations.reshape([1, count]));
+        };
+        if count > 2 || !prior.is_uniform() {
+            let correlation = scope.sample(&name, LkjCholesky::new(prior.concentration, count))?;
+            return Ok(deviations.reshape([count, 1]) * correlation);
         }
+        let correlation = scope.sample(&name, Uniform::new(-1.0, 1.0))?;
+        let [first, second] = [0, 1].map(|place| deviations.clone().narrow(0, place, 1));
+        let rest = elementwise(correlation.clone(), |r| (1.0 - r * r).sqrt(), |r| -r / (1.0 - r * r).sqrt());
+        let zero = first.clone().zeros_like();
+        let all = vec![first, zero, second.clone() * correlation, second * rest];
+        Ok(Tensor::cat(all, 0).reshape([2, 2]))
     }
 
     /// One row of effects for each of so many groups; for `None` those of the silo, `[1, K]`.
@@ -99,7 +273,7 @@ impl Effects {
             return Ok(scope.sample(&name, effects.non_centred())?.reshape([-1, 1]));
         }
         let standard = scope.sample(&name, Normal::new(0.0, 1.0).iid([groups.unwrap_or(1), count]))?;
-        Ok(if self.dependence == Dependence::Correlated {
+        Ok(if matches!(self.dependence, Dependence::Correlated(_)) {
             standard.matmul(factor.clone().transpose())
         } else {
             standard * factor.clone()

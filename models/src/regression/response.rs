@@ -1,112 +1,317 @@
-//! Lists the families of an outcome, with the link and the prior of each parameter.
+//! Observes outcomes of many families given the linear predictor, with more zeros and with weights where asked for.
 
 use burn::tensor::Tensor;
 use partita_core::{
-    Bernoulli, Beta, BetaBinomial, Binomial, Censoring, Gamma, HalfStudentT, LogNormal, NegativeBinomial, Normal,
-    Poisson, Result, Rows, Scope, StudentT, Weibull,
+    Bernoulli, Beta, BetaBinomial, Binomial, Categorical, Censoring, Chance, Continuous, Discrete, Distribution, Error,
+    Gamma, LogNormal, NegativeBinomial, Normal, OrderedLogistic, OrderedProbit, PiecewiseExponential, Poisson, Result,
+    Rows, Scope, StudentT, Weibull,
 };
 
-use super::RegressionRows;
-use super::plan::DEGREES;
+use super::{Link, RegressionRows};
 
-/// What is observed given the linear predictor $\eta$.
-#[derive(Debug, Clone, Copy, PartialEq)]
+/// What is observed given the linear predictor $\eta$: a family, with the link of its mean $\mu$ and its zeros.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Response {
+    /// The family.
+    pub family: Family,
+    /// How $\eta$ gives $\mu$; of no effect where the family has one link alone.
+    pub link: Link,
+    /// The zeros beyond those of the family.
+    pub zeros: Zeros,
+}
+
+/// A family of outcomes with the mean $\mu$.
+#[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
-pub enum Response {
-    /// $N(\eta, \sigma^2)$; `sigma` is half Student-t with this scale.
-    Gaussian {
-        /// The scale of the prior of `sigma`.
-        scale: f64,
-    },
-    /// Student's t with location $\eta$, scale `sigma` and `nu` degrees of freedom, $\nu \sim \Gamma(2, 0.1)$.
-    Student {
-        /// The scale of the prior of `sigma`.
-        scale: f64,
-    },
-    /// 0 or 1 with the log odds $\eta$.
+pub enum Family {
+    /// $N(\mu, \sigma^2)$.
+    Gaussian,
+    /// Student's t with location $\mu$, scale `sigma` and `nu` degrees of freedom.
+    Student,
+    /// 0 or 1.
     Bernoulli,
-    /// Successes in trials with the log odds $\eta$.
+    /// Successes in trials with the probability $\mu$.
     Binomial,
-    /// Successes in trials whose probability is beta with mean $\operatorname{logit}^{-1}\eta$ and precision `phi`.
+    /// Successes in trials whose probability is beta with mean $\mu$ and precision `phi`.
     BetaBinomial,
-    /// Counts with the mean $e^\eta$.
+    /// Counts.
     Poisson,
-    /// Counts with the mean $\mu = e^\eta$ and the variance $\mu + \mu^2 / \text{shape}$.
+    /// Counts with the variance $\mu + \mu^2 / \text{shape}$.
     NegativeBinomial,
-    /// Positive numbers with the mean $e^\eta$ and the variance $\mu^2 / \text{shape}$.
+    /// Positive numbers with the variance $\mu^2 / \text{shape}$.
     Gamma,
     /// Positive numbers whose logarithm is $N(\eta, \sigma^2)$.
-    LogNormal {
-        /// The scale of the prior of `sigma`.
-        scale: f64,
-    },
-    /// Parts with the mean $\operatorname{logit}^{-1}\eta$ and the precision `phi`.
+    LogNormal,
+    /// Parts with the precision `phi`.
     Beta,
     /// Times with the scale $e^\eta$, censored on the right where there is a status: larger $\eta$ is a longer time.
     Weibull,
+    /// Times whose hazard is $e^{\eta + a_k}$ between two cuts, with $a$ = `log_hazard`, censored as those of `Weibull`.
+    PiecewiseExponential {
+        /// The cuts, one less than there are hazards.
+        cuts: Vec<f64>,
+    },
+    /// Levels $0, \dots, K - 1$ in order, $P(y \le k) = F(c_k - \eta)$ with $c$ = `threshold`: the logistic
+    /// distribution function for [`Link::Logit`], the normal one for [`Link::Probit`].
+    Cumulative {
+        /// $K$.
+        levels: usize,
+    },
+    /// Levels without an order: the probabilities are $e^{\eta_k}$ over their sum, with $\eta_0 = 0$ and a set of
+    /// coefficients for each level after the first.
+    Categorical {
+        /// The levels.
+        levels: Vec<String>,
+    },
+}
+
+/// The zeros that a response has beyond those of its family.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Zeros {
+    /// None.
+    Own,
+    /// Zero with the probability `zi`, otherwise an outcome of the family, which may be zero.
+    Inflated,
+    /// Zero with the probability `hu`, otherwise an outcome of the family that is not zero.
+    Hurdle,
+}
+
+/// A parameter of a response beside the linear predictor.
+#[derive(Debug, Clone)]
+pub(super) enum Parameter {
+    /// One number, or one vector, for all rows.
+    Shared(Tensor<1>),
+    /// A linear predictor of each row: of the logarithm, or of the log odds of a probability.
+    OfRows(Tensor<1>),
+}
+
+impl Parameter {
+    /// A number above zero.
+    fn positive(&self) -> Tensor<1> {
+        match self {
+            Self::Shared(value) => value.clone(),
+            Self::OfRows(log) => log.clone().exp(),
+        }
+    }
+
+    fn log(&self) -> Tensor<1> {
+        match self {
+            Self::Shared(value) => value.clone().log(),
+            Self::OfRows(log) => log.clone(),
+        }
+    }
+
+    fn chance(&self) -> Chance<1> {
+        match self {
+            Self::Shared(value) => Chance::probability(value.clone()),
+            Self::OfRows(logits) => Chance::logits(logits.clone()),
+        }
+    }
+}
+
+impl From<Family> for Response {
+    /// The family with its usual link and its own zeros.
+    fn from(family: Family) -> Self {
+        let link = family.usual_link();
+        Self { family, link, zeros: Zeros::Own }
+    }
+}
+
+impl Family {
+    /// The link that is taken where none is named.
+    #[must_use]
+    pub fn usual_link(&self) -> Link {
+        match self {
+            Self::Gaussian | Self::Student | Self::LogNormal => Link::Identity,
+            Self::Bernoulli | Self::Binomial | Self::BetaBinomial | Self::Beta => Link::Logit,
+            Self::Cumulative { .. } | Self::Categorical { .. } => Link::Logit,
+            Self::Poisson | Self::NegativeBinomial | Self::Gamma => Link::Log,
+            Self::Weibull | Self::PiecewiseExponential { .. } => Link::Log,
+        }
+    }
 }
 
 impl Response {
-    /// Samples the parameters beside the linear predictor.
-    pub(super) fn parameters(self, scope: &mut Scope<'_>) -> Result<Vec<Tensor<1>>> {
-        let half = |scale: f64| HalfStudentT::new(DEGREES, scale);
-        Ok(match self {
-            Self::Gaussian { scale } | Self::LogNormal { scale } => vec![scope.sample("sigma", half(scale))?],
-            Self::Student { scale } => {
-                vec![scope.sample("sigma", half(scale))?, scope.sample("nu", Gamma::new(2.0, 0.1))?]
+    /// The names of the parameters beside the linear predictor that are one number, or one of each row.
+    #[must_use]
+    pub fn parameters(&self) -> Vec<&'static str> {
+        let own: &[&str] = match self.family {
+            Family::Gaussian | Family::LogNormal => &["sigma"],
+            Family::Student => &["sigma", "nu"],
+            Family::BetaBinomial | Family::Beta => &["phi"],
+            Family::NegativeBinomial | Family::Gamma | Family::Weibull => &["shape"],
+            Family::Bernoulli | Family::Binomial | Family::Poisson => &[],
+            Family::PiecewiseExponential { .. } | Family::Cumulative { .. } | Family::Categorical { .. } => &[],
+        };
+        let zero = match self.zeros {
+            Zeros::Own => None,
+            Zeros::Inflated => Some("zi"),
+            Zeros::Hurdle => Some("hu"),
+        };
+        own.iter().copied().chain(zero).collect()
+    }
+
+    /// How many thresholds or log hazards it has in place of an intercept.
+    #[must_use]
+    pub fn baseline(&self) -> usize {
+        match &self.family {
+            Family::Cumulative { levels } => levels.saturating_sub(1),
+            Family::PiecewiseExponential { cuts } => cuts.len() + 1,
+            _ => 0,
+        }
+    }
+
+    /// Whether a linear predictor of zero is a mean that outcomes cannot have.
+    pub(super) fn is_undefined_at_zero(&self) -> bool {
+        let positive = !matches!(self.family, Family::Gaussian | Family::Student | Family::LogNormal);
+        self.link == Link::Inverse || (positive && matches!(self.link, Link::Identity | Link::Sqrt))
+    }
+
+    /// How many linear predictors a row has.
+    #[must_use]
+    pub fn predictors(&self) -> usize {
+        match &self.family {
+            Family::Categorical { levels } => levels.len().saturating_sub(1),
+            _ => 1,
+        }
+    }
+
+    /// Observes the rows of a plate, with one predictor for each level after the first of a categorical outcome.
+    pub(super) fn observe(&self, mut row: Observed<'_, '_>, predictors: Vec<Tensor<1>>) -> Result<()> {
+        let mut predictors = predictors.into_iter();
+        let (Some(predictor), link) = (predictors.next(), self.link) else { return Ok(()) };
+        let parameters = row.parameters.clone();
+        let own = |place: usize| parameters[place].clone();
+        match &self.family {
+            Family::Gaussian => row.of(Normal::new(link.mean(predictor), own(0).positive())),
+            Family::Student => row.of(StudentT::new(own(1).positive(), link.mean(predictor), own(0).positive())),
+            Family::Bernoulli => row.counts(Bernoulli::logits(link.logits(predictor))),
+            Family::Binomial => {
+                let trials = row.trials()?;
+                row.counts(Binomial::logits(trials, link.logits(predictor)))
             }
-            Self::Bernoulli | Self::Binomial | Self::Poisson => Vec::new(),
-            Self::BetaBinomial | Self::Beta => vec![scope.sample("phi", Gamma::new(0.01, 0.01))?],
-            Self::NegativeBinomial | Self::Gamma => vec![scope.sample("shape", Gamma::new(0.01, 0.01))?],
-            Self::Weibull => vec![scope.sample("shape", LogNormal::new(0.0, 1.0))?],
+            Family::BetaBinomial => {
+                let [one, zero] = concentrations(link.logits(predictor), own(0).positive());
+                let trials = row.trials()?;
+                row.counts(BetaBinomial::new(trials, one, zero))
+            }
+            Family::Poisson => row.counts(Poisson::log_rate(link.log_mean(predictor))),
+            Family::NegativeBinomial => {
+                let logits = link.log_mean(predictor) - own(0).log();
+                row.counts(NegativeBinomial::logits(own(0).positive(), logits))
+            }
+            Family::Gamma => {
+                let rate = (link.log_mean(predictor).neg() + own(0).log()).exp();
+                row.numbers(Gamma::new(own(0).positive(), rate))
+            }
+            Family::LogNormal => row.numbers(LogNormal::new(predictor, own(0).positive())),
+            Family::Beta => {
+                let [one, zero] = concentrations(link.logits(predictor), own(0).positive());
+                row.of(Beta::new(one, zero))
+            }
+            Family::Weibull => row.times(Weibull::new(own(0).positive(), predictor.exp())),
+            Family::PiecewiseExponential { cuts } => {
+                let cuts = row.scope.device().tensor(cuts.clone(), [cuts.len()]);
+                let hazards = row.baseline()?;
+                row.times(PiecewiseExponential::new(predictor, hazards, cuts))
+            }
+            Family::Cumulative { .. } => {
+                let thresholds = row.baseline()?;
+                match link {
+                    Link::Probit => row.of(OrderedProbit::new(predictor, thresholds)),
+                    _ => row.of(OrderedLogistic::new(predictor, thresholds)),
+                }
+            }
+            Family::Categorical { .. } => {
+                let first = predictor.clone().zeros_like();
+                let all = [first, predictor].into_iter().chain(predictors);
+                row.of(Categorical::logits(Tensor::stack(all.collect(), 1)))
+            }
+        }
+    }
+}
+
+/// The rows of a plate that are to be observed.
+pub(super) struct Observed<'s, 'a> {
+    pub(super) scope: &'s mut Scope<'a>,
+    pub(super) data: &'s RegressionRows,
+    pub(super) rows: &'s Rows<'s>,
+    pub(super) zeros: Zeros,
+    /// In the order of [`Response::parameters`].
+    pub(super) parameters: Vec<Parameter>,
+    /// Thresholds or log hazards.
+    pub(super) baseline: Option<Tensor<1>>,
+}
+
+impl Observed<'_, '_> {
+    fn baseline(&self) -> Result<Tensor<1>> {
+        self.baseline.clone().ok_or_else(|| Error::Argument {
+            operation: "response of a regression".into(),
+            argument: "baseline",
+            found: "none".into(),
+            expected: "thresholds of a cumulative response, or log hazards of a piecewise exponential one",
         })
     }
 
-    /// Observes the rows of a plate.
-    pub(super) fn observe(
-        self,
-        scope: &mut Scope<'_>,
-        predictor: Tensor<1>,
-        parameters: &[Tensor<1>],
-        data: &RegressionRows,
-        rows: &Rows<'_>,
-    ) -> Result<()> {
-        let outcome = rows.take(&data.outcome)?;
-        let own = |place: usize| parameters[place].clone();
-        let trials = || match &data.trials {
-            Some(trials) => rows.take(trials),
-            None => Ok(outcome.clone().ones_like()),
-        };
-        match self {
-            Self::Gaussian { .. } => scope.observe("y", Normal::new(predictor, own(0)), outcome),
-            Self::Student { .. } => scope.observe("y", StudentT::new(own(1), predictor, own(0)), outcome),
-            Self::Bernoulli => scope.observe("y", Bernoulli::logits(predictor), outcome),
-            Self::Binomial => scope.observe("y", Binomial::logits(trials()?, predictor), outcome),
-            Self::BetaBinomial => {
-                let [one, zero] = concentrations(predictor, own(0));
-                scope.observe("y", BetaBinomial::new(trials()?, one, zero), outcome)
+    fn trials(&self) -> Result<Tensor<1>> {
+        match &self.data.trials {
+            Some(trials) => self.rows.take(trials),
+            None => Ok(self.rows.take(&self.data.outcome)?.ones_like()),
+        }
+    }
+
+    /// The outcome of this distribution, with the weight of each row.
+    fn of<S>(&mut self, distribution: Distribution<1, S>) -> Result<()> {
+        let outcome = self.rows.take(&self.data.outcome)?;
+        match &self.data.weights {
+            Some(weights) => self.scope.observe("y", distribution.weighted(self.rows.take(weights)?), outcome),
+            None => self.scope.observe("y", distribution, outcome),
+        }
+    }
+
+    /// The probability of a zero, which is the last parameter.
+    fn chance(&self) -> Result<Chance<1>> {
+        let found = self.parameters.last().map(Parameter::chance);
+        found.ok_or_else(|| self.refused("none", "the parameter `zi` or `hu`"))
+    }
+
+    fn refused(&self, found: &str, expected: &'static str) -> Error {
+        Error::Argument { operation: "zeros of a response".into(), argument: "zeros", found: found.into(), expected }
+    }
+
+    fn counts(&mut self, distribution: Distribution<1, Discrete>) -> Result<()> {
+        match self.zeros {
+            Zeros::Own => self.of(distribution),
+            Zeros::Inflated => {
+                let chance = self.chance()?;
+                self.of(distribution.zero_inflated(chance))
             }
-            Self::Poisson => scope.observe("y", Poisson::log_rate(predictor), outcome),
-            Self::NegativeBinomial => {
-                let logits = predictor - own(0).log();
-                scope.observe("y", NegativeBinomial::logits(own(0), logits), outcome)
+            Zeros::Hurdle => {
+                let chance = self.chance()?;
+                self.of(distribution.hurdle(chance))
             }
-            Self::Gamma => {
-                let rate = (predictor.neg() + own(0).log()).exp();
-                scope.observe("y", Gamma::new(own(0), rate), outcome)
+        }
+    }
+
+    fn numbers(&mut self, distribution: Distribution<1, Continuous>) -> Result<()> {
+        match self.zeros {
+            Zeros::Own => self.of(distribution),
+            Zeros::Hurdle => {
+                let chance = self.chance()?;
+                self.of(distribution.hurdle(chance))
             }
-            Self::LogNormal { .. } => scope.observe("y", LogNormal::new(predictor, own(0)), outcome),
-            Self::Beta => {
-                let [one, zero] = concentrations(predictor, own(0));
-                scope.observe("y", Beta::new(one, zero), outcome)
+            Zeros::Inflated => Err(self.refused("inflated zeros of positive numbers", "a hurdle")),
+        }
+    }
+
+    /// Times, censored on the right where there is a status.
+    fn times(&mut self, distribution: Distribution<1, Continuous>) -> Result<()> {
+        match &self.data.status {
+            Some(status) => {
+                let status = Censoring::right(self.rows.take(status)?);
+                self.of(distribution.censored(status))
             }
-            Self::Weibull => {
-                let time = Weibull::new(own(0), predictor.exp());
-                match &data.status {
-                    Some(status) => scope.observe("y", time.censored(Censoring::right(rows.take(status)?)), outcome),
-                    None => scope.observe("y", time, outcome),
-                }
-            }
+            None => self.of(distribution),
         }
     }
 }

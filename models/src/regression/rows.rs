@@ -35,6 +35,9 @@ pub struct RegressionRows {
     pub(super) offset: Option<Tensor<1>>,
     pub(super) trials: Option<Tensor<1>>,
     pub(super) status: Option<Tensor<1>>,
+    pub(super) weights: Option<Tensor<1>>,
+    /// The columns of each parameter of the response that they move.
+    pub(super) parameters: Vec<Design<2>>,
     pub(super) silo: Vec<EffectRows>,
     pub(super) levels: Vec<Level>,
     pub(super) visits: Option<Groups>,
@@ -56,6 +59,8 @@ impl RegressionRows {
             offset: None,
             trials: None,
             status: None,
+            weights: None,
+            parameters: Vec::new(),
             silo: Vec::new(),
             levels: Vec::new(),
             visits: None,
@@ -78,6 +83,21 @@ impl RegressionRows {
     #[must_use]
     pub fn with_status(self, status: Tensor<1>) -> Self {
         Self { status: Some(status), ..self }
+    }
+
+    /// The same where the log likelihood of each row counts as often as its weight says.
+    #[must_use]
+    pub fn with_weights(self, weights: Tensor<1>) -> Self {
+        Self { weights: Some(weights), ..self }
+    }
+
+    /// The same with the columns that move the next parameter of the response, in the order of the plan.
+    ///
+    /// # Errors
+    /// [`Error::Length`] and [`Error::NotFinite`] for columns that do not fit the outcomes or are no numbers.
+    pub fn with_parameter(mut self, columns: Vec<f64>, count: usize) -> Result<Self> {
+        self.parameters.push(Design::new(columns, [self.len(), count])?);
+        Ok(self)
     }
 
     /// The same with the columns of effects of the silo itself.
@@ -106,16 +126,21 @@ impl RegressionRows {
 
     /// Refuses rows of another plan.
     pub(super) fn check(&self, plan: &RegressionPlan) -> Result<()> {
-        let shape = |levels: &[usize], silo: usize, columns: usize| [levels, &[silo, columns]].concat();
+        let shape = |levels: &[usize], silo: usize, columns: &[usize]| [levels, &[silo], columns].concat();
         let own: Vec<usize> = self.levels.iter().map(|level| level.effects.len()).collect();
         let planned: Vec<usize> = plan.levels.iter().map(Vec::len).collect();
-        let found = shape(&own, self.silo.len(), self.fixed.shape()[1]);
-        let expected = shape(&planned, plan.silo.len(), plan.coefficients.len());
+        let mut columns = vec![self.fixed.shape()[1] * plan.response.predictors()];
+        columns.extend(self.parameters.iter().map(|own| own.shape()[1]));
+        let mut coefficients = vec![plan.width()];
+        coefficients.extend(plan.linear.iter().map(|own| own.coefficients.len()));
+        let found = shape(&own, self.silo.len(), &columns);
+        let expected = shape(&planned, plan.silo.len(), &coefficients);
         if found == expected && self.visits.is_some() != self.levels.is_empty() {
             return Ok(());
         }
         Err(Error::Shape {
-            operation: "rows of a regression (effects of each level, effects of the silo, columns)".into(),
+            operation: "rows of a regression (effects of each level, effects of the silo, columns of each predictor)"
+                .into(),
             found,
             expected,
             remedy: "Make the rows of the plan's own formula; rows in groups say in which innermost group each is."

@@ -4,7 +4,9 @@ use std::error::Error;
 use std::path::PathBuf;
 
 use clap::Args;
-use partita::formula::{Declared, Formula, Frame, MissingCells, Profile, ReadOptions};
+use partita::formula::{Declared, Formula, Frame, MissingCells, Profile};
+
+use crate::reading::Reading;
 
 /// The file, and perhaps a formula.
 #[derive(Args, Debug)]
@@ -14,18 +16,17 @@ pub(crate) struct Options {
     /// A formula, whose needs are listed.
     #[arg(long)]
     formula: Option<String>,
-    /// Leaves rows with missing cells out, where a formula needs these cells.
-    #[arg(long)]
-    drop_missing: bool,
+    #[command(flatten)]
+    reading: Reading,
 }
 
 pub(crate) fn run(options: &Options) -> Result<(), Box<dyn Error>> {
-    let frame = Frame::from_path(&options.file, ReadOptions::default())?;
+    let frame = Frame::from_path(&options.file, options.reading.options())?;
     println!("{}: {} rows, {} columns", options.file.display(), frame.rows(), frame.names().len());
     println!("columns: {}", frame.names().join(", "));
     let Some(text) = &options.formula else { return Ok(()) };
     let formula = Formula::parse(text)?;
-    let missing = if options.drop_missing { MissingCells::Drop } else { MissingCells::Refuse };
+    let missing = if options.reading.drop_missing { MissingCells::Drop } else { MissingCells::Refuse };
     let columns = frame.columns("this file", &[&formula], missing)?;
     println!("rows that the formula uses: {}, left out: {}", columns.rows(), columns.dropped());
     println!("before a fit these leave the silo:");

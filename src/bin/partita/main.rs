@@ -1,12 +1,14 @@
 //! Fits models over the data of silos from the command line.
 #![allow(clippy::print_stderr, clippy::print_stdout, reason = "an executable tells its user what happens")]
 
+mod answers;
 mod coordinator;
 mod describe;
 mod fit;
 mod init;
 mod keys;
 mod pages;
+mod reading;
 mod shared;
 mod silo;
 

@@ -7,7 +7,7 @@ use partita_inference::{PredictiveCheck, Settings};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
-use crate::formula::{Declared, Formula, MissingCells, ReadOptions, ResponseFamily, Study};
+use crate::formula::{Declared, MissingCells, ReadOptions, ResponseFamily, Study};
 
 /// The file `study.toml`, the same at every party.
 ///
@@ -94,8 +94,8 @@ impl StudyFile {
     /// [`Error::Malformed`], with the place in the formula.
     pub(crate) fn study(&self, read: ReadOptions) -> Result<Study> {
         let Self { family, missing, declared, .. } = self.clone();
-        let formula = Formula::parse(&self.formula).map_err(|error| malformed(&error))?;
-        Ok(Study { formula, family, read, missing, declared })
+        let study = Study::new(&self.formula, family).map_err(|error| malformed(&error))?;
+        Ok(Study { read, missing, declared, ..study })
     }
 
     /// The run that it asks for.

@@ -78,6 +78,19 @@ fn a_part_of_a_mixture_keeps_the_weights_of_its_events() {
     assert!((whole - first - rest).abs() < 1e-14);
 }
 
+#[test]
+fn a_weight_is_how_often_an_event_counts() {
+    let device = Device::flex();
+    let (counts, weights) = (vec![0.0, 2.0, 5.0], vec![2.0, 0.0, 3.0]);
+    let weighted = Poisson::log_rate(0.4).iid([3]).weighted(device.tensor(weights, [3]));
+    let found = weighted.log_prob_of(&Array::new(counts, vec![3]).unwrap()).unwrap();
+    let repeated = Array::new(vec![0.0, 0.0, 5.0, 5.0, 5.0], vec![5]).unwrap();
+    let expected = Poisson::log_rate(0.4).iid([5]).log_prob_of(&repeated).unwrap();
+    assert!((found - expected).abs() < 1e-14, "{found} {expected}");
+    // Draws and tails are those without weights.
+    assert_eq!(weighted.mean().unwrap().unwrap().values, [0.4_f64.exp(); 3]);
+}
+
 #[derive(Module, Debug)]
 struct Survival {}
 

@@ -96,6 +96,8 @@ fn a_distribution_that_a_composite_cannot_be_made_of_is_refused() {
     let chance = Bernoulli::logits(0.0).zero_inflated(Chance::probability(1.5));
     let error = chance.log_prob_of(&Array::scalar(0.0)).unwrap_err();
     assert!(matches!(error, Error::Parameter { parameter: "probability", .. }), "{error:?}");
+    let error = Normal::new(0.0, 1.0).weighted(-1.0).log_prob_of(&Array::scalar(0.0)).unwrap_err();
+    says(&error, &["`weights` is -1", "Weighted(Normal)", ">= 0"]);
     let long = Normal::new(tensor(&[0.0; 3]), 1.0).truncated(tensor(&[0.0; 2]), 1.0);
     says(&long.log_prob_of(&array(&[0.5; 3])).unwrap_err(), &["parameter `low` of Truncated(Normal)", "[2]", "[3]"]);
 }

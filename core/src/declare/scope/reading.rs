@@ -17,6 +17,7 @@ use crate::noise::{DrawNoise, Key, Noise};
 /// | `NaturalValues` | gives and keeps its value | | |
 /// | `Observed` | gives its value | keeps the data |
 /// | `Simulate` | gives and keeps its value | draws new data | |
+/// | `Expected` | gives its value | keeps the mean of its distribution | |
 /// | `Pointwise` | gives its value | keeps log densities, unscaled | |
 /// | `Density` | gives its value, adds its log density, keeps the leaf | adds its log density or loss | adds it |
 /// | `OnDevice` | the same, with tensors alone | the same, with tensors alone | adds it |
@@ -32,6 +33,8 @@ pub(crate) enum Reading<'a> {
     Observed,
     /// Values on their natural scale, and new data.
     Simulate(DrawNoise),
+    /// The mean of the distribution of each observation.
+    Expected,
     /// The log density of each observation, event by event.
     Pointwise,
     /// The log density and its gradients, by the host or by the tape.

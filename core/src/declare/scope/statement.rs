@@ -66,6 +66,13 @@ impl Scope<'_> {
                 self.observed(name, draw);
                 Ok(())
             }
+            Reading::Expected => {
+                let mean = law.moment(|density, parameters| density.mean(parameters))?;
+                let none = || Array::new(vec![f64::NAN; law.shape().iter().product()], law.shape());
+                let mean = mean.map_or_else(none, Ok)?;
+                self.observed(name, mean);
+                Ok(())
+            }
             Reading::Pointwise => {
                 let (arrays, data) = (law.arrays()?, handle.read()?);
                 let view = law.view(&arrays);
@@ -102,7 +109,7 @@ impl Scope<'_> {
     /// Records an observation of a plate without rows, whose log density is zero.
     fn observe_no_rows(&mut self, name: &str, law: &Law) {
         let shape = match &self.reading {
-            Reading::Simulate(_) | Reading::Observed => law.shape(),
+            Reading::Simulate(_) | Reading::Observed | Reading::Expected => law.shape(),
             Reading::Pointwise => law.batch.clone(),
             _ => return,
         };

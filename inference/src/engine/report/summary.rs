@@ -110,11 +110,19 @@ pub(crate) fn label(site: &str, shape: &[usize], index: usize) -> String {
     format!("{site}[{}]", places.join(","))
 }
 
-/// Means, standard deviations and quantiles of draws.
-pub(crate) fn summarise(draws: &NaturalDraws) -> Vec<SiteSummary> {
-    let one = |(site, label, draws): &(String, String, Vec<f64>)| {
+impl SiteSummary {
+    /// The mean, the standard deviation and the quantiles of draws of one number.
+    ///
+    /// # Example
+    /// ```
+    /// use partita_inference::SiteSummary;
+    /// let own = SiteSummary::of("mu".into(), "mu".into(), &[1.0, 4.0, 2.0, 3.0, 5.0]);
+    /// assert_eq!((own.mean, own.quantiles.p50, own.quantiles.p25), (3.0, 3.0, 2.0));
+    /// ```
+    #[must_use]
+    pub fn of(site: String, label: String, draws: &[f64]) -> Self {
         let (mean, variance) = mean_and_variance(draws);
-        let mut sorted = draws.clone();
+        let mut sorted = draws.to_vec();
         sorted.sort_by(f64::total_cmp);
         let quantiles = Quantiles {
             p2_5: quantile(&sorted, 0.025),
@@ -125,9 +133,13 @@ pub(crate) fn summarise(draws: &NaturalDraws) -> Vec<SiteSummary> {
             p95: quantile(&sorted, 0.95),
             p97_5: quantile(&sorted, 0.975),
         };
-        SiteSummary { site: site.clone(), label: label.clone(), mean, sd: variance.sqrt(), quantiles }
-    };
-    draws.iter().map(one).collect()
+        Self { site, label, mean, sd: variance.sqrt(), quantiles }
+    }
+}
+
+/// Means, standard deviations and quantiles of draws.
+pub(crate) fn summarise(draws: &NaturalDraws) -> Vec<SiteSummary> {
+    draws.iter().map(|(site, label, own)| SiteSummary::of(site.clone(), label.clone(), own)).collect()
 }
 
 /// The quantile of sorted numbers, linear between order statistics.

@@ -31,15 +31,21 @@ impl Display for Report {
     }
 }
 
+/// Columns of the terminal for the names of numbers.
+const NARROWEST: usize = 16;
+const WIDEST: usize = 48;
+
 impl Report {
     /// The numbers of sites, corrected where that is to be trusted; those of the approximation stand beside them.
     fn write_sites(&self, formatter: &mut Formatter<'_>) -> Result {
-        write!(formatter, "{:<16} {:>9} {:>9} {:>9} {:>9} {:>9}", "site", "mean", "sd", "2.5 %", "50 %", "97.5 %")?;
+        let width = self.sites.iter().map(|site| site.label.chars().count()).max().unwrap_or_default();
+        let width = width.clamp(NARROWEST, WIDEST);
+        write!(formatter, "{:<width$} {:>9} {:>9} {:>9} {:>9} {:>9}", "site", "mean", "sd", "2.5 %", "50 %", "97.5 %")?;
         let is_corrected = self.trust.correction().is_some_and(Correction::is_trusted);
         writeln!(formatter, "{}", if is_corrected { "   uncorrected mean, sd" } else { "" })?;
         for (site, before) in self.answer().into_iter().zip(&self.sites) {
             let q = &site.quantiles;
-            write!(formatter, "{:<16} {:>9.4} {:>9.4}", site.label, site.mean, site.sd)?;
+            write!(formatter, "{:<width$} {:>9.4} {:>9.4}", site.label, site.mean, site.sd)?;
             write!(formatter, " {:>9.4} {:>9.4} {:>9.4}", q.p2_5, q.p50, q.p97_5)?;
             if is_corrected {
                 write!(formatter, "   {:>9.4} {:>9.4}", before.mean, before.sd)?;
@@ -118,7 +124,7 @@ impl Report {
             return writeln!(formatter, "theta: {} point estimates, too many to list", self.theta.len());
         }
         for (index, value) in self.theta.iter().enumerate() {
-            writeln!(formatter, "{:<16} {value:>9.4} (point estimate)", format!("theta[{index}]"))?;
+            writeln!(formatter, "{:<NARROWEST$} {value:>9.4} (point estimate)", format!("theta[{index}]"))?;
         }
         Ok(())
     }

@@ -1,0 +1,113 @@
+//! Draws from the answer of a report: the corrected posterior where its correction holds, else the posterior as it is.
+
+use partita_core::{Array, Device, Key, Model, Noise, Purpose, SiteTable};
+
+use super::Fit;
+use super::elsewhere::DRAWS;
+use crate::engine::error::Result;
+use crate::engine::report::summary::{NaturalDraws, append, latent_draw};
+use crate::engine::trust::correction::{Correction, Wide};
+use crate::engine::trust::known::{Known, KnownModel};
+
+/// The block of the noise that resamples the draws of a round.
+const RESAMPLING: u32 = 2;
+
+/// Draws of equal weight from the answer of a report ([`crate::Report::answer`]), independent of one another.
+#[derive(Debug, Clone)]
+pub struct AnswerDraws {
+    /// What they are draws of, in words.
+    pub about: &'static str,
+    /// The unconstrained global vector of each draw, for [`partita_core::predictive_draw`].
+    pub latents: Vec<Vec<f64>>,
+    /// Every global number on its natural scale: site, label, one value a draw.
+    pub natural: Vec<(String, String, Vec<f64>)>,
+    /// The log density of prior and all rows at each draw, local latents integrated out; where the round of trust holds.
+    pub log_p: Option<Vec<f64>>,
+}
+
+impl Fit {
+    /// Draws of the globals from the answer of the report: those of the round of trust resampled by their Pareto-smoothed
+    /// weights where the correction holds, else draws of the posterior as it is ([`Fit::draws`]).
+    ///
+    /// # Errors
+    /// As for [`Fit::model`].
+    ///
+    /// # Example
+    /// ```
+    /// use partita_core::{Device, Model, Normal, Result, Scope, burn};
+    /// use partita_inference::{FitOptions, fit};
+    /// use burn::{module::Module, tensor::Tensor};
+    ///
+    /// #[derive(Module, Debug)]
+    /// struct Mean {}
+    /// impl Model for Mean {
+    ///     type Globals = Tensor<1>;
+    ///     type Data = Tensor<1>;
+    ///     fn global(&self, scope: &mut Scope) -> Result<Tensor<1>> { scope.sample("mean", Normal::new(0.0, 1.0)) }
+    ///     fn local(&self, scope: &mut Scope, mean: &Tensor<1>, data: &Tensor<1>) -> Result<()> {
+    ///         scope.plate("row", data.dims()[0], |s, rows| s.observe("y", Normal::new(mean.clone(), 1.0).over(rows), rows.take(data)?))
+    ///     }
+    /// }
+    ///
+    /// let device = Device::flex();
+    /// let silos = [("a".to_owned(), device.tensor(vec![1.0, 2.0], [2])), ("b".to_owned(), device.tensor(vec![3.0], [1]))];
+    /// let fit = fit(&Mean {}, &silos, &device, &FitOptions::default(), None)?;
+    /// let draws = fit.answer_draws(&Mean {}, &device)?;
+    /// // The posterior is N(6/4, 1/4), and the draws are about 2,000.
+    /// let own = &draws.natural[0].2;
+    /// let mean = own.iter().sum::<f64>() / own.len() as f64;
+    /// assert!(own.len() > 1_000 && (mean - 1.5).abs() < 0.06);
+    /// assert_eq!(draws.latents.len(), own.len());
+    /// # Ok::<(), partita_inference::Error>(())
+    /// ```
+    pub fn answer_draws<M: Model>(&self, model: &M, device: &Device) -> Result<AnswerDraws> {
+        let table = SiteTable::globals(model, device)?;
+        self.answer_of(&KnownModel::new(model, self.posterior().theta, device, &table)?)
+    }
+
+    pub(super) fn answer_of(&self, known: &dyn Known) -> Result<AnswerDraws> {
+        let is_trusted = self.report.trust.correction().is_some_and(Correction::is_trusted);
+        if let Some(wide) = self.wide.as_ref().filter(|_| is_trusted) {
+            let key = Key::new(Purpose::Report, 0).block(RESAMPLING);
+            let places = wide.smoothed.resampled(&mut Noise::new(self.report.seed).stream(key));
+            let log_joint = wide.round.log_joint();
+            return Ok(AnswerDraws {
+                about: "those of the round of trust, resampled by their smoothed weights",
+                natural: wide.natural(&places, known)?,
+                log_p: Some(places.iter().map(|place| log_joint[*place]).collect()),
+                latents: places.iter().map(|place| wide.round.draws[*place].clone()).collect(),
+            });
+        }
+        let count = self.draws.first().map_or(0, |(_, _, draws)| draws.len());
+        let latent = |particle| latent_draw(self.posterior(), Noise::new(self.report.seed), DRAWS, particle);
+        Ok(AnswerDraws {
+            about: "those of the approximation, as it is",
+            natural: self.draws.clone(),
+            log_p: None,
+            latents: match self.reweighted.as_slice() {
+                [] => (0..).take(count).map(latent).collect(),
+                own => own.to_vec(),
+            },
+        })
+    }
+}
+
+impl Wide {
+    /// Draws on the natural scale; not a number where the model refuses one, as it may where a draw looks far away.
+    pub(super) fn natural(&self, places: &[usize], known: &dyn Known) -> Result<NaturalDraws> {
+        let draws = &self.round.draws;
+        let like = known.natural(&draws[self.places.first().copied().unwrap_or_default()])?;
+        let nothing = |(site, own): &(String, Array)| {
+            (site.clone(), Array { values: vec![f64::NAN; own.values.len()], shape: own.shape.clone() })
+        };
+        let mut all = NaturalDraws::new();
+        for place in places {
+            let values = match known.natural(&draws[*place]) {
+                Err(error) if error.is_outside() => like.iter().map(nothing).collect(),
+                found => found?,
+            };
+            append(values, &mut all);
+        }
+        Ok(all)
+    }
+}

@@ -1,0 +1,207 @@
+//! Compares two values of a variable: by the linear predictor, or by expected outcomes averaged over all rows.
+
+use std::fmt;
+
+use partita_core::{Device, DrawNoise, Noise, Predictive, SiteTable, expected_values};
+use partita_formula::{Decimal, Delimiter, Design, Formula, Frame, MissingCells, ReadOptions, nearest};
+use partita_inference::{AnswerDraws, Scale, SiteSummary};
+
+use super::contrast_text::Contrast;
+use super::family::Kind;
+use super::prior_predictive::quoted;
+use super::{Prepared, Study, StudyError};
+
+/// What a contrast is, by the posterior.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Contrasted {
+    /// The contrast.
+    pub contrast: Contrast,
+    /// The difference of the linear predictor, or of the mean expected outcome of an averaged one.
+    pub difference: SiteSummary,
+    /// The probability that the difference is above 0.
+    pub above: f64,
+    /// What the exponential of the difference is read as, such as an odds ratio; `None` where the difference itself is read.
+    pub ratio: Option<&'static str>,
+}
+
+/// Draws that expected outcomes are averaged with.
+const AVERAGED_DRAWS: usize = 500;
+/// The seed of their new groups.
+const AVERAGED_SEED: u64 = 1;
+
+impl Study {
+    /// What the posterior says of a contrast; of effects of groups it says nothing: the coefficients are those of all groups.
+    ///
+    /// With $x_1$ and $x_0$ the columns of a row with the variable at its two values it is $(x_1 - x_0)^\top\beta$, which
+    /// needs the values of those variables alone that stand in a term with it. An averaged one is
+    /// $\frac1n\sum_i E(y_i \mid x_{i1}, \theta) - E(y_i \mid x_{i0}, \theta)$ over the rows of all silos, with the effects of
+    /// groups drawn anew.
+    ///
+    /// # Errors
+    /// [`StudyError::Unfit`] for an unknown variable, a variable whose value is missing, and what [`Design::of`] refuses.
+    pub fn contrast(
+        &self,
+        contrast: &Contrast,
+        answer: &AnswerDraws,
+        prepared: &Prepared,
+        device: &Device,
+    ) -> Result<Contrasted, StudyError> {
+        if contrast.is_averaged || self.family.kind == Kind::Categorical {
+            prepared.has_numbers()?;
+        }
+        let part = self.formula.terms_with(&contrast.variable).ok_or_else(|| self.unknown(&contrast.variable))?;
+        if let Some((name, _)) = contrast.at.iter().find(|(name, _)| !self.formula.columns().contains(name)) {
+            return Err(self.unknown(name));
+        }
+        let differences = if contrast.is_averaged {
+            self.averaged(contrast, answer, prepared, device)?
+        } else {
+            linear(contrast, &part, answer, prepared)?
+        };
+        let (unit, scale) = self.family.reading();
+        let is_ratio = scale == Scale::Exponential && !contrast.is_averaged;
+        let above = differences.iter().filter(|own| **own > 0.0).count();
+        Ok(Contrasted {
+            contrast: contrast.clone(),
+            above: above as f64 / differences.len() as f64,
+            difference: SiteSummary::of(contrast.text.clone(), contrast.text.clone(), &differences),
+            ratio: is_ratio.then_some(unit),
+        })
+    }
+
+    /// The difference of the mean expected outcome in each draw.
+    fn averaged(
+        &self,
+        contrast: &Contrast,
+        answer: &AnswerDraws,
+        prepared: &Prepared,
+        device: &Device,
+    ) -> Result<Vec<f64>, StudyError> {
+        let model = &prepared.plan.model;
+        let count = AVERAGED_DRAWS.min(answer.latents.len());
+        let (mut sums, mut rows) = (vec![0.0; count], 0_usize);
+        for (silo, table) in (0_u64..).zip(&prepared.tables) {
+            let columns = self.columns(table)?;
+            rows = rows.saturating_add(columns.rows());
+            for (sign, value) in [(1.0, &contrast.value), (-1.0, &contrast.reference)] {
+                let held = columns.held(&contrast.variable, value).ok_or_else(|| {
+                    let found = format!("`{value}` as a value of `{}`", contrast.variable);
+                    unfit(found, "a number, as the column has", "Write one of its values.")
+                })?;
+                let own = self.without_outcome(&held, prepared, device)?;
+                let at = SiteTable::of(model, device, &own.rows)?;
+                for (draw, sum) in sums.iter_mut().enumerate() {
+                    // The same new groups at both values.
+                    let noise = DrawNoise { noise: Noise::new(AVERAGED_SEED), index: draw as u64 | silo << 32 };
+                    let globals = &answer.latents[draw * answer.latents.len() / count];
+                    let predictive = Predictive { globals, locals: None, noise };
+                    let means = expected_values(model, device, &at, &own.rows, predictive)?;
+                    *sum += sign * means.iter().flat_map(|(_, own)| &own.values).sum::<f64>();
+                }
+            }
+        }
+        Ok(sums.into_iter().map(|sum| sum / rows as f64).collect())
+    }
+
+    fn unknown(&self, name: &str) -> StudyError {
+        let columns = self.formula.clone().without_outcome().columns();
+        let terms: Vec<&str> =
+            columns.iter().map(String::as_str).filter(|own| self.formula.terms_with(own).is_some()).collect();
+        let suggestion = nearest(name, terms.iter().copied()).map(|own| format!(" Did you mean `{own}`?"));
+        unfit(
+            format!("`{name}`, which no fixed term of the formula has"),
+            &format!("one of {}", terms.join(", ")),
+            &format!("Write the name of a column.{}", suggestion.unwrap_or_default()),
+        )
+    }
+}
+
+/// The difference of the linear predictor in each draw.
+fn linear(
+    contrast: &Contrast,
+    part: &Formula,
+    answer: &AnswerDraws,
+    prepared: &Prepared,
+) -> Result<Vec<f64>, StudyError> {
+    let mut table = [Vec::new(), Vec::new(), Vec::new()];
+    for name in part.columns() {
+        let held = contrast.at.iter().find(|(own, _)| *own == name).map(|(_, value)| value);
+        let values = match held {
+            _ if name == contrast.variable => [&contrast.value, &contrast.reference],
+            Some(value) => [value, value],
+            None => {
+                let text = &contrast.text;
+                return Err(unfit(
+                    format!("`{text}`, and `{}` interacts with `{name}`", contrast.variable),
+                    &format!("a value of `{name}`"),
+                    &format!("Write `{text}{} {name} = VALUE`.", if contrast.at.is_empty() { " at" } else { "," }),
+                ));
+            }
+        };
+        for (line, cell) in table.iter_mut().zip([&name, values[0], values[1]]) {
+            line.push(format!("\"{}\"", cell.replace('"', "\"\"")));
+        }
+    }
+    let text = table.map(|line| line.join(",")).join("\n") + "\n";
+    let read = ReadOptions { delimiter: Delimiter::Byte(b','), decimal: Decimal::Point, ..ReadOptions::default() };
+    let frame = Frame::from_bytes("the contrast", text.as_bytes(), read)?;
+    let columns = frame.columns("contrast", &[part], MissingCells::Refuse)?;
+    prepared.same_kinds(&columns, "the contrast")?;
+    let matrix = Design::of(part, &columns, &prepared.agreement)?.fixed;
+    let (one, two) = matrix.values.split_at(matrix.names.len());
+    let mut differences = vec![0.0; answer.latents.len()];
+    for ((name, one), two) in matrix.names.iter().zip(one).zip(two) {
+        let draws = answer.natural.iter().find(|(_, label, _)| label == name).map(|(.., draws)| draws);
+        let draws = draws.ok_or_else(|| {
+            unfit(format!("no coefficient `{name}`"), "a coefficient of each column", "Report this as a fault.")
+        })?;
+        differences.iter_mut().zip(draws).for_each(|(own, draw)| *own += (one - two) * draw);
+    }
+    Ok(differences)
+}
+
+impl Contrasted {
+    /// Contrasts as comma-separated values, one a line.
+    #[must_use]
+    pub fn csv(all: &[Self]) -> String {
+        let mut text =
+            "contrast,mean,sd,p2_5,p50,p97_5,probability_above_0,read_as,read_p50,read_p2_5,read_p97_5\n".to_owned();
+        for Self { contrast, difference, above, ratio } in all {
+            let SiteSummary { mean, sd, quantiles: q, .. } = difference;
+            let reading = |own: f64| if ratio.is_some() { own.exp() } else { own };
+            let [middle, low, high] = [q.p50, q.p2_5, q.p97_5].map(reading);
+            let name = ratio.unwrap_or("difference");
+            text += &format!(
+                "{},{mean},{sd},{},{},{},{above},{name},{middle},{low},{high}\n",
+                quoted(&contrast.text),
+                q.p2_5,
+                q.p50,
+                q.p97_5
+            );
+        }
+        text
+    }
+}
+
+impl fmt::Display for Contrasted {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { contrast, difference, above, ratio } = self;
+        let SiteSummary { mean, sd, quantiles: q, .. } = difference;
+        write!(
+            out,
+            "contrast {}: {mean:.4}, sd {sd:.4}, 95 % from {:.4} to {:.4}, above 0 with probability {above:.3}",
+            contrast.text, q.p2_5, q.p97_5
+        )?;
+        match ratio {
+            None => Ok(()),
+            Some(unit) => {
+                let [middle, low, high] = [q.p50, q.p2_5, q.p97_5].map(f64::exp);
+                write!(out, "; {unit} {middle:.4}, 95 % from {low:.4} to {high:.4}")
+            }
+        }
+    }
+}
+
+pub(super) fn unfit(found: String, expected: &str, remedy: &str) -> StudyError {
+    StudyError::Unfit { operation: "contrast", found, expected: expected.into(), remedy: remedy.into() }
+}

@@ -1,0 +1,83 @@
+//! Draws outcomes from the prior for the rows of the files, to see what priors say before any outcome is looked at.
+
+use std::fmt;
+
+use partita_core::{Device, Noise, SiloNoise, SimulatedData};
+use partita_inference::SiteSummary;
+
+use super::{Prepared, StudyError};
+
+/// Outcomes drawn from the prior.
+#[derive(Debug, Clone, PartialEq)]
+pub struct PriorPredictive {
+    /// The name of the outcome.
+    pub outcome: String,
+    /// The silos.
+    pub silos: Vec<String>,
+    /// For each data set and silo the outcome of each row.
+    pub data_sets: Vec<Vec<Vec<f64>>>,
+}
+
+impl Prepared {
+    /// Draws so many data sets: globals from their priors, effects of groups given them, and an outcome for each row of
+    /// each silo. Of the files it reads covariates, groups and, for usual priors, the scale of the outcome.
+    ///
+    /// # Errors
+    /// [`StudyError::Model`] where priors are so wide that an outcome is no number.
+    pub fn prior_predictive(&self, data_sets: u32, seed: u64, device: &Device) -> Result<PriorPredictive, StudyError> {
+        self.has_numbers()?;
+        let noise = Noise::new(seed);
+        let of_silo = |draw: u32, silo: u32, rows| -> Result<Vec<f64>, StudyError> {
+            let drawn = SimulatedData::draw(&self.plan.model, device, rows, SiloNoise { noise, draw, silo })?;
+            Ok(drawn.outcomes().iter().flat_map(|(_, values)| values.values.clone()).collect())
+        };
+        let all = (0..data_sets)
+            .map(|draw| self.silos.iter().zip(0..).map(|((_, rows), silo)| of_silo(draw, silo, rows)).collect());
+        Ok(PriorPredictive {
+            outcome: self.outcome.clone(),
+            silos: self.silos.iter().map(|(name, _)| name.clone()).collect(),
+            data_sets: all.collect::<Result<_, StudyError>>()?,
+        })
+    }
+}
+
+impl PriorPredictive {
+    /// The draws as comma-separated values, one outcome a line.
+    #[must_use]
+    pub fn csv(&self) -> String {
+        let mut text = format!("data_set,silo,row,{}\n", quoted(&self.outcome));
+        for (number, data_set) in self.data_sets.iter().enumerate() {
+            for (silo, outcomes) in self.silos.iter().zip(data_set) {
+                let lines = outcomes.iter().enumerate();
+                let silo = quoted(silo);
+                text.extend(lines.map(|(row, outcome)| format!("{},{silo},{},{outcome}\n", number + 1, row + 1)));
+            }
+        }
+        text
+    }
+}
+
+/// A field of comma-separated values.
+pub(super) fn quoted(field: &str) -> String {
+    if field.contains([',', '"', '\n', '\r']) {
+        format!("\"{}\"", field.replace('"', "\"\""))
+    } else {
+        field.to_owned()
+    }
+}
+
+impl fmt::Display for PriorPredictive {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { outcome, data_sets, .. } = self;
+        let rows: Vec<Vec<f64>> = data_sets.iter().map(|own| own.concat()).collect();
+        let means: Vec<f64> = rows.iter().map(|own| own.iter().sum::<f64>() / own.len() as f64).collect();
+        let [means, all] = [means, rows.concat()].map(|own| SiteSummary::of(outcome.clone(), outcome.clone(), &own));
+        let [(low, high), (from, to)] = [means, all].map(|own| (own.quantiles.p2_5, own.quantiles.p97_5));
+        write!(
+            out,
+            "{} data sets from the prior: of 95 % the mean of `{outcome}` is between {low:.4} and {high:.4}, and of all \
+             outcomes 95 % are between {from:.4} and {to:.4}",
+            data_sets.len()
+        )
+    }
+}

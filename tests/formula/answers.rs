@@ -1,0 +1,235 @@
+//! Claims about what is asked of a fit: predictions of known and new groups, contrasts, and outcomes from the prior.
+
+use std::path::Path;
+
+use partita::formula::{Contrast, Prepared, SiloTable, Study, Whose};
+use partita::inference::SiteSummary;
+use partita::models::regression::Prior;
+use partita::{Device, Fit, FitOptions, fit};
+
+/// A study with its fit.
+struct Fitted {
+    study: Study,
+    prepared: Prepared,
+    fit: Fit,
+    device: Device,
+    folder: tempfile::TempDir,
+}
+
+fn table(folder: &Path, name: &str, text: &str) -> SiloTable {
+    let path = folder.join(format!("{name}.csv"));
+    std::fs::write(&path, text).unwrap();
+    SiloTable { name: name.into(), path }
+}
+
+fn fitted(formula: &str, family: &str, silos: &[(&str, &str)]) -> Fitted {
+    let (device, folder) = (Device::flex(), tempfile::tempdir().unwrap());
+    let silos: Vec<SiloTable> = silos.iter().map(|(name, text)| table(folder.path(), name, text)).collect();
+    let study = Study::new(formula, family.parse().unwrap()).unwrap();
+    let prepared = study.prepare(&silos, &device).unwrap_or_else(|error| panic!("{formula}: {error}"));
+    let options = FitOptions { threads: 2, ..FitOptions::default() };
+    let fit = fit(&prepared.plan.model, &prepared.silos, &device, &options, None).unwrap();
+    Fitted { study, prepared, fit, device, folder }
+}
+
+impl Fitted {
+    fn predict(&mut self, text: &str, whose: Whose) -> partita::formula::Prediction {
+        let file = table(self.folder.path(), "new", text);
+        self.study.predict(&file, whose, &self.prepared, &mut self.fit, &self.device).unwrap()
+    }
+
+    fn contrast(&self, text: &str) -> Result<partita::formula::Contrasted, partita::formula::StudyError> {
+        let draws = self.fit.answer_draws(&self.prepared.plan.model, &self.device).unwrap();
+        self.study.contrast(&text.parse::<Contrast>()?, &draws, &self.prepared, &self.device)
+    }
+}
+
+/// Twelve groups of five rows with means that are far apart, half of them in each silo.
+fn groups() -> [String; 2] {
+    [0, 6].map(|first| {
+        let line = |place: usize| {
+            let (group, row) = (first + place / 5, place % 5);
+            let own = 3.0 * ((group * 7 % 12) as f64 - 5.5);
+            let noise = ((group * 31 + row * 17) % 11) as f64 / 5.0 - 1.0;
+            format!("{},{},g{group}\n", own + 0.5 * row as f64 + noise, row)
+        };
+        "y,x,g\n".to_owned() + &(0..30).map(line).collect::<String>()
+    })
+}
+
+#[test]
+fn known_groups_have_the_mean_that_shrinkage_gives_and_new_ones_that_of_all() {
+    let [north, south] = groups();
+    let mut own = fitted("y ~ x + (1 | g)", "gaussian", &[("north", &north), ("south", &south)]);
+    let draws = own.fit.answer_draws(&own.prepared.plan.model, &own.device).unwrap();
+    let of =
+        |label: &str| draws.natural.iter().find(|(_, name, _)| name == label).map(|(.., own)| own.clone()).unwrap();
+    let [intercept, slope, sd, sigma] = ["(Intercept)", "x", "sd((Intercept) | g)", "sigma"].map(of);
+    // Given the globals the effect of a group is normal: its mean is the mean residual, shrunk.
+    let rows: Vec<(f64, f64)> = north
+        .lines()
+        .skip(1)
+        .filter(|line| line.ends_with(",g3"))
+        .map(|line| {
+            let cells: Vec<&str> = line.split(',').collect();
+            (cells[0].parse().unwrap(), cells[1].parse().unwrap())
+        })
+        .collect();
+    assert_eq!(rows.len(), 5);
+    let count = intercept.len() as f64;
+    let exact = (0..intercept.len()).map(|at| {
+        let residuals = rows.iter().map(|(y, x)| y - intercept[at] - slope[at] * x).sum::<f64>();
+        let shrunk = residuals / (5.0 + (sigma[at] / sd[at]).powi(2));
+        let variance = sigma[at].powi(2) / (5.0 + (sigma[at] / sd[at]).powi(2));
+        (intercept[at] + 2.0 * slope[at] + shrunk, variance)
+    });
+    let (means, variances): (Vec<f64>, Vec<f64>) = exact.unzip();
+    let mean = means.iter().sum::<f64>() / count;
+    let spread = means.iter().map(|own| (own - mean).powi(2)).sum::<f64>() / count;
+    let expected_sd = (spread + variances.iter().sum::<f64>() / count).sqrt();
+    let found = own.predict("x,g\n2,g3\n2,unseen\n", Whose::Silo(0));
+    assert_eq!(found.groups, ["g known", "g new"]);
+    // A thousand draws: four standard errors, and four of a standard deviation.
+    let error = 4.0 * expected_sd / 1_000.0_f64.sqrt();
+    assert!((found.expected[0].mean - mean).abs() < error, "{} and {mean} ± {error}", found.expected[0].mean);
+    assert!((found.expected[0].sd / expected_sd - 1.0).abs() < 0.1, "{} and {expected_sd}", found.expected[0].sd);
+    // A new outcome varies by sigma more.
+    let sigma_square = sigma.iter().map(|own| own * own).sum::<f64>() / count;
+    let outcome = (expected_sd.powi(2) + sigma_square).sqrt();
+    assert!((found.outcomes[0].sd / outcome - 1.0).abs() < 0.1, "{} and {outcome}", found.outcomes[0].sd);
+    // A new group is around the line of all, with the deviation between groups.
+    let line = (0..intercept.len()).map(|at| intercept[at] + 2.0 * slope[at]).sum::<f64>() / count;
+    let between = (sd.iter().map(|own| own * own).sum::<f64>() / count).sqrt();
+    assert!((found.expected[1].mean - line).abs() < 5.0 * between / 1_000.0_f64.sqrt());
+    assert!((0.9..1.3).contains(&(found.expected[1].sd / between)), "{} and {between}", found.expected[1].sd);
+    // The group is of the north: in the south nobody knows it.
+    assert_eq!(own.predict("x,g\n2,g3\n", Whose::Silo(1)).groups, ["g new"]);
+    assert_eq!(own.predict("x,g\n2,g3\n", Whose::New).groups, ["g new"]);
+    // The rows that were fitted are predicted as new rows of known groups are.
+    let all = own.prepared.fitted(0, &mut own.fit, &own.device).unwrap();
+    let row = north.lines().skip(1).position(|line| line.ends_with(",2,g3")).unwrap();
+    assert!((all.expected[row].mean - mean).abs() < error && all.groups[row] == "g known");
+}
+
+#[test]
+fn expected_outcomes_are_on_the_scale_of_the_outcome() {
+    let text = "y,x\n".to_owned()
+        + &(0..60).map(|row| format!("{},{}\n", u8::from(row % 3 == 0), row % 2)).collect::<String>();
+    let mut own = fitted("y ~ x", "bernoulli", &[("all", &text)]);
+    let found = own.predict("x\n0\n1\n", Whose::New);
+    for own in &found.expected {
+        assert!((own.mean - 1.0 / 3.0).abs() < 0.05 && own.quantiles.p2_5 > 0.1, "{own:?}");
+    }
+    let ends = |own: &SiteSummary| [own.quantiles.p2_5, own.quantiles.p97_5].map(f64::to_bits);
+    assert!(found.outcomes.iter().all(|own| ends(own) == [0.0, 1.0].map(f64::to_bits)));
+    // Without other columns an average over rows is the difference of the two expected outcomes.
+    let averaged = own.contrast("x: 1 - 0 averaged").unwrap();
+    let difference = found.expected[1].mean - found.expected[0].mean;
+    assert!((averaged.difference.mean - difference).abs() < 0.02 && averaged.ratio.is_none(), "{averaged}");
+    let ratio = own.contrast("x: 1 - 0").unwrap();
+    assert!(ratio.ratio == Some("odds ratio") && ratio.to_string().contains("; odds ratio "), "{ratio}");
+    let csv = partita::formula::Prediction::csv(&[("new.csv".into(), found)]);
+    assert!(csv.starts_with("file,row,groups,mean,sd,p2_5,p50,p97_5,new_mean,") && csv.lines().count() == 3, "{csv}");
+}
+
+#[test]
+fn effects_of_silos_are_known_in_their_silos_alone() {
+    let silo = |middle: f64| {
+        let line = |row: usize| format!("{},{}\n", middle + ((row * 7) % 5) as f64 / 2.0, row % 4);
+        "y,x\n".to_owned() + &(0..40).map(line).collect::<String>()
+    };
+    let [low, middle, high] = [-20.0, 0.0, 20.0].map(silo);
+    let mut own = fitted("y ~ x + (1 | silo)", "gaussian", &[("low", &low), ("middle", &middle), ("high", &high)]);
+    let at = [Whose::Silo(0), Whose::Silo(2), Whose::New].map(|whose| own.predict("x\n1\n", whose));
+    let [low, high, new] = [0, 1, 2].map(|place| &at[place].expected[0]);
+    assert!((low.mean + 19.0).abs() < 0.5 && (high.mean - 21.0).abs() < 0.5, "{low:?} {high:?}");
+    assert!(low.sd < 1.0 && new.sd > 10.0, "{low:?} {new:?}");
+    assert_eq!([0, 2].map(|place| at[place].groups[0].as_str()), ["silo known", "silo new"]);
+}
+
+#[test]
+fn rows_that_are_no_rows_of_the_fit_are_refused_with_words() {
+    let text = "y,x,s\n1,2,a\n2,3,b\n4,1,a\n3,3,b\n";
+    let mut own = fitted("y ~ x + s", "gaussian", &[("all", text)]);
+    for (new, words) in [
+        ("x,s\n1,c\n", "the level \"c\" in line 2, expected one of a, b"),
+        ("x,s\none,a\n", "`x` of new holds text, expected numbers"),
+        ("x,t\n1,a\n", "`s`"),
+        ("x,s\n,a\n", "missing"),
+    ] {
+        let file = table(own.folder.path(), "new", new);
+        let error = own.study.predict(&file, Whose::New, &own.prepared, &mut own.fit, &own.device).unwrap_err();
+        assert!(error.to_string().contains(words), "{words}: {error}");
+    }
+}
+
+#[test]
+fn contrasts_are_the_sums_of_coefficients_that_they_stand_for() {
+    let text = "y,x,s,z\n".to_owned()
+        + &(0..60)
+            .map(|row| {
+                let (x, s, z) = (row % 5, ["a", "b", "c d"][row % 3], (row * 7 % 11) as f64 / 3.0);
+                format!("{},{x},{s},{z}\n", row as f64 / 10.0 + 0.3 * (row % 3 * x) as f64)
+            })
+            .collect::<String>();
+    let own = fitted("y ~ x * s + log(z + 1)", "gaussian", &[("all", &text)]);
+    let draws = own.fit.answer_draws(&own.prepared.plan.model, &own.device).unwrap();
+    let mean = |label: &str| {
+        let all = draws.natural.iter().find(|(_, name, _)| name == label).map(|(.., own)| own).unwrap();
+        all.iter().sum::<f64>() / all.len() as f64
+    };
+    let cases = [
+        ("x: 3 - 1 at s = b", 2.0 * (mean("x") + mean("x:sb"))),
+        ("x: 3 - 1 at s = a", 2.0 * mean("x")),
+        ("s: \"c d\" - b at x = 2", mean("sc d") - mean("sb") + 2.0 * (mean("x:sc d") - mean("x:sb"))),
+        ("z: 2 - 0", 3.0_f64.ln() * mean("log(z + 1)")),
+        // The identity link: an average of differences is the difference at the average.
+        ("z: 2 - 0 averaged", 3.0_f64.ln() * mean("log(z + 1)")),
+    ];
+    for (text, expected) in cases {
+        let found = own.contrast(text).unwrap();
+        // Averages take a part of the draws.
+        let most = if found.contrast.is_averaged { 0.2 * found.difference.sd } else { 1e-9 };
+        assert!((found.difference.mean - expected).abs() < most, "{text}: {} and {expected}", found.difference.mean);
+        assert!(found.ratio.is_none() && (0.0..=1.0).contains(&found.above));
+    }
+    for (text, words) in [
+        ("x: 3 - 1", "Write `x: 3 - 1 at s = VALUE`."),
+        ("q: 3 - 1", "expected one of x, s, z"),
+        ("s: d - a at x = 0", "the level \"d\""),
+        ("x: three - 1 at s = a", "line 2: \"three\""),
+        ("x 3 - 1", "`NAME: VALUE - VALUE`"),
+        ("x: 3-1 at s = a", "spaces around `-`"),
+        ("z: 2 - 0 at w = 1", "`w`"),
+    ] {
+        let error = own.contrast(text).unwrap_err().to_string();
+        assert!(error.contains(words), "{text}: {error}");
+    }
+}
+
+#[test]
+fn outcomes_from_the_prior_have_its_mean_and_spread() {
+    let folder = tempfile::tempdir().unwrap();
+    let silos = [("north", "y,x\n1,0\n2,0\n"), ("south", "y,x\n1,0\n5,1\n")];
+    let silos: Vec<SiloTable> = silos.iter().map(|(name, text)| table(folder.path(), name, text)).collect();
+    let mut study = Study::new("y ~ x", "gaussian".parse().unwrap()).unwrap();
+    let stated = [("(Intercept)", "normal(3, 2)"), ("x", "normal(0, 1)"), ("sigma", "half_normal(0.001)")];
+    study.priors = stated.iter().map(|(name, prior)| ((*name).to_owned(), prior.parse().unwrap())).collect();
+    let prepared = study.prepare(&silos, &Device::flex()).unwrap();
+    assert_eq!(prepared.plan.model.plan().coefficients[1].1, Prior::Normal { mean: 0.0, sd: 1.0 });
+    let drawn = prepared.prior_predictive(2_000, 7, &Device::flex()).unwrap();
+    let of = |silo: usize, row: usize| {
+        let all: Vec<f64> = drawn.data_sets.iter().map(|own| own[silo][row]).collect();
+        let mean = all.iter().sum::<f64>() / 2_000.0;
+        (mean, (all.iter().map(|own| (own - mean).powi(2)).sum::<f64>() / 2_000.0).sqrt())
+    };
+    // Silos share the globals of a draw; four standard errors of means and of standard deviations.
+    let same = drawn.data_sets.iter().all(|own| (own[0][0] - own[1][0]).abs() < 0.01);
+    assert!(same, "the intercept of a data set is that of all silos");
+    for ((mean, sd), expected) in [(of(0, 0), 2.0), (of(1, 1), 5.0_f64.sqrt())] {
+        assert!((mean - 3.0).abs() < 4.0 * expected / 2_000.0_f64.sqrt() && (sd / expected - 1.0).abs() < 0.07);
+    }
+    let text = drawn.to_string();
+    assert!(text.starts_with("2000 data sets from the prior: of 95 % the mean of `y` is between "), "{text}");
+    assert_eq!(drawn.csv().lines().count(), 1 + 2_000 * 4);
+}

@@ -1,0 +1,97 @@
+//! Claims that groups which all silos know, declared or because they cross others, have the effects that lmer gives them.
+
+use serde_json::Value;
+
+use partita::formula::{Prepared, SiloTable, Study};
+use partita::{Device, Fit, FitOptions, fit};
+
+const FORMULA: &str = "diameter ~ 1 + (1 | plate) + (1 | sample)";
+
+fn golden() -> Value {
+    serde_json::from_str(include_str!("../golden/crossed_groups.json")).unwrap()
+}
+
+/// The rows of the plates of each part, of so many parts.
+fn files(golden: &Value, parts: usize) -> Vec<String> {
+    let mut files = vec!["diameter,plate,sample\n".to_owned(); parts];
+    for (row, diameter) in golden["diameter"].as_array().unwrap().iter().enumerate() {
+        let [plate, sample] = ["plate", "sample"].map(|name| golden[name][row].as_str().unwrap());
+        files[row / 6 % parts] += &format!("{diameter},{plate},{sample}\n");
+    }
+    files
+}
+
+fn fitted(files: &[String], across: &[&str]) -> (Prepared, Fit) {
+    let folder = tempfile::tempdir().unwrap();
+    let silo = |(place, text): (usize, &String)| {
+        let path = folder.path().join(format!("{place}.csv"));
+        std::fs::write(&path, text).unwrap();
+        SiloTable { name: format!("silo {place}"), path }
+    };
+    let silos: Vec<SiloTable> = files.iter().enumerate().map(silo).collect();
+    let mut study = Study::new(FORMULA, "gaussian".parse().unwrap()).unwrap();
+    study.declared.groups_across_silos.extend(across.iter().map(|own| String::from(*own)));
+    let device = Device::flex();
+    let prepared = study.prepare(&silos, &device).unwrap();
+    let options = FitOptions { threads: 2, ..FitOptions::default() };
+    let fit = fit(&prepared.plan.model, &prepared.silos, &device, &options, None).unwrap();
+    (prepared, fit)
+}
+
+#[test]
+fn crossed_groups_have_the_effects_of_lmer_and_three_silos_those_of_their_pooled_file() {
+    let golden = golden();
+    let (prepared, pooled) = fitted(&files(&golden, 1), &[]);
+    let note = "`sample` and `plate` cross: the 6 groups of `sample` are effects that all silos know";
+    assert!(prepared.notes.iter().any(|own| own.starts_with(note)), "{:?}", prepared.notes);
+    let of = |fit: &Fit, label: &str| {
+        let all = fit.report.answer();
+        let own = all.iter().find(|own| own.label == label).unwrap_or_else(|| panic!("{label}: {}", fit.report));
+        (own.mean, own.sd, own.quantiles)
+    };
+    let names = golden["names"].as_array().unwrap();
+    for (name, effect) in names.iter().zip(golden["samples"].as_array().unwrap()) {
+        let label = format!("effect((Intercept) | sample = {})", name.as_str().unwrap());
+        let (mean, sd, _) = of(&pooled, &label);
+        // The effects hang together with the intercept, whose posterior is wide: a fifth of their own deviation.
+        assert!((mean - effect.as_f64().unwrap()).abs() < 0.2 * sd, "{label}: {mean} and {effect}, sd {sd}");
+    }
+    for (label, name) in
+        [("sd((Intercept) | plate)", "plate"), ("sd((Intercept) | sample)", "sample"), ("sigma", "Residual")]
+    {
+        let (_, _, quantiles) = of(&pooled, label);
+        let sd = golden["sds"][name].as_f64().unwrap();
+        assert!((quantiles.p2_5..quantiles.p97_5).contains(&sd), "{label}: {quantiles:?} and {sd}");
+    }
+    let (intercept, sd, _) = of(&pooled, "(Intercept)");
+    assert!((intercept - golden["intercept"].as_f64().unwrap()).abs() < 0.3 * sd, "{intercept}");
+    // Plates lie in silos: samples cross within each, and have their rows in all.
+    for across in [&[] as &[&str], &["sample"]] {
+        let (_, split) = fitted(&files(&golden, 3), across);
+        for (one, other) in pooled.report.answer().iter().zip(split.report.answer()) {
+            assert_eq!(one.label, other.label);
+            let apart = ((one.mean - other.mean) / one.sd).abs().max((one.sd / other.sd - 1.0).abs());
+            assert!(apart < 0.1, "{}: {one:?} and {other:?}", one.label);
+        }
+    }
+}
+
+#[test]
+fn crossings_of_many_groups_and_correlated_effects_over_silos_are_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("all.csv");
+    let line = |row: usize| format!("{},a{},b{},{}\n", row % 7, row % 60, row * 7 % 61, row % 3);
+    std::fs::write(&path, "y,a,b,x\n".to_owned() + &(0..400).map(line).collect::<String>()).unwrap();
+    let cases = [
+        ("y ~ 1 + (1 | a) + (1 | b)", "", "which cross in all"),
+        ("y ~ x + (1 + x | a)", "a", "(1 + x || group)"),
+        ("y ~ x + (1 | a)", "c", "`c`"),
+    ];
+    for (formula, across, words) in cases {
+        let mut study = Study::new(formula, "gaussian".parse().unwrap()).unwrap();
+        study.declared.groups_across_silos.extend([across.to_owned()].into_iter().filter(|own| !own.is_empty()));
+        let silos = [SiloTable { name: "all".into(), path: path.clone() }];
+        let error = study.prepare(&silos, &Device::flex()).unwrap_err().to_string();
+        assert!(error.contains(words), "{formula}: {error}");
+    }
+}

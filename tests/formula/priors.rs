@@ -1,0 +1,109 @@
+//! Claims that stated priors are those of the model and those that are printed, and that other names are refused.
+
+use partita::core::{Array, Latents, LogDensity, natural_values};
+use partita::formula::{Prepared, SiloTable, StatedPrior, Study, StudyError};
+use partita::{Device, SiteTable};
+
+const TABLE: &str = "y,x,z,g\n1,2,0,a\n2,1,1,a\n4,3,0,b\n3,5,1,b\n5,4,1,c\n1,3,0,c\n";
+
+/// Names and priors.
+type Stated<'a> = &'a [(&'a str, &'a str)];
+
+fn prepared(formula: &str, family: &str, priors: Stated<'_>) -> Result<Prepared, StudyError> {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("all.csv");
+    std::fs::write(&path, TABLE).unwrap();
+    let mut study = Study::new(formula, family.parse().unwrap()).unwrap();
+    study.priors = priors.iter().map(|(name, prior)| ((*name).to_owned(), prior.parse().unwrap())).collect();
+    study.prepare(&[SiloTable { name: "all".into(), path }], &Device::flex())
+}
+
+/// Of a model, the log density of its globals at one place, and what the printed priors say of that place.
+fn densities(prepared: &Prepared) -> [f64; 2] {
+    let (device, model, data) = (Device::flex(), &prepared.plan.model, &prepared.silos[0].1);
+    let table = SiteTable::of(model, &device, data).unwrap();
+    let globals: Vec<f64> = (0..table.global_len()).map(|place| 0.1_f64.mul_add(-(place as f64), 0.3)).collect();
+    let locals: Vec<Vec<f64>> = table.blocks().iter().map(|block| vec![0.0; block.rows * block.width]).collect();
+    let latents = Latents { globals: &globals, locals: &locals };
+    let natural = natural_values(model, &device, &table, data, latents).unwrap();
+    let printed = prepared.plan.priors.iter().map(|line| {
+        let (_, value) = natural.iter().find(|(name, _)| *name == line.name).unwrap_or_else(|| panic!("{line}"));
+        match line.prior.parse().unwrap() {
+            StatedPrior::Number(prior) => {
+                prior.distribution().log_prob_of(&Array { values: value.values.clone(), shape: vec![1] }).unwrap()
+            }
+            _ => -(2.0_f64.ln()),
+        }
+    });
+    [LogDensity::new(model, &device, &table).global(&globals).unwrap().value, printed.sum()]
+}
+
+#[test]
+fn the_model_has_the_priors_that_are_printed() {
+    let cases: [(&str, &str, Stated<'_>); 6] = [
+        (
+            "y ~ x + z + (1 + x | g)",
+            "student",
+            &[("b", "cauchy(0, 2)"), ("z", "laplace(0.5, 1)"), ("sd", "normal(0, 3)")],
+        ),
+        ("y ~ x + z + (1 + x || g)", "student", &[("nu", "gamma(2, 0.3)"), ("sd(x | g)", "half-cauchy(1)")]),
+        ("y ~ x + (1 | g)", "negbinomial", &[("Intercept", "student_t(4, 1, 2)"), ("shape", "inv_gamma(0.4, 0.3)")]),
+        ("y ~ z + (1 | g)", "gamma", &[("sd((Intercept)|g)", "exponential(2)"), ("shape", "lognormal(0, 0.5)")]),
+        ("y ~ z", "gaussian", &[("sigma", "student_t(4, 0, 2)"), ("(Intercept)", "normal(1, 2)")]),
+        ("y ~ z + (1 + x | g)", "gaussian", &[("cor", "uniform(-1, 1)"), ("z", "normal(0, 0.1)")]),
+    ];
+    for (formula, family, priors) in cases {
+        let usual = densities(&prepared(formula, family, &[]).unwrap());
+        let stated = prepared(formula, family, priors).unwrap();
+        for (name, _) in priors.iter().filter(|(name, _)| name.starts_with(|own: char| "xzn".contains(own))) {
+            assert!(stated.plan.priors.iter().any(|line| line.name == *name), "{name}");
+        }
+        let stated = densities(&stated);
+        // The maps to unconstrained numbers are the same, and cancel.
+        let [found, expected] = [0, 1].map(|place| stated[place] - usual[place]);
+        assert!((found - expected).abs() < 1e-9, "{formula}: {found}, printed {expected}");
+        assert!(expected.abs() > 1e-3, "{formula}: the priors make no difference");
+    }
+}
+
+#[test]
+fn an_lkj_prior_of_two_effects_has_the_density_of_its_determinant() {
+    let formula = "y ~ 1 + (1 + x | g)";
+    let densities = ["lkj(2)", "lkj(4)"].map(|prior| {
+        let prepared = prepared(formula, "gaussian", &[("cor", prior)]).unwrap();
+        assert!(prepared.plan.priors.iter().any(|line| line.to_string() == format!("correlation(g) ~ {prior}")));
+        let (device, model) = (Device::flex(), &prepared.plan.model);
+        let table = SiteTable::of(model, &device, &prepared.silos[0].1).unwrap();
+        // At a correlation of 0 the densities are those of a beta distribution's middle, over 2.
+        let globals = vec![0.0; table.global_len()];
+        LogDensity::new(model, &device, &table).global(&globals).unwrap().value
+    });
+    // Γ(2η) / Γ(η)² 2^(1 - 2η) is 3/4 for η = 2 and 35/32 for η = 4.
+    assert!((densities[1] - densities[0] - (35.0_f64 / 32.0 / 0.75).ln()).abs() < 1e-9, "{densities:?}");
+}
+
+#[test]
+fn priors_of_unknown_numbers_and_of_the_wrong_kind_are_refused_with_what_to_write() {
+    let cases = [
+        ("smok", "normal(0, 1)", "found a prior of `smok`"),
+        ("zz", "normal(0, 1)", "Did you mean `z`?"),
+        ("sigma", "normal(1, 1)", "numbers above 0"),
+        ("b", "exponential(1)", "below and above 0"),
+        ("cor", "normal(0, 1)", "lkj"),
+        ("phi", "exponential(1)", "one of (Intercept), b, cor, cor((Intercept), x | g), correlation(g), sd, sd("),
+    ];
+    for (name, prior, words) in cases {
+        let error = prepared("y ~ z + (1 + x | g)", "gaussian", &[(name, prior)]).unwrap_err().to_string();
+        assert!(error.contains(words), "{name} ~ {prior}: {error}");
+    }
+    for (text, words) in [
+        ("smoke normal(0, 1)", "`NAME ~ PRIOR`"),
+        ("smoke ~ norml(0, 1)", "normal(mean, sd)"),
+        ("smoke ~ normal(0)", "as many numbers as it has"),
+        ("smoke ~ normal(0, -1)", "parameter `scale` is -1"),
+        ("smoke ~ normal(0, x)", "Write its numbers"),
+    ] {
+        let error = StatedPrior::parse_named(text).unwrap_err().to_string();
+        assert!(error.contains(words), "{text}: {error}");
+    }
+}
