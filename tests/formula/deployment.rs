@@ -37,6 +37,7 @@ fn the_files_of_every_party_are_written_once_and_can_be_read() {
         })
         .collect();
     let all = StudyFile::parse(&all.join("\n")).unwrap();
+    assert_eq!(all.priors.len(), 2);
     assert_eq!((all.checks.len(), all.leave_one_out_draws, all.declared.levels["smoke"].len()), (2, 1000, 2));
 
     said(&partita(folder, &["init", "silo", "north", "--data", "a \"b\".csv", "--link", "example.org:8000"]));

@@ -119,6 +119,11 @@ missing = "refuse"
 # Draws at which silos leave their rows out one at a time.
 # leave_one_out_draws = 1000
 
+# Priors in place of the usual ones, which the coordinator prints: of a number, or of a class (b, sd, cor).
+# [priors]
+# smoke = "normal(0, 1)"
+# sd = "half_normal(1)"
+
 # What is fixed here, no silo is asked for. The first level is the one that others are compared with.
 # [declared.levels]
 # smoke = ["no", "yes"]

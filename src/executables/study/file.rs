@@ -1,5 +1,6 @@
 //! Reads the file of a study, which is the same at all parties: formula, family, silos, and what is agreed beforehand.
 
+use std::collections::BTreeMap;
 use std::path::Path;
 
 use partita_flower::{Error, ObjectId, Result, RunFile, read_toml};
@@ -7,7 +8,7 @@ use partita_inference::{PredictiveCheck, Settings};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
-use crate::formula::{Declared, MissingCells, ReadOptions, ResponseFamily, Study};
+use crate::formula::{Declared, MissingCells, ReadOptions, ResponseFamily, StatedPrior, Study};
 
 /// The file `study.toml`, the same at every party.
 ///
@@ -19,6 +20,8 @@ use crate::formula::{Declared, MissingCells, ReadOptions, ResponseFamily, Study}
 ///     family = "bernoulli"
 ///     silos = ["north", "south"]
 ///     checks = ["zeros of y"]
+///     [priors]
+///     smoke = "normal(0, 1)"
 ///     [declared.levels]
 ///     smoke = ["no", "yes"]
 /// "#)?;
@@ -32,11 +35,17 @@ pub struct StudyFile {
     pub formula: String,
     /// The family of the outcome.
     pub family: ResponseFamily,
+    /// Formulas of other parameters of the family, such as `sigma ~ age`.
+    #[serde(default)]
+    pub parameters: Vec<String>,
     /// All silos, in the order of sums over them.
     pub silos: Vec<String>,
     /// What happens to rows with missing cells: `"refuse"` or `"drop"`.
     #[serde(default)]
     pub missing: MissingCells,
+    /// Priors in place of the usual ones, by the name of a number or of a class, as in `smoke = "normal(0, 1)"`.
+    #[serde(default)]
+    pub priors: BTreeMap<String, StatedPrior>,
     /// What is fixed in advance, so that no silo is asked for it: levels, scalings, knots.
     #[serde(default)]
     pub declared: Declared,
@@ -93,9 +102,12 @@ impl StudyFile {
     /// # Errors
     /// [`Error::Malformed`], with the place in the formula.
     pub(crate) fn study(&self, read: ReadOptions) -> Result<Study> {
-        let Self { family, missing, declared, .. } = self.clone();
-        let study = Study::new(&self.formula, family).map_err(|error| malformed(&error))?;
-        Ok(Study { read, missing, declared, ..study })
+        let Self { family, missing, declared, priors, .. } = self.clone();
+        let mut study = Study::new(&self.formula, family).map_err(|error| malformed(&error))?;
+        for formula in &self.parameters {
+            study = study.with_parameter(formula).map_err(|error| malformed(&error))?;
+        }
+        Ok(Study { read, missing, declared, priors, ..study })
     }
 
     /// The run that it asks for.
