@@ -8,7 +8,7 @@ fn file(folder: &std::path::Path) -> SiloTable {
     let row = |at: usize| {
         let (x, t) = ((at % 7) as f64 - 3.0, (at * 13 % 29) as f64 / 4.0 + 0.5);
         let y = if at.is_multiple_of(3) { 0 } else { 1 + (at * at / 5) % 6 };
-        format!("{y},{x},{t},{},{}\n", u8::from(at % 4 != 0), 1 + at % 3)
+        format!("{y},{x},{t},{},{}\n", u8::from(!at.is_multiple_of(4)), 1 + at % 3)
     };
     let path = folder.join("rows.csv");
     std::fs::write(&path, "y,x,t,s,grade\n".to_owned() + &(0..90).map(row).collect::<String>()).unwrap();
