@@ -238,15 +238,15 @@ impl partita_core::Model for Regression {
         let across = self.plan.across.iter().map(|own| own.sample(scope)).collect::<Result<Vec<_>>>()?;
         let all: Vec<Tensor<1>> = coefficients.into_iter().chain(across).collect();
         let coefficients = if all.is_empty() { None } else { Some(Tensor::cat(all, 0)) };
+        // A plan that was checked has the number of each parameter that is not linear.
         let mut numbers = self.plan.parameters.iter();
         let mut response = Vec::new();
         for name in self.plan.response.parameters() {
-            let linear = self.plan.linear.iter().position(|own| own.name == name);
-            response.push(match (linear, linear.is_none().then(|| numbers.next()).flatten()) {
-                (Some(place), _) => Sampled::Coefficients(place, self.plan.linear[place].sample(scope)?),
-                (None, Some((name, prior))) => Sampled::Number(prior.sample(scope, name)?),
-                (None, None) => continue, // a plan that was checked has all of them
-            });
+            if let Some(place) = self.plan.linear.iter().position(|own| own.name == name) {
+                response.push(Sampled::Coefficients(place, self.plan.linear[place].sample(scope)?));
+            } else if let Some((name, prior)) = numbers.next() {
+                response.push(Sampled::Number(prior.sample(scope, name)?));
+            }
         }
         Ok(RegressionGlobals { coefficients, silo, levels, response, baseline })
     }

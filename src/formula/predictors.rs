@@ -1,6 +1,6 @@
 //! Gives every linear predictor of a response its columns and priors: of the mean, of categories, of other parameters.
 
-use partita_formula::{Agreement, ColumnKind, Columns, Design, Formula, Matrix, Outcome};
+use partita_formula::{Agreement, Columns, Design, Formula, Matrix, Outcome};
 use partita_models::regression::{Baseline, Family, LinearParameter, Prior, RegressionRows, Response};
 
 use super::StudyError;
@@ -49,7 +49,7 @@ impl Study {
         columns: &Columns,
         agreement: &Agreement,
     ) -> Result<Design, StudyError> {
-        self.check_levels(&design, columns)?;
+        self.check_levels(&design)?;
         if self.family.has_baseline() && !self.formula.has_intercept() {
             return Err(unfit(
                 "a formula without intercept".into(),
@@ -89,12 +89,13 @@ impl Study {
     }
 
     /// Refuses levels of text whose order was not stated.
-    fn check_levels(&self, design: &Design, columns: &Columns) -> Result<(), StudyError> {
+    fn check_levels(&self, design: &Design) -> Result<(), StudyError> {
         let Some(Outcome::Levels { levels, .. }) = &design.outcome else { return Ok(()) };
         let name = self.formula.outcome().unwrap_or_default();
         let stated = self.declared.levels.contains_key(name) || self.formula.states_levels_of_outcome();
-        let text = columns.kind(name) != Some(ColumnKind::Number);
-        if self.family.kind != Kind::Cumulative || stated || !text {
+        // Those of numbers are in the order of the numbers.
+        let numbers = levels.iter().all(|level| level.parse::<f64>().is_ok());
+        if self.family.kind != Kind::Cumulative || stated || numbers {
             return Ok(());
         }
         let listed: Vec<String> = levels.iter().map(|level| format!("\"{level}\"")).collect();

@@ -9,6 +9,7 @@ mod families;
 mod mistakes;
 mod packages;
 mod priors;
+mod questions;
 mod responses;
 
 use std::path::{Path, PathBuf};
