@@ -7,7 +7,6 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use ed25519_dalek::{Signer, SigningKey, VerifyingKey};
 use partita_inference::Message;
-use ring::rand::{SecureRandom, SystemRandom};
 use serde::{Deserialize, Serialize};
 
 use crate::envelope::Envelope;
@@ -95,8 +94,7 @@ impl CoordinatorKey {
     /// ```
     pub fn generate() -> Result<Self> {
         let mut seed = [0; 32];
-        let filled = SystemRandom::new().fill(&mut seed);
-        filled.map_err(|_| Error::malformed("a new key", "the system has no random numbers"))?;
+        getrandom::fill(&mut seed).map_err(|error| Error::malformed("a new key", error.to_string()))?;
         Ok(Self(SigningKey::from_bytes(&seed)))
     }
 

@@ -23,6 +23,9 @@ pub(super) const REPORT: &str = "formula.report";
 /// The most bytes that a silo may say of its rows.
 const MOST: usize = 1 << 22;
 
+/// The most rows that a silo may say it has: more would outweigh every other silo.
+const MOST_ROWS: u64 = 1_000_000_000;
+
 /// What silos agreed on, as the coordinator keeps it for a run that is resumed.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(super) struct Agreed {
@@ -35,7 +38,12 @@ pub(super) fn fields() -> Vec<Field> {
     let field = |name, meaning, limit, depends_on_data| Field { name, meaning, limit, depends_on_data };
     vec![
         field("profile", "what the formula needs to know of the rows: `partita describe` lists it", MOST / 8, true),
-        field("design", "counts, means and products of the columns, and numbers of groups", MOST / 8, true),
+        field(
+            "design",
+            "counts, means and products of the columns, numbers of groups, and what was agreed of levels and cuts",
+            MOST / 8,
+            true,
+        ),
         field("rows", "the number of rows, or of groups where rows are in groups", 1, true),
     ]
 }
@@ -69,7 +77,7 @@ pub(super) fn agree(study: &Study, exchange: &mut Flower) -> partita_inference::
 /// Tells all silos the model; the rows of each.
 pub(super) fn announce(agreed: &Agreed, exchange: &mut Flower) -> partita_inference::Result<Vec<usize>> {
     let request = put(Message::new(MODEL), "agreed", agreed)?;
-    ask(exchange, &request, |reply| Ok(usize::try_from(reply.get_word("rows")?).unwrap_or(usize::MAX)))
+    ask(exchange, &request, |reply| Ok(usize::try_from(reply.get_count("rows", MOST_ROWS)?).unwrap_or(usize::MAX)))
 }
 
 /// Sends one message to all silos, and reads what each replies.

@@ -52,7 +52,8 @@ pub fn run_study_silo(study: &StudyFile, file: &SiloFile, stay: Stay, watch: Wat
     for line in profile.to_string().lines() {
         (watch.log)(line);
     }
-    let count = rows.rows();
+    // What is refused is not said in the greeting either.
+    let count = if file.refuse.iter().any(|item| item == "rows") { 0 } else { rows.rows() };
     let reported = match stay {
         Stay::UntilStopped => Arc::new(AtomicBool::new(false)),
         Stay::UntilReported => Arc::clone(watch.stop),
