@@ -9,8 +9,8 @@ use std::fs;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
+use hmac_sha256::Hash;
 use serde::Serialize;
-use sha2::{Digest, Sha256};
 
 use crate::engine::error::{Error, Result};
 use crate::engine::wire::message::{LARGEST_COUNT, Message};
@@ -55,7 +55,7 @@ pub(crate) fn write_json(value: &impl Serialize, path: &Path) -> Result<()> {
 /// Writes a message with its SHA-256 behind it.
 fn write(path: &Path, message: &Message) -> Result<()> {
     let mut bytes = message.encode();
-    let digest = Sha256::digest(&bytes);
+    let digest = Hash::hash(&bytes);
     bytes.extend_from_slice(&digest);
     write_atomically(path, &bytes)
 }
@@ -73,7 +73,7 @@ fn read(path: &Path) -> Result<Message> {
     };
     let whole = bytes
         .split_last_chunk::<DIGEST>()
-        .filter(|(content, digest)| Sha256::digest(content).as_slice() == digest.as_slice());
+        .filter(|(content, digest)| Hash::hash(content).as_slice() == digest.as_slice());
     let Some((content, _)) = whole else {
         return Err(damaged(format!("the SHA-256 at its end is not that of its {} bytes", bytes.len())));
     };
