@@ -45,6 +45,10 @@ fn wrong(analysis: &Analysis, fit: &Fit) -> Vec<String> {
     if !text.contains("verdict: trust these numbers") {
         all.push(format!("{}: no trust in\n{text}", analysis.name));
     }
+    // Where the widest draws of the round of trust have no density left, the bound has no weight on them.
+    if !fit.report.elbo.is_finite() || !fit.report.elbo_se.is_finite() {
+        all.push(format!("{}: no bound in\n{text}", analysis.name));
+    }
     for (name, estimate, error) in &analysis.estimates {
         let answer = fit.report.answer();
         let Some(own) = answer.iter().find(|own| own.label == *name) else {

@@ -191,8 +191,9 @@ impl Round {
         let weights: Vec<f64> = self.log_posterior_ratios()?.into_iter().map(f64::exp).collect();
         let total: f64 = weights.iter().sum();
         let terms: Vec<f64> = joint.iter().zip(posterior).map(|(joint, own)| joint - own).collect();
-        // A weight of zero counts for nothing, whatever the density there is.
-        let kept = || weights.iter().zip(&terms).filter(|(weight, _)| **weight > 0.0);
+        // Where the posterior has no weight but rounding, the density may be too small for a number: it counts for nothing.
+        let is_seen = |weight: f64, term: f64| weight > if term.is_finite() { 0.0 } else { f64::EPSILON * total };
+        let kept = || weights.iter().zip(&terms).filter(|(weight, term)| is_seen(**weight, **term));
         let elbo = kept().map(|(weight, term)| weight / total * term).sum::<f64>();
         let square: f64 = kept().map(|(weight, term)| (weight / total * (term - elbo)).powi(2)).sum();
         Some(ElboEstimate {
