@@ -170,7 +170,8 @@ fn crossed(one: &str, two: &str, silo: &str) -> StudyError {
     unfit(
         format!("`{one}` and `{two}`, which cross in {silo}"),
         "groupings of which each lies within the next, such as `(1 | ward/patient)`",
-        "Declare one of them with --across-silos, or make it a fixed factor.",
+        "Let all silos know the groups of one (`groups_across_silos` of a study, `--across-silos` of a command), or make it a \
+         fixed factor.",
     )
 }
 

@@ -10,7 +10,7 @@ use super::prepare::RowGroups;
 /// row, and several are drawn given one another.
 const SWEEPS_OF_SEVERAL: usize = 4;
 /// Newton steps to the mode of a latent, and draws around it.
-const NEWTON_STEPS: usize = 3;
+const NEWTON_STEPS: usize = 2;
 const PROPOSALS: usize = 2;
 /// How much wider than the curvature says proposals are: tails of proposals are to be the heavier ones.
 const WIDER: f64 = 1.2;

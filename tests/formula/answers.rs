@@ -2,6 +2,8 @@
 
 use std::path::Path;
 
+use serde_json::Value;
+
 use partita::formula::{Contrast, Prepared, SiloTable, Study, Whose};
 use partita::inference::SiteSummary;
 use partita::models::regression::Prior;
@@ -130,6 +132,22 @@ fn expected_outcomes_are_on_the_scale_of_the_outcome() {
     assert!(ratio.ratio == Some("odds ratio") && ratio.to_string().contains("; odds ratio "), "{ratio}");
     let csv = partita::formula::Prediction::csv(&[("new.csv".into(), found)]);
     assert!(csv.starts_with("file,row,groups,mean,sd,p2_5,p50,p97_5,new_mean,") && csv.lines().count() == 3, "{csv}");
+}
+
+#[test]
+fn fitted_rows_have_the_fitted_values_of_lmer() {
+    let cases: Vec<Value> = serde_json::from_str(include_str!("../golden/fitted_groups.json")).unwrap();
+    for case in cases {
+        let [formula, file] = ["formula", "file"].map(|key| case[key].as_str().unwrap());
+        let mut own = fitted(formula, "gaussian", &[("all", file)]);
+        let found = own.prepared.fitted(0, &mut own.fit, &own.device).unwrap();
+        for (row, (own, other)) in found.expected.iter().zip(case["fitted"].as_array().unwrap()).enumerate() {
+            // Estimates of deviations and their posterior shrink a little differently: a fifth of a standard deviation.
+            let apart = (own.mean - other.as_f64().unwrap()) / own.sd;
+            assert!(apart.abs() < 0.2, "{formula}, row {row}: {} and R's {other}, sd {}", own.mean, own.sd);
+        }
+        assert!(found.groups.iter().all(|own| !own.contains("new")));
+    }
 }
 
 #[test]

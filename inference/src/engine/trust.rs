@@ -11,7 +11,6 @@ pub(crate) mod left_out_rows;
 pub(crate) mod objective;
 pub(crate) mod predictive;
 pub(crate) mod proposal;
-#[cfg(feature = "arviz")]
 pub(crate) mod resample;
 pub(crate) mod round;
 pub(crate) mod sample;
