@@ -6,7 +6,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 
 use crate::error::{Error, Result};
-use crate::pem::pem;
+use crate::pem::{der, pem};
 
 /// The curves that the engine accepts, by their OpenSSH names, and the prefix of a point of theirs in a
 /// `SubjectPublicKeyInfo` (RFC 5480).
@@ -113,8 +113,6 @@ impl NodeKey {
 
     /// Whether this is the engine's key `pem`.
     pub(crate) fn is(&self, pem: &[u8]) -> bool {
-        let lines = std::str::from_utf8(pem).unwrap_or_default().lines();
-        let body: String = lines.map(str::trim).filter(|line| !line.starts_with("-----")).collect();
-        STANDARD.decode(body).is_ok_and(|key| key == self.0)
+        std::str::from_utf8(pem).ok().and_then(der).is_some_and(|key| key == self.0)
     }
 }

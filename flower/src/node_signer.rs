@@ -10,6 +10,7 @@ use ring::signature::{ECDSA_P256_SHA256_ASN1_SIGNING, EcdsaKeyPair, KeyPair};
 
 use crate::error::{Error, Result};
 use crate::node_key::NodeKey;
+use crate::pem::der;
 
 /// The private key of a node.
 #[derive(Debug)]
@@ -25,10 +26,9 @@ impl NodeSigner {
         let wrong = |problem: String| Error::File { path: path.to_owned(), problem };
         let text = std::fs::read_to_string(path).map_err(|error| wrong(error.to_string()))?;
         let none = || wrong("it is no private key that `partita keys silo` writes (PEM, `PRIVATE KEY`, P-256)".into());
-        let body = text.trim().strip_prefix("-----BEGIN PRIVATE KEY-----");
-        let body = body.and_then(|rest| rest.strip_suffix("-----END PRIVATE KEY-----")).ok_or_else(none)?;
-        let body: String = body.split_whitespace().collect();
-        let bytes = STANDARD.decode(body).map_err(|_| none())?;
+        let text = text.trim();
+        let is_named = text.starts_with("-----BEGIN PRIVATE KEY-----") && text.ends_with("-----END PRIVATE KEY-----");
+        let bytes = der(text).filter(|_| is_named).ok_or_else(none)?;
         let pair = EcdsaKeyPair::from_pkcs8(&ECDSA_P256_SHA256_ASN1_SIGNING, &bytes, &SystemRandom::new());
         let pair = pair.map_err(|_| none())?;
         let public = NodeKey::of_point(pair.public_key().as_ref()).pem().into_bytes();

@@ -1,4 +1,4 @@
-//! Writes keys as text between lines that name them.
+//! Writes keys as text between lines that name them, and reads them.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -13,4 +13,10 @@ pub(crate) fn pem(label: &str, der: &[u8]) -> String {
         text.push(letter);
     }
     text + &format!("\n-----END {label}-----\n")
+}
+
+/// The bytes between the lines that name them.
+pub(crate) fn der(text: &str) -> Option<Vec<u8>> {
+    let lines = text.lines().map(str::trim).filter(|line| !line.starts_with("-----"));
+    STANDARD.decode(lines.collect::<String>()).ok()
 }

@@ -3,8 +3,6 @@
 use std::path::Path;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use base64::Engine as _;
-use base64::engine::general_purpose::STANDARD;
 use ed25519_dalek::{Signer, SigningKey, VerifyingKey};
 use partita_inference::Message;
 use serde::{Deserialize, Serialize};
@@ -12,7 +10,7 @@ use serde::{Deserialize, Serialize};
 use crate::envelope::Envelope;
 use crate::error::{Error, Result};
 use crate::object::{from_hexadecimal, hexadecimal};
-use crate::pem::pem;
+use crate::pem::{der, pem};
 
 /// What stands before the 32 bytes of an Ed25519 key in the files that `openssl` writes (RFC 8410).
 const PRIVATE: &[u8] = b"\x30\x2e\x02\x01\x00\x30\x05\x06\x03\x2b\x65\x70\x04\x22\x04\x20";
@@ -186,9 +184,7 @@ fn parsed<T>(path: &Path, parse: impl Fn(&str) -> Result<T>) -> Result<T> {
 
 /// The 32 bytes of a key in PEM, after what stands before them.
 fn key(text: &str, before: &[u8]) -> Option<[u8; 32]> {
-    let lines = text.lines().map(str::trim).filter(|line| !line.starts_with("-----"));
-    let bytes = STANDARD.decode(lines.collect::<String>()).ok()?;
-    bytes.strip_prefix(before)?.try_into().ok()
+    der(text)?.strip_prefix(before)?.try_into().ok()
 }
 
 fn now() -> u64 {

@@ -115,8 +115,8 @@ impl Prepared {
         match self.agreement.kinds.iter().find_map(other) {
             None => Ok(()),
             Some((name, found, agreed)) => Err(unfit(
-                format!("`{name}` of {of} holds {}", words(found)),
-                &format!("{}, as in the files of the fit", words(agreed)),
+                format!("`{name}` of {of} holds {found}"),
+                &format!("{agreed}, as in the files of the fit"),
                 "Write its values as those files do.",
             )),
         }
@@ -181,7 +181,7 @@ impl Prepared {
             Family::Cumulative { .. } | Family::Categorical { .. } => Err(unfit(
                 format!("`{}`, an outcome of levels", self.outcome),
                 "an outcome of numbers, which has a mean",
-                "Read the probabilities of levels from draws.csv, or fit whether a level is reached: bernoulli.",
+                "Read the probabilities of levels from posterior.csv, or fit whether a level is reached: bernoulli.",
             )),
             _ => Ok(()),
         }
@@ -199,14 +199,6 @@ impl Prepared {
         let groups = groupings.iter().map(|own| (own.name.as_str(), &self.groups[silo][own.terms[0]])).collect();
         let place = silo as u64;
         KnownGroups::new(&self.plan.model, device, Silo { rows: &self.silos[silo].1, groups, moments, place }, seed)
-    }
-}
-
-fn words(kind: ColumnKind) -> &'static str {
-    match kind {
-        ColumnKind::Number => "numbers",
-        ColumnKind::Text => "text",
-        ColumnKind::Logical => "TRUE and FALSE",
     }
 }
 

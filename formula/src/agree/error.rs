@@ -14,9 +14,7 @@ pub enum AgreementError {
     },
     /// A column holds one thing in a silo and another in the next.
     #[error(
-        "merging profiles: column `{column}` holds {} in silo `{one}` and {} in silo `{other}`, expected the same in all. Correct the file of one of them, or write `factor({column})` if its values are levels.",
-        word(*kind),
-        word(*other_kind)
+        "merging profiles: column `{column}` holds {kind} in silo `{one}` and {other_kind} in silo `{other}`, expected the same in all. Correct the file of one of them, or write `factor({column})` if its values are levels."
     )]
     Kind {
         /// The column.
@@ -72,12 +70,4 @@ pub enum AgreementError {
         /// What to do.
         remedy: &'static str,
     },
-}
-
-fn word(kind: ColumnKind) -> &'static str {
-    match kind {
-        ColumnKind::Number => "numbers",
-        ColumnKind::Text => "text",
-        ColumnKind::Logical => "TRUE and FALSE",
-    }
 }

@@ -130,9 +130,7 @@ impl Display for Item {
     fn fmt(&self, out: &mut Formatter<'_>) -> std::fmt::Result {
         match self {
             Self::Rows { used, dropped } => write!(out, "{used} rows used, {dropped} left out for missing cells"),
-            Self::Kind { of, kind: ColumnKind::Number } => write!(out, "column {of} holds numbers"),
-            Self::Kind { of, kind: ColumnKind::Text } => write!(out, "column {of} holds text"),
-            Self::Kind { of, kind: ColumnKind::Logical } => write!(out, "column {of} holds TRUE and FALSE"),
+            Self::Kind { of, kind } => write!(out, "column {of} holds {kind}"),
             Self::Levels { of, levels } => write!(out, "{of} has the levels {}", levels.join(", ")),
             Self::MeanSd { of, moments } => {
                 let Moments { count, mean, .. } = moments;

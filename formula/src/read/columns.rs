@@ -1,6 +1,7 @@
 //! Takes the columns that formulas use from a file, typed, without the rows that have missing cells.
 
 use std::collections::{BTreeMap, HashMap};
+use std::fmt::{Display, Formatter};
 
 use serde::{Deserialize, Serialize};
 
@@ -22,6 +23,16 @@ pub enum ColumnKind {
     Text,
     /// TRUE and FALSE: levels as a term, 1 and 0 in arithmetic.
     Logical,
+}
+
+impl Display for ColumnKind {
+    fn fmt(&self, out: &mut Formatter<'_>) -> std::fmt::Result {
+        out.write_str(match self {
+            Self::Number => "numbers",
+            Self::Text => "text",
+            Self::Logical => "TRUE and FALSE",
+        })
+    }
 }
 
 /// What to do with rows that have a missing cell in a column that a formula uses.
