@@ -2,15 +2,18 @@
 //!
 //! `cargo bench -p partita-benches --bench few_rounds -- --lines` prints `partita-bench CASE MICROSECONDS` for
 //! `benches/peers/compare --case few_rounds` and `--case few_rounds_r`. `-- --rows N` times the second model with N rows
-//! alone, and prints its memory; a million rows need 2 GB. `-- --silos N` deals 100,000 rows to N silos.
+//! alone, and prints its memory; a million rows need 2 GB. `-- --silos N` deals 100,000 rows to N silos. `-- --terms` times
+//! ten million terms of its log likelihood, value and gradient, through the model and by a hand-written loop.
 
 #![allow(clippy::unwrap_used, clippy::print_stdout, reason = "a bench prints, and a failure in it is to be loud")]
 
+use std::hint::black_box;
 use std::time::Instant;
 
 use partita::models::{Child, MixedLogistic, RepeatedBinary, six_cities_silos};
 use partita::{Design, Device, Fit, FitOptions, Groups, fit};
-use partita_core::{Key, Noise, Purpose};
+use partita_core::kernel::{add_scaled, bernoulli_logit, dot};
+use partita_core::{Key, LogDensity, Noise, NoiseStream, Purpose, SiteTable};
 
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
@@ -28,30 +31,92 @@ fn six_cities(device: &Device) -> Silos {
     six_cities_silos().iter().enumerate().map(own).collect()
 }
 
-/// So many silos of so many rows together: coefficients .3 sin(1.7 k), intercepts of deviation one.
+/// Designs and outcomes of groups: coefficients .3 sin(1.7 k), intercepts of deviation one.
 /// `benches/peers/few_rounds_r.py` draws the same model.
+fn drawn(groups: usize, stream: &mut NoiseStream) -> (Vec<f64>, Vec<f64>) {
+    let coefficients: Vec<f64> = (0..COLUMNS).map(|k| 0.3 * (1.7 * k as f64).sin()).collect();
+    let (mut design, mut answers) = (Vec::with_capacity(groups * VISITS * COLUMNS), Vec::new());
+    for _ in 0..groups {
+        let intercept = stream.standard_normal();
+        for _ in 0..VISITS {
+            let start = design.len();
+            design.push(1.0);
+            (1..COLUMNS).for_each(|_| design.push(stream.standard_normal()));
+            let fixed: f64 = design[start..].iter().zip(&coefficients).map(|(x, b)| x * b).sum();
+            let chance = 1.0 / (1.0 + (-(fixed + intercept)).exp());
+            answers.push(f64::from(u8::from(stream.uniform() < chance)));
+        }
+    }
+    (design, answers)
+}
+
+fn data((design, answers): (Vec<f64>, Vec<f64>), device: &Device) -> RepeatedBinary {
+    let visits = Groups::of_sizes(&vec![VISITS; answers.len() / VISITS]).unwrap();
+    let design = Design::new(design, [answers.len(), COLUMNS]).unwrap();
+    RepeatedBinary::new(visits, design, answers, device).unwrap()
+}
+
+/// So many silos of so many rows together.
 fn many(rows: usize, silos: usize, device: &Device) -> Silos {
     let mut stream = Noise::new(1).stream(Key::new(Purpose::Check, 0));
-    let coefficients: Vec<f64> = (0..COLUMNS).map(|k| 0.3 * (1.7 * k as f64).sin()).collect();
-    let silo = |index: usize| {
-        let groups = rows / VISITS / silos;
-        let (mut design, mut answers) = (Vec::with_capacity(groups * VISITS * COLUMNS), Vec::new());
-        for _ in 0..groups {
-            let intercept = stream.standard_normal();
-            for _ in 0..VISITS {
-                let start = design.len();
-                design.push(1.0);
-                (1..COLUMNS).for_each(|_| design.push(stream.standard_normal()));
-                let fixed: f64 = design[start..].iter().zip(&coefficients).map(|(x, b)| x * b).sum();
-                let chance = 1.0 / (1.0 + (-(fixed + intercept)).exp());
-                answers.push(f64::from(u8::from(stream.uniform() < chance)));
-            }
-        }
-        let visits = Groups::of_sizes(&vec![VISITS; groups]).unwrap();
-        let design = Design::new(design, [groups * VISITS, COLUMNS]).unwrap();
-        (format!("silo-{index}"), RepeatedBinary::new(visits, design, answers, device).unwrap())
-    };
+    let silo = |index: usize| (format!("silo-{index}"), data(drawn(rows / VISITS / silos, &mut stream), device));
     (0..silos).map(silo).collect()
+}
+
+/// The terms of 64 draws at 15 nodes of 10,000 rows: value and gradient by the globals.
+const DRAWS: usize = 64;
+const NODES: usize = 15;
+const GROUPS: usize = 1_000;
+
+/// Times them on one thread, the smallest of three times each.
+fn terms(device: &Device) {
+    let mut stream = Noise::new(1).stream(Key::new(Purpose::Check, 0));
+    let (design, answers) = drawn(GROUPS, &mut stream);
+    let (model, data) = (MixedLogistic::new(COLUMNS), data((design.clone(), answers.clone()), device));
+    let table = SiteTable::of(&model, device, &data).unwrap();
+    let globals: Vec<f64> = (0..=COLUMNS).map(|_| 0.1 * stream.standard_normal()).collect();
+    let nodes: Vec<Vec<f64>> = (0..NODES).map(|_| (0..GROUPS).map(|_| stream.standard_normal()).collect()).collect();
+    let weight = 1.0 / NODES as f64;
+    let by_model = || {
+        let density = LogDensity::new(&model, device, &table);
+        let passes: Vec<_> = nodes.iter().map(|own| vec![own.clone(), Vec::new()]).collect();
+        let levels = density.levels(&globals, &passes, &data).unwrap();
+        let found = levels.gradient(|_, _| vec![weight; GROUPS]).unwrap();
+        let rows: f64 = found.value;
+        (rows, found.globals)
+    };
+    let by_hand = || {
+        let deviation = (-globals[COLUMNS]).exp();
+        let product: Vec<f64> = design.chunks_exact(COLUMNS).map(|row| dot(row, &globals[..COLUMNS])).collect();
+        let (mut value, mut gradient) = (0.0, vec![0.0; COLUMNS + 1]);
+        let mut sums = vec![0.0; answers.len()];
+        let (mut logits, mut residuals) = (product.clone(), vec![0.0; answers.len()]);
+        for own in &nodes {
+            for ((logits, product), u) in logits.chunks_exact_mut(VISITS).zip(product.chunks_exact(VISITS)).zip(own) {
+                logits.iter_mut().zip(product).for_each(|(slot, product)| *slot = product + deviation * u);
+            }
+            value += weight * bernoulli_logit(&logits, &answers, weight, &mut residuals, &mut []);
+            value -= weight * own.iter().map(|u| 0.5 * u * u + 0.5 * (2.0 * std::f64::consts::PI).ln()).sum::<f64>();
+            let groups = residuals.chunks_exact(VISITS).zip(own);
+            gradient[COLUMNS] -= deviation * groups.map(|(own, u)| u * own.iter().sum::<f64>()).sum::<f64>();
+            add_scaled(&mut sums, 1.0, &residuals);
+        }
+        let rows = design.chunks_exact(COLUMNS).zip(&sums);
+        rows.for_each(|(row, sum)| add_scaled(&mut gradient[..COLUMNS], *sum, row));
+        (value, gradient)
+    };
+    let (own, hand) = (by_model(), by_hand());
+    let apart = own.1.iter().zip(&hand.1).map(|(a, b)| (a - b).abs()).fold((own.0 - hand.0).abs(), f64::max);
+    assert!(apart < 1e-6, "the two ways differ by {apart}");
+    for (name, evaluate) in [("terms", &by_model as &dyn Fn() -> (f64, Vec<f64>)), ("terms_by_hand", &by_hand)] {
+        let once = || {
+            let began = Instant::now();
+            (0..DRAWS).for_each(|_| drop(black_box(evaluate())));
+            began.elapsed().as_secs_f64()
+        };
+        let least = (0..3).map(|_| once()).fold(f64::INFINITY, f64::min);
+        println!("partita-bench {name} {:.0}", least * 1e6);
+    }
 }
 
 fn timed(name: &str, columns: usize, silos: &Silos, threads: usize) -> Fit {
@@ -70,6 +135,10 @@ fn timed(name: &str, columns: usize, silos: &Silos, threads: usize) -> Fit {
 fn main() {
     let words: Vec<String> = std::env::args().collect();
     let device = Device::flex();
+    if words.iter().any(|word| word == "--terms") {
+        terms(&device);
+        return;
+    }
     if let Some(place) = words.iter().position(|word| word == "--rows") {
         let rows = words.get(place + 1).and_then(|rows| rows.parse().ok()).unwrap();
         let found = timed(&format!("rows_{rows}"), COLUMNS, &many(rows, 2, &device), 2);

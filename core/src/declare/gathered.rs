@@ -60,12 +60,12 @@ impl Eq for Gathered {}
 
 impl Gathered {
     /// These rows of host numbers, by `gather` the first time.
-    pub(crate) fn numbers(&self, rows: &[usize], source: &Numbers, gather: impl FnOnce() -> Vec<f64>) -> Numbers {
+    pub(crate) fn numbers(&self, rows: &Arc<[usize]>, source: &Numbers, gather: impl FnOnce() -> Vec<f64>) -> Numbers {
         self.with(rows, |kept| find_or(&mut kept.numbers, source, Numbers::ptr_eq, || Arc::new(gather())))
     }
 
     /// These rows of a tensor, by `gather` the first time; by `gather` every time if the tensor cannot be identified.
-    pub(crate) fn tensor(&self, rows: &[usize], source: &Handle, gather: impl FnOnce() -> Handle) -> Handle {
+    pub(crate) fn tensor(&self, rows: &Arc<[usize]>, source: &Handle, gather: impl FnOnce() -> Handle) -> Handle {
         if !source.is_same_constant(source) {
             return gather();
         }
@@ -73,7 +73,7 @@ impl Gathered {
     }
 
     /// The same for what outer rows have, repeated for these rows by `expand`.
-    pub(crate) fn expanded(&self, rows: &[usize], source: &Handle, expand: impl FnOnce() -> Handle) -> Handle {
+    pub(crate) fn expanded(&self, rows: &Arc<[usize]>, source: &Handle, expand: impl FnOnce() -> Handle) -> Handle {
         if !source.is_same_constant(source) {
             return expand();
         }
@@ -81,20 +81,16 @@ impl Gathered {
     }
 
     /// The inner rows that belong to these rows, found the first time.
-    pub(crate) fn follow(&self, rows: &[usize], groups: &Groups) -> Followed {
+    pub(crate) fn follow(&self, rows: &Arc<[usize]>, groups: &Groups) -> Followed {
         self.with(rows, |kept| find_or(&mut kept.followed, groups, Groups::is_same, || Followed::of(rows, groups)))
     }
 
     /// What is kept for these rows; nothing if it was kept for other rows.
-    /// The rows themselves, to be kept.
-    pub(crate) fn rows(&self, rows: &[usize]) -> Arc<[usize]> {
-        self.with(rows, |kept| Arc::clone(&kept.rows))
-    }
-
-    fn with<T>(&self, rows: &[usize], read: impl FnOnce(&mut Kept) -> T) -> T {
+    fn with<T>(&self, rows: &Arc<[usize]>, read: impl FnOnce(&mut Kept) -> T) -> T {
         let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if *kept.rows != *rows {
-            *kept = Kept { rows: rows.into(), ..Kept::default() };
+        // The same list is mostly at the same place, and then there is nothing to compare.
+        if !Arc::ptr_eq(&kept.rows, rows) && kept.rows != *rows {
+            *kept = Kept { rows: Arc::clone(rows), ..Kept::default() };
         }
         read(&mut kept)
     }
@@ -123,7 +119,7 @@ mod tests {
 
     fn take(gathered: &Gathered, rows: &[usize], source: &Arc<Vec<f64>>) -> (Vec<f64>, bool) {
         let mut fresh = false;
-        let taken = gathered.numbers(rows, source, || {
+        let taken = gathered.numbers(&rows.into(), source, || {
             fresh = true;
             rows.iter().map(|row| source[*row]).collect()
         });

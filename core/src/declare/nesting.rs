@@ -30,7 +30,7 @@ impl Nesting {
 #[derive(Debug, Clone)]
 pub(crate) enum Chosen<'a> {
     Given(&'a [usize]),
-    Followed(Arc<[usize]>),
+    Shared(Arc<[usize]>),
 }
 
 impl Deref for Chosen<'_> {
@@ -39,7 +39,7 @@ impl Deref for Chosen<'_> {
     fn deref(&self) -> &[usize] {
         match self {
             Self::Given(rows) => rows,
-            Self::Followed(rows) => rows,
+            Self::Shared(rows) => rows,
         }
     }
 }
@@ -96,16 +96,16 @@ impl SiteTable {
     }
 
     /// The rows evaluated of a block, with what was gathered of them; the minibatch is one that was checked.
-    pub(crate) fn chosen<'m>(&self, block: usize, minibatch: &'m [Minibatch]) -> Option<(Chosen<'m>, Gathered)> {
+    pub(crate) fn chosen(&self, block: usize, minibatch: &[Minibatch]) -> Option<(Arc<[usize]>, Gathered)> {
         let own = &self.blocks[block];
         if let (Some(Nesting { groups, .. }), Some(parent)) = (&own.nesting, &own.parent) {
             let (outer, gathered) = self.chosen(parent.block, minibatch)?;
             let followed = gathered.follow(&outer, groups);
-            return Some((Chosen::Followed(followed.rows), followed.gathered));
+            return Some((followed.rows, followed.gathered));
         }
         let plate = own.plate.as_deref()?;
         let batch = minibatch.iter().find(|batch| batch.plate == plate)?;
-        Some((Chosen::Given(&batch.rows), batch.gathered.clone()))
+        Some((Arc::clone(batch.shared_rows()), batch.gathered.clone()))
     }
 
     /// Refuses a minibatch of a plate inside another, and rows that a plate does not have.
@@ -137,11 +137,11 @@ mod tests {
 
     /// Rows of two groups as a plate hands them out, for these outer rows (all for `None`).
     fn visits<'a>(groups: &Groups, outer: Option<&[usize]>, gathered: &Gathered) -> Rows<'a> {
-        let followed = outer.map(|outer| gathered.follow(outer, groups));
+        let followed = outer.map(|outer| gathered.follow(&outer.into(), groups));
         let places = followed.as_ref().map_or_else(|| Arc::clone(groups.shared()), |own| Arc::clone(&own.places));
         Rows {
             total: groups.rows(),
-            chosen: followed.as_ref().map(|own| Chosen::Followed(Arc::clone(&own.rows))),
+            chosen: followed.as_ref().map(|own| Chosen::Shared(Arc::clone(&own.rows))),
             gathered: followed.map(|own| own.gathered),
             products: None,
             repeats: 1,

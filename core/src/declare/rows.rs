@@ -103,7 +103,7 @@ impl<'a> Rows<'a> {
         }
         let Some(chosen) = self.indices() else { return Ok(tensor.clone()) };
         let select = || tensor.clone().select(0, indices(chosen.iter().copied(), &tensor.device()));
-        let Some(gathered) = &self.gathered else { return Ok(select()) };
+        let (Some(gathered), Some(chosen)) = (&self.gathered, self.shared()) else { return Ok(select()) };
         let source = Handle::from(tensor.clone());
         Ok(gathered.tensor(chosen, &source, || Handle::from(select())).typed())
     }
@@ -180,7 +180,7 @@ impl<'a> Rows<'a> {
         }
         let source = Handle::from(tensor.clone());
         let expand = || expand_rows(source.clone(), Arc::clone(places));
-        Ok(match (&self.gathered, self.indices()) {
+        Ok(match (&self.gathered, self.shared()) {
             (Some(gathered), Some(chosen)) => gathered.expanded(chosen, &source, expand).typed(),
             _ => expand().typed(),
         })
@@ -193,20 +193,26 @@ impl<'a> Rows<'a> {
         gather: impl FnOnce(&[usize]) -> Vec<f64>,
     ) -> Option<Arc<Vec<f64>>> {
         let chosen = self.indices()?;
-        Some(match &self.gathered {
-            Some(gathered) => gathered.numbers(chosen, source, || gather(chosen)),
-            None => Arc::new(gather(chosen)),
+        Some(match (&self.gathered, self.shared()) {
+            (Some(gathered), Some(shared)) => gathered.numbers(shared, source, || gather(chosen)),
+            _ => Arc::new(gather(chosen)),
         })
     }
 
     /// As [`Rows::indices`], to be kept.
     pub(crate) fn shared_indices(&self) -> Option<Arc<[usize]>> {
-        let chosen = self.chosen.as_ref()?;
-        Some(match (chosen, &self.gathered) {
-            (Chosen::Followed(rows), _) => Arc::clone(rows),
-            (Chosen::Given(rows), Some(gathered)) => gathered.rows(rows),
-            (Chosen::Given(rows), None) => Arc::from(*rows),
+        Some(match self.chosen.as_ref()? {
+            Chosen::Shared(rows) => Arc::clone(rows),
+            Chosen::Given(rows) => Arc::from(*rows),
         })
+    }
+
+    /// The indices, where they are those of a minibatch.
+    pub(crate) fn shared(&self) -> Option<&Arc<[usize]>> {
+        match self.chosen.as_ref()? {
+            Chosen::Shared(rows) => Some(rows),
+            Chosen::Given(_) => None,
+        }
     }
 
     /// The number of rows, for [`Distribution::over`].

@@ -213,7 +213,7 @@ impl Locals {
     /// The noise of repeats of these rows in one particle.
     pub(crate) fn repeated_noise(&self, rows: &StepRows, repeated: &RepeatedRows, key: Key) -> Vec<f64> {
         let key = self.choices.key(key.silo(self.silo), repeated.place, &rows.chosen);
-        let mut values = vec![0.0; repeated.minibatch[0].rows.len() * self.blocks[repeated.place].family.width()];
+        let mut values = vec![0.0; repeated.minibatch[0].rows().len() * self.blocks[repeated.place].family.width()];
         // The inner draws of a row are averaged inside a logarithm, particle by particle: they stay independent.
         self.noise.stream(key).normal(&mut values);
         values

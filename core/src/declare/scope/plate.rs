@@ -82,10 +82,12 @@ use sealed::Given;
 pub struct Minibatch {
     /// The plate.
     pub plate: String,
-    /// Row indices; each occurs `repeats` times in succession.
-    pub rows: Vec<usize>,
     /// The number of draws of its latents for each row: 1 except for bounds with inner draws.
     pub repeats: usize,
+    /// Row indices; each occurs `repeats` times in succession.
+    rows: Arc<[usize]>,
+    /// The largest of them.
+    largest: usize,
     pub(crate) gathered: Gathered,
 }
 
@@ -93,22 +95,38 @@ impl Minibatch {
     /// These rows of `plate`, each evaluated once.
     #[must_use]
     pub fn new(plate: &str, rows: Vec<usize>) -> Self {
-        Self { plate: plate.to_owned(), rows, repeats: 1, gathered: Gathered::default() }
+        Self::of(plate, rows, 1)
     }
 
     /// These rows of `plate`, each evaluated with `repeats` draws of its latents.
     #[must_use]
     pub fn repeated(plate: &str, rows: &[usize], repeats: usize) -> Self {
         let rows = rows.iter().flat_map(|row| std::iter::repeat_n(*row, repeats)).collect();
-        Self { plate: plate.to_owned(), rows, repeats, gathered: Gathered::default() }
+        Self::of(plate, rows, repeats)
+    }
+
+    fn of(plate: &str, rows: Vec<usize>, repeats: usize) -> Self {
+        let largest = rows.iter().copied().max().unwrap_or_default();
+        Self { plate: plate.to_owned(), repeats, rows: rows.into(), largest, gathered: Gathered::default() }
+    }
+
+    /// Row indices; each occurs `repeats` times in succession.
+    #[must_use]
+    pub fn rows(&self) -> &[usize] {
+        &self.rows
+    }
+
+    /// The same, to be kept.
+    pub(crate) fn shared_rows(&self) -> &Arc<[usize]> {
+        &self.rows
     }
 
     /// Refuses rows that a plate of `total` rows does not have.
     pub(crate) fn check(&self, total: usize) -> Result<()> {
         let problem = if self.rows.is_empty() {
             "the minibatch has no rows. Give at least one, or leave the plate out of the minibatch.".into()
-        } else if let Some(outside) = self.rows.iter().find(|row| **row >= total) {
-            format!("the minibatch asks for row {outside}, but there are {total} rows.")
+        } else if self.largest >= total {
+            format!("the minibatch asks for row {}, but there are {total} rows.", self.largest)
         } else {
             return Ok(());
         };
@@ -190,7 +208,7 @@ impl<'a> Scope<'a> {
         if let Some(batch) = batch {
             batch.check(total)?;
         }
-        let chosen = batch.map(|batch| Chosen::Given(&batch.rows));
+        let chosen = batch.map(|batch| Chosen::Shared(Arc::clone(&batch.rows)));
         #[expect(clippy::cast_precision_loss, reason = "row counts are far below 2^52")]
         let scale = batch.map_or(1.0, |batch| total as f64 * batch.repeats as f64 / batch.rows.len() as f64);
         let gathered = batch.map(|batch| batch.gathered.clone());
@@ -206,10 +224,10 @@ impl<'a> Scope<'a> {
         let around = self.check_inner(name, groups)?.clone();
         let within = Some((around.block, groups));
         let block = self.block(Opened { plate: Some(name), rows: groups.rows(), within })?;
-        let (chosen, places, gathered) = match (around.rows.indices(), &around.rows.gathered) {
+        let (chosen, places, gathered) = match (around.rows.shared(), &around.rows.gathered) {
             (Some(outer), Some(gathered)) => {
                 let followed = gathered.follow(outer, groups);
-                (Some(Chosen::Followed(followed.rows)), followed.places, Some(followed.gathered))
+                (Some(Chosen::Shared(followed.rows)), followed.places, Some(followed.gathered))
             }
             _ => (None, Arc::clone(groups.shared()), None),
         };

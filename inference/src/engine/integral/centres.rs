@@ -178,6 +178,9 @@ impl LevelCentres {
     /// its own scale.
     pub(crate) fn follow(&mut self, level: &Level, at: usize, weights: &[f64]) -> f64 {
         let width = level.width;
+        if width == 1 {
+            return self.follow_one(level, at, weights);
+        }
         let tempered = match level.rule.kind {
             Kind::Product => None,
             Kind::Drawn => tempered(weights, ENOUGH_A_LATENT * real(width + 1)),
@@ -205,6 +208,16 @@ impl LevelCentres {
             // A product is nearly exact wherever it stands; draws are not, and stand still later.
             Kind::Drawn => (LATER * moved).max(f64::from(u8::from(tempered.is_some()))),
         }
+    }
+
+    /// The same for rows of one latent, which are most: its numbers stay in registers.
+    fn follow_one(&mut self, level: &Level, at: usize, weights: &[f64]) -> f64 {
+        let rule = &level.rule;
+        let (mean, variance) = Moments::of_one(rule, weights);
+        let scale = safe_square(rule, mean, variance).sqrt();
+        self.centre[at] += self.factor[at] * mean;
+        self.factor[at] *= scale;
+        mean.abs().max(scale.ln().abs())
     }
 
     /// The mean of a row's latents, and their variances, under `weights`.
@@ -257,9 +270,7 @@ impl Moments {
     pub(super) fn of(rule: &Rule, weights: &[f64]) -> Self {
         let (mut mean, mut covariance) = ([0.0; MOST_LATENTS], Square::default());
         if rule.width == 1 {
-            let points = || weights.iter().zip(&rule.points);
-            mean[0] = points().map(|(weight, t)| weight * t).sum();
-            covariance[0][0] = points().map(|(weight, t)| weight * (t - mean[0]) * (t - mean[0])).sum();
+            (mean[0], covariance[0][0]) = Self::of_one(rule, weights);
             return Self { mean, covariance };
         }
         for (node, weight) in weights.iter().enumerate() {
@@ -276,6 +287,13 @@ impl Moments {
         Self { mean, covariance }
     }
 
+    /// Mean and variance of a rule in one dimension.
+    fn of_one(rule: &Rule, weights: &[f64]) -> (f64, f64) {
+        let points = || weights.iter().zip(&rule.points);
+        let mean: f64 = points().map(|(weight, t)| weight * t).sum();
+        (mean, points().map(|(weight, t)| weight * (t - mean) * (t - mean)).sum())
+    }
+
     /// How far the mean has gone.
     fn distance(&self) -> f64 {
         self.mean.iter().map(|own| own * own).sum::<f64>().sqrt()
@@ -288,14 +306,18 @@ impl Moments {
 
     /// The covariance to go on with: no narrower than the rule can see, and wide where mass may lie outside.
     fn safe_spread(&self, rule: &Rule) -> Square {
-        let least = (LEAST_SPREAD * rule.gap).powi(2);
         let mut spread = self.covariance;
         for (k, row) in spread.iter_mut().enumerate().take(rule.width) {
-            let is_outside = self.mean[k].abs() > EDGE * rule.reach;
-            row[k] = row[k].max(if is_outside { WIDENED * WIDENED } else { least });
+            row[k] = safe_square(rule, self.mean[k], row[k]);
         }
         spread
     }
+}
+
+/// The variance of one latent to go on with.
+fn safe_square(rule: &Rule, mean: f64, variance: f64) -> f64 {
+    let is_outside = mean.abs() > EDGE * rule.reach;
+    variance.max(if is_outside { WIDENED * WIDENED } else { (LEAST_SPREAD * rule.gap).powi(2) })
 }
 
 /// The lower Cholesky factor of a covariance, its diagonal kept above rounding.

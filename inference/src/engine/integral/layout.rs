@@ -168,7 +168,9 @@ fn repeats(table: &SiteTable, span: usize) -> usize {
         return 1;
     }
     let rows: usize = blocks.iter().map(|block| block.rows).sum();
-    (TOGETHER / rows.max(1)).clamp(1, span)
+    let most = (TOGETHER / rows.max(1)).clamp(1, span);
+    // As few evaluations as that allows, each of as many passes.
+    span.div_ceil(span.div_ceil(most))
 }
 
 /// The repeat of each row evaluated of a block: that of its outermost row.
