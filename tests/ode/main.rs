@@ -1,4 +1,4 @@
-//! Holds solutions of differential equations to closed forms, to scipy and to differences: `--features ode`.
+//! Holds solutions of differential equations to closed forms, to scipy and to differences.
 #![allow(clippy::unwrap_used, reason = "a failure in a test is to be loud")]
 
 mod growth;
