@@ -3,6 +3,7 @@
 
 mod answers;
 mod command;
+mod commands;
 mod crossed;
 mod deployment;
 mod families;

@@ -31,14 +31,18 @@ pub struct Correction {
     /// Draws.
     pub draws: usize,
     /// The shape $`\hat k`$ of the tail of the weights.
+    #[serde(deserialize_with = "crate::engine::report::saved::number")]
     pub pareto_k: f64,
     /// The shape up to which corrected numbers are to be trusted.
     pub threshold: f64,
     /// The number of independent draws that are worth as much.
+    #[serde(deserialize_with = "crate::engine::report::saved::number")]
     pub effective_sample_size: f64,
     /// The logarithm of the evidence $`p(y)`$, in nats.
+    #[serde(deserialize_with = "crate::engine::report::saved::number")]
     pub log_evidence: f64,
     /// Its Monte Carlo standard error, in nats.
+    #[serde(deserialize_with = "crate::engine::report::saved::number")]
     pub log_evidence_se: f64,
     /// Draws at which the density is zero, or no number.
     pub impossible: usize,
@@ -107,7 +111,7 @@ impl Correction {
 }
 
 /// The draws of a round on the natural scale, and the share of each that corrects draws of the posterior.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(crate) struct Wide {
     pub(crate) round: Round,
     /// The weights of all draws under the model.
