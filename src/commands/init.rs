@@ -116,6 +116,9 @@ missing = "refuse"
 # Posterior predictive checks that silos make of their own rows; p-values alone leave. The outcome is called y.
 # checks = ["mean of y", "zeros of y"]
 
+# Contrasts, on the linear predictor or averaged over the rows of all silos.
+# contrasts = ["smoke: 1 - 0 averaged"]
+
 # Draws at which silos leave their rows out one at a time.
 # leave_one_out_draws = 1000
 
@@ -151,6 +154,7 @@ output = {}
 coordinator = "coordinator.pub"
 # What is known of this silo's own rows, for its owner alone.
 # own_rows = "own-rows.csv"
+# fitted = "fitted.csv"
 
 # Requests that the silo answers; without this line those of study.toml.
 # allow = ["formula", "few", "trust"]
@@ -196,6 +200,10 @@ key = "coordinator.key"
 # How long a silo has to appear, and to answer a request, in seconds.
 # appear_seconds = 300
 # deadline_seconds = 600
+
+# How files of --predict are read, where they do not show it.
+# [read]
+# decimal = "comma"
 
 [engine]
 address = {}

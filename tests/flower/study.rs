@@ -145,7 +145,9 @@ fn questions_to_a_study_over_an_engine_have_the_answers_of_one_process_and_rows_
     let files = NAMES.map(|name| format!("{name}.csv"));
     let mut one = Command::new(executable("partita"));
     one.current_dir(folder).args(["fit", "--study", "study.toml", "--output", "one", "--fitted"]).args(asked);
-    files.iter().for_each(|file| drop(one.args(["--silo", file])));
+    for file in &files {
+        one.args(["--silo", file]);
+    }
     let done = one.output().unwrap();
     assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
     for name in ["posterior.csv", "contrasts.csv", "predicted.csv"] {

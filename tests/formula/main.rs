@@ -7,6 +7,7 @@ mod commands;
 mod crossed;
 mod deployment;
 mod families;
+mod hostile;
 mod mistakes;
 mod packages;
 mod priors;

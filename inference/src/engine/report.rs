@@ -62,10 +62,10 @@ pub struct Report {
     /// What the next number is: the evidence lower bound, or another objective.
     pub objective: Objective,
     /// The bound in nats; not a number if a silo was absent at the end.
-    #[serde(deserialize_with = "saved::number")]
+    #[serde(deserialize_with = "saved::or_nan")]
     pub elbo: f64,
     /// Its Monte Carlo standard error in nats.
-    #[serde(deserialize_with = "saved::number")]
+    #[serde(deserialize_with = "saved::or_nan")]
     pub elbo_se: f64,
     /// The sampled bounds behind the bound.
     pub elbo_draws: usize,

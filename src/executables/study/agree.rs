@@ -45,7 +45,7 @@ pub(super) fn fields() -> Vec<Field> {
         field("profile", "what the formula needs to know of the rows: `partita describe` lists it", MOST / 8, true),
         field(
             "design",
-            "counts, means and products of the columns, numbers of groups, and what was agreed of levels and cuts",
+            "counts, means and products of the columns, numbers of groups and which cross, and what was agreed of levels and cuts",
             MOST / 8,
             true,
         ),

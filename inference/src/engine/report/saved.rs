@@ -47,6 +47,6 @@ impl Report {
 }
 
 /// A number, of which JSON has `null` where it is none.
-pub(crate) fn number<'de, D: Deserializer<'de>>(from: D) -> std::result::Result<f64, D::Error> {
+pub(crate) fn or_nan<'de, D: Deserializer<'de>>(from: D) -> std::result::Result<f64, D::Error> {
     Ok(Option::<f64>::deserialize(from)?.unwrap_or(f64::NAN))
 }
