@@ -304,19 +304,19 @@ fn claims(rows: &[Row]) -> Vec<Claim> {
 
 /// The page of the book.
 fn book(rows: &[Row]) -> String {
-    let mut text = "# Analyses of package manuals\n\n".to_owned();
-    text += "Made by `cargo run --release -p partita-studies -- packages --page docs/src/study-packages.md`. Each analysis is the \
-             one command that stands in the table, with default options and priors, and the estimates beside it are those of a \
-             package of R (`tests/golden/family_fits.R`, `tests/golden/formula_fits.R`), mostly maxima of a likelihood. Ours are \
-             means and standard deviations of the corrected posterior: over the file, and over its rows dealt to three silos. Data \
-             are of the packages datasets, MASS, survival, pscl, ordinal, lme4 and HSAUR3; `simulated`, `terms` and `shares` are \
-             simulated.\n\n";
+    let mut text = "# Analyses of package manuals\n\n\
+        `cargo run --release -p partita-studies -- packages --page docs/src/study-packages.md` makes this page. Each analysis is the\n\
+        one command in the table, with default options and priors. The estimates beside it are of packages of R\n\
+        (`tests/golden/family_fits.R`, `tests/golden/formula_fits.R`), mostly maxima of a likelihood; ours are means and standard\n\
+        deviations of the corrected posterior, over the file, and over its rows dealt to three silos. Data are those of\n\
+        `tests/golden/family_data`, of which `simulated`, `terms` and `shares` are simulated, and of `mixed_models`.\n\n"
+        .to_owned();
     text += "| claim | met |\n|---|---|\n";
     for own in claims(rows) {
         text += &format!("| {} | {}: {} |\n", own.claim, if own.met == Some(true) { "yes" } else { "no" }, own.found);
     }
-    text += "\nDistances: of the means over one file from the package's estimates, in its standard errors; of three silos from one \
-             file, in standard deviations, of means and standard deviations. The largest of all coefficients.\n\n";
+    text += "\nDistances, the largest of all coefficients: of the means over one file from the package's estimates, in its standard\n\
+        errors; of means and standard deviations over three silos from those over one file, in standard deviations.\n\n";
     text += "| command | package | from it | three silos from one file | verdict |\n|---|---|---|---|---|\n";
     for own in rows {
         let (from, between) = (own.most(Coefficient::from_package), own.most(Coefficient::between));
@@ -327,8 +327,8 @@ fn book(rows: &[Row]) -> String {
         let command = own.command.replace('|', "\\|");
         text += &format!("| `{command}` | {} | {from:.2} | {between:.4} | {verdict} |\n", own.package);
     }
-    text += "\n## Coefficients\n\nEstimate and standard error of the package, then mean and standard deviation over one file and over \
-             three silos.\n";
+    text += "\n## Coefficients\n\nEstimate and standard error of the package, then mean and standard deviation over one file and\n\
+        over three silos.\n";
     for own in rows {
         text += &format!(
             "\n`{}`, {}\n\n| | package | one file | three silos |\n|---|---|---|---|\n",
