@@ -251,7 +251,7 @@ fn dealt(path: &Path, column: &str, folder: &Path) -> Result<Vec<PathBuf>> {
 
 impl Coefficient {
     /// From the package's estimate, in its standard errors.
-    fn from_package(&self) -> f64 {
+    fn beside_package(&self) -> f64 {
         (self.one_file[0] - self.package[0]).abs() / self.package[1]
     }
 
@@ -274,7 +274,7 @@ impl Row {
 
     fn line(&self) -> String {
         let Self { command, package, verdicts, .. } = self;
-        let (from, between) = (self.most(Coefficient::from_package), self.most(Coefficient::between));
+        let (from, between) = (self.most(Coefficient::beside_package), self.most(Coefficient::between));
         format!(
             "{command}\n    {package}: {from:.2} standard errors, three silos {between:.4}, {}",
             verdicts.join("; ")
@@ -291,7 +291,7 @@ fn claims(rows: &[Row]) -> Vec<Claim> {
     vec![
         claim("both fits are trusted", &|own| own.verdicts.iter().all(|own| own == "trust these numbers")),
         claim("every mean is within half a standard error of the package's estimate", &|own| {
-            own.most(Coefficient::from_package) < HALF
+            own.most(Coefficient::beside_package) < HALF
         }),
         claim("three silos are within a tenth of a standard deviation of one file", &|own| {
             own.most(Coefficient::between) < TENTH
@@ -319,7 +319,7 @@ fn book(rows: &[Row]) -> String {
         errors; of means and standard deviations over three silos from those over one file, in standard deviations.\n\n";
     text += "| command | package | from it | three silos from one file | verdict |\n|---|---|---|---|---|\n";
     for own in rows {
-        let (from, between) = (own.most(Coefficient::from_package), own.most(Coefficient::between));
+        let (from, between) = (own.most(Coefficient::beside_package), own.most(Coefficient::between));
         let verdict = match own.verdicts.as_slice() {
             [one, three] if one == three => one.clone(),
             all => all.join("; three silos: "),

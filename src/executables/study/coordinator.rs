@@ -95,8 +95,15 @@ pub fn run_study_coordinator(study: &StudyFile, desk: Desk<'_>, asked: &StudyQue
         if let Err(error) = tell(file, &draws, &mut exchange, log) {
             log(&format!("the report was not told to every silo: {error}"));
         }
-        let answers = answered.map_err(|error| declined(&error))?;
+        // The draws are kept even if a silo does not answer a question.
+        let (answers, unanswered) = match answered {
+            Ok(answers) => (answers, None),
+            Err(error) => (Answers::default(), Some(error)),
+        };
         let written = answers.write(&draws, &file.output).map_err(|error| declined(&error))?;
+        if let Some(error) = unanswered {
+            return Err(declined(&error).into());
+        }
         log(&format!("{PAGE}, {RESULT}, {} are in {}", written.join(", "), file.output.display()));
         let (report, contrasts) = (Box::new(fitted.report), answers.contrasts);
         Ok(StudyResult::Fitted { report, plan: Box::new(plan), contrasts })

@@ -148,13 +148,14 @@ impl StudySilo {
         for (setting, file) in [("page", PAGE), ("result", RESULT), ("names", NAMES)] {
             write_atomically(&self.seat.output.join(file), request.get_setting(setting)?.as_bytes())?;
         }
+        // What follows is the owner's alone: whatever becomes of it, the silo has the report.
+        self.seat.reported.store(true, Ordering::Relaxed);
         if let Some(path) = &self.seat.own_rows {
             write_local(&LocalReport::of(&*own.program, &own.plan.model, &own.rows, &self.device)?, path)?;
         }
         if let Some(path) = &self.seat.fitted {
             self.write_fitted(own, request, path)?;
         }
-        self.seat.reported.store(true, Ordering::Relaxed);
         Ok(Message::new("formula.reported"))
     }
 
