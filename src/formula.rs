@@ -7,6 +7,7 @@ mod family;
 mod groups;
 mod known_groups;
 mod outcome;
+#[cfg(feature = "cli")]
 mod pooled;
 pub(crate) mod predict;
 mod predictors;

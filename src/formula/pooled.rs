@@ -7,12 +7,6 @@ use partita_models::regression::RegressionRows;
 use super::{Prepared, StudyError};
 
 impl Prepared {
-    /// The design of each silo.
-    pub(crate) fn designs(&self) -> Result<Vec<Design>, StudyError> {
-        let of = |table| self.study.design(&self.study.columns(table)?, &self.agreement);
-        self.tables.iter().map(of).collect()
-    }
-
     /// The rows of all silos as those of one; `None` where the model has effects of silos, which one silo has not.
     pub(crate) fn pooled(&self, device: &Device) -> Result<Option<RegressionRows>, StudyError> {
         let designs = self.designs()?;

@@ -1,7 +1,7 @@
 //! Draws a data set from the prior, or at given numbers, for the rows of the files: one file a silo, with other outcomes.
 
 use partita_core::{Array, Device, Noise, SiloNoise, SimulatedData};
-use partita_formula::Outcome;
+use partita_formula::{Design, Outcome};
 
 use super::{Prepared, StudyError};
 
@@ -15,6 +15,12 @@ pub struct Simulated {
 }
 
 impl Prepared {
+    /// The design of each silo.
+    pub(crate) fn designs(&self) -> Result<Vec<Design>, StudyError> {
+        let of = |table| self.study.design(&self.study.columns(table)?, &self.agreement);
+        self.tables.iter().map(of).collect()
+    }
+
     /// Draws globals from their priors, effects of groups given them, and an outcome for each row: silos share the globals.
     ///
     /// Covariates and groups are those of the files; a file has the columns of the study's formulas. A prior of
