@@ -316,7 +316,8 @@ fn book(rows: &[Row]) -> String {
         text += &format!("| {} | {}: {} |\n", own.claim, if own.met == Some(true) { "yes" } else { "no" }, own.found);
     }
     text += "\nDistances, the largest of all coefficients: of the means over one file from the package's estimates, in its standard\n\
-        errors; of means and standard deviations over three silos from those over one file, in standard deviations.\n\n";
+        errors; of means and standard deviations over three silos from those over one file, in standard deviations. Where `surv` states\n\
+        no cuts, they are quantiles that silos agree on from a few of each: not those of the pooled file to every digit.\n\n";
     text += "| command | package | from it | three silos from one file | verdict |\n|---|---|---|---|---|\n";
     for own in rows {
         let (from, between) = (own.most(Coefficient::beside_package), own.most(Coefficient::between));

@@ -168,6 +168,28 @@ fn questions_to_a_study_over_an_engine_have_the_answers_of_one_process_and_rows_
     assert!(String::from_utf8_lossy(&done.stdout).contains("odds ratio"));
 }
 
+#[test]
+fn an_owner_who_allows_no_averages_keeps_them_and_the_report_arrives() {
+    let Some(programs) = installed() else { return };
+    let scratch = tempfile::tempdir().unwrap();
+    let folder = scratch.path();
+    let deployment = Deployment::start(&programs, folder, NAMES.len(), Pace::Capped);
+    let averaged = "contrasts = [\"smoke: 1 - 0 averaged\"]";
+    write_files(folder, &deployment, &study(averaged), "allow = [\"formula\", \"few\", \"trust\"]");
+    let silos: Vec<Running> = NAMES.iter().map(|name| start(folder, "silo", name)).collect();
+    wait(&mut start(folder, "coordinator", "coordinator"));
+    drop(silos);
+    let [said, silo] = ["coordinator.log", "north.log"].map(|name| read(folder, name));
+    assert!(said.contains("north") && !said.contains("contrast smoke"), "{said}");
+    assert!(silo.contains("average.contrast") && silo.contains("Add it to `allow`"), "{silo}");
+    assert!(
+        read(folder, "output/posterior.csv").lines().count() > 1_000 && !folder.join("output/contrasts.csv").exists()
+    );
+    for name in NAMES {
+        assert_eq!(read(folder, &format!("{name}-report/result.json")), read(folder, "output/result.json"));
+    }
+}
+
 /// The blocks of shell commands of the page, less the one that installs.
 fn page() -> String {
     let text = std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/src/tutorial-three-hospitals.md"));
