@@ -21,6 +21,10 @@ mod explanation_pvi {}
 #[doc = include_str!("../docs/src/how-to-check-rows.md")]
 mod how_to_check_rows {}
 
+#[cfg(feature = "cli")]
+#[doc = include_str!("../docs/src/how-to-commands.md")]
+mod how_to_commands {}
+
 #[doc = include_str!("../docs/src/how-to-calibrate.md")]
 mod how_to_calibrate {}
 

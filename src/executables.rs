@@ -3,12 +3,13 @@
 mod desk;
 mod files;
 mod lost_silo;
+pub(crate) mod questions;
 mod study;
 mod vertical;
 
 pub use desk::{Desk, Planned, Start, UnfinishedRun, Watch};
 pub use files::{CoordinatorFile, SiloFile};
-pub use study::{Stay, StudyFile, StudyResult, run_study_coordinator, run_study_silo};
+pub use study::{Stay, StudyFile, StudyQuestions, StudyResult, run_study_coordinator, run_study_silo};
 pub use vertical::{run_label_holder, run_party};
 
 use std::path::Path;
@@ -19,8 +20,8 @@ use partita_flower::{
     CoordinatorPublicKey, Error, Flower, Keeper, Length, Limits, Log, Program, Result, RunFile, SiloOptions, serve,
 };
 use partita_inference::{
-    Counters, Exchange, FitOptions, Fitted, HtmlOptions, LocalLatents, LocalReport, Progress, Report, Warning,
-    coordinator, evaluate, evaluating_silo, fit_asynchronous, fit_parties, latest_checkpoint, silo_program,
+    Algorithm, Counters, Exchange, FitOptions, Fitted, HtmlOptions, LocalLatents, LocalReport, Progress, Report,
+    Warning, coordinator, evaluate, evaluating_silo, fit_asynchronous, fit_parties, latest_checkpoint, silo_program,
 };
 use serde::Serialize;
 
@@ -130,7 +131,7 @@ pub fn run_coordinator<M: Model + 'static>(model: &M, run: Planned<'_>, desk: De
     let (mut exchange, rows) = connect(run, &desk)?;
     let Desk { file, progress, log, .. } = desk;
     let found = fit_over(model, Fitting { run: run.file, fit: &fit, rows: &rows, file, log }, &mut exchange, progress);
-    let found = found.and_then(|fitted| {
+    let found = found.and_then(|(fitted, _)| {
         write(&fitted, &beside_prior(&fitted, model, HtmlOptions::default(), log), file)?;
         Ok(fitted.report)
     });
@@ -148,13 +149,14 @@ struct Fitting<'a> {
     log: &'a Log,
 }
 
-/// Fits a model over silos that are there, and evaluates it where the run asks for it.
+/// Fits a model over silos that are there, and evaluates it where the run asks for it; the coordinator too, which has the
+/// posterior.
 fn fit_over<M: Model + 'static>(
     model: &M,
     how: Fitting<'_>,
     exchange: &mut Flower,
     progress: &mut dyn Progress,
-) -> Result<Fitted> {
+) -> Result<(Fitted, Box<dyn Algorithm>)> {
     let (device, Fitting { run, fit, rows, file, log }) = (Device::flex(), how);
     let mut algorithm = coordinator(model, &run.silos, rows, &device, fit)?;
     let fitted = match run.is_asynchronous() {
@@ -172,7 +174,7 @@ fn fit_over<M: Model + 'static>(
             Err(error) => log(&format!("rows never seen in training were not evaluated: {error}")),
         }
     }
-    Ok(fitted)
+    Ok((fitted, algorithm))
 }
 
 /// The page of a fit, with the prior beside each number that was summarised.
@@ -234,12 +236,15 @@ fn refuse_to_replace(state: &Path) -> Result<()> {
 /// Writes the report and its page.
 fn write(fitted: &Fitted, page: &HtmlOptions, file: &CoordinatorFile) -> Result<()> {
     fitted.report.write_json(&file.output.join(RESULT))?;
+    write_json(&file.output.join(NAMES), page)?;
     Ok(fitted.write_html(&file.output.join(PAGE), page)?)
 }
 
 /// The files of a report.
-const RESULT: &str = "result.json";
-const PAGE: &str = "report.html";
+pub(crate) const RESULT: &str = "result.json";
+pub(crate) const PAGE: &str = "report.html";
+/// What the page calls numbers, and the scales on which it shows them.
+pub(crate) const NAMES: &str = "page.json";
 
 /// Ends a run on the engine, and writes the history.
 fn leave<T>(exchange: Flower, found: Result<T>, file: &CoordinatorFile, log: &Log) -> Result<T> {

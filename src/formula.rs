@@ -1,17 +1,21 @@
 //! Fits regressions from a formula and the CSV file of each silo, in one process.
 
-mod contrast;
+pub(crate) mod contrast;
 mod contrast_text;
 mod error;
 mod family;
 mod groups;
 mod known_groups;
 mod outcome;
-mod predict;
+#[cfg(feature = "cli")]
+mod pooled;
+pub(crate) mod predict;
 mod predictors;
-mod prepare;
+pub(crate) mod prepare;
 mod prior_predictive;
 mod priors;
+pub(crate) mod shared_model;
+mod simulate;
 mod stated_prior;
 mod summary;
 
@@ -24,5 +28,6 @@ pub use predict::{Prediction, Whose};
 pub use prepare::{Plan, Prepared, SiloTable, Study};
 pub use prior_predictive::PriorPredictive;
 pub use priors::PriorLine;
+pub use simulate::Simulated;
 pub use stated_prior::StatedPrior;
-pub use summary::{DesignSummary, RandomSummary};
+pub use summary::{CrossedGroupings, DesignSummary, RandomSummary};

@@ -2,6 +2,8 @@
 #![doc = include_str!("../README.md")]
 
 #[cfg(feature = "cli")]
+pub mod commands;
+#[cfg(feature = "cli")]
 pub mod compiled_in;
 #[cfg(doctest)]
 mod doctests;

@@ -183,6 +183,23 @@ impl Formula {
         self.response.as_ref().map(|response| response.outcome.label.as_str())
     }
 
+    /// The column that the outcome is, as it stands or as levels; `None` where it is computed from columns.
+    ///
+    /// # Example
+    /// ```
+    /// use partita_formula::Formula;
+    /// assert_eq!(Formula::parse("factor(pain) ~ age")?.outcome_column(), Some("pain"));
+    /// assert_eq!(Formula::parse("log(dose) ~ age")?.outcome_column(), None);
+    /// # Ok::<(), partita_formula::FormulaError>(())
+    /// ```
+    #[must_use]
+    pub fn outcome_column(&self) -> Option<&str> {
+        match &self.response.as_ref()?.outcome.kind {
+            VariableKind::Column(column) | VariableKind::Factor { column, .. } => Some(column),
+            _ => None,
+        }
+    }
+
     /// The names of the fixed terms in R's order, without the intercept.
     #[must_use]
     pub fn term_labels(&self) -> Vec<String> {

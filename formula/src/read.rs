@@ -6,6 +6,7 @@ mod decode;
 mod delimiter;
 mod error;
 mod frame;
+mod write;
 
 pub use columns::{ColumnKind, Columns, MissingCells};
 pub(crate) use columns::{Factor, SILO};

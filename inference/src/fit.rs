@@ -50,7 +50,7 @@ use crate::methods::few_rounds::FewRoundsOptions;
 use crate::methods::pvi::PviOptions;
 use crate::methods::rounds::{FedOptOptions, RoundOptions};
 use choice::choose;
-use elsewhere::{Asked, Told};
+use elsewhere::Asked;
 use several::{Begun, begin};
 
 /// Which algorithm fits the model.
@@ -267,8 +267,8 @@ pub fn fit<M: Model + 'static>(
 ) -> Result<Fit> {
     let Begun { mut algorithm, mut exchange, options, bounds, spent, choice } = begin(model, silos, device, options)?;
     let asked = Asked { run, options: &FitOptions { starts: 1, ..options.clone() }, device };
-    let Told { fitted, wide, reweighted } = asked.of_model(model, &mut *algorithm, &mut exchange, progress)?;
-    let Fitted { mut report, mut record, draws, .. } = fitted;
+    let fitted = asked.of_model(model, &mut *algorithm, &mut exchange, progress)?;
+    let Fitted { mut report, mut record, draws, wide, reweighted, .. } = fitted;
     // Here the data are at hand that say what was unknown to the coordinator.
     let unknown = Warning::of(&options.algorithm, LocalLatents::Unknown, silos.len());
     if !unknown.is_empty() {

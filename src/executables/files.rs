@@ -17,7 +17,7 @@ pub struct SiloFile {
     /// Its SuperNode.
     pub engine: Engine,
     /// The requests it answers: `sfvi`, `few`, `avg`, `fed`, `pvi`, `vertical`, `evaluate`, `trust`, `leave_one_out`,
-    /// `predictive`, `formula`. In a study it may be left out: then the silo answers what the study's file asks for.
+    /// `predictive`, `formula`, `average`. In a study it may be left out: then the silo answers what the study's file asks for.
     #[serde(default)]
     pub allow: Vec<String>,
     /// Its data, in the format of the model.
@@ -42,6 +42,9 @@ pub struct SiloFile {
     /// In a study, the folder of the report that the coordinator tells every silo; if it is not given, `state`.
     #[serde(default)]
     pub output: Option<PathBuf>,
+    /// In a study, where the silo writes what is expected of its own rows once it has the report, as `partita fit --fitted` does.
+    #[serde(default)]
+    pub fitted: Option<PathBuf>,
     /// In a study, what the silo does not say of its rows, by the names that `partita describe` prints.
     #[serde(default)]
     pub refuse: Vec<String>,
@@ -55,6 +58,7 @@ impl SiloFile {
     pub(super) fn check_for_rows(&self) -> Result<()> {
         let entries = [
             ("output", self.output.is_some()),
+            ("fitted", self.fitted.is_some()),
             ("refuse", !self.refuse.is_empty()),
             ("read", self.read != ReadOptions::default()),
         ];
@@ -95,6 +99,8 @@ pub struct CoordinatorFile {
     pub keys: BTreeMap<String, PathBuf>,
     /// The file of the private key that signs its requests.
     pub key: Option<PathBuf>,
+    /// In a study, how files of rows to predict are read: what the files themselves do not show.
+    pub read: ReadOptions,
 }
 
 /// The coordinator's file as written. A flattened [`Patience`] would let serde report the missing `output` before the
@@ -119,6 +125,8 @@ struct Written {
     largest_norm: Option<f64>,
     #[serde(default)]
     lost_silo: LostSilo,
+    #[serde(default)]
+    read: ReadOptions,
 }
 
 impl From<Written> for CoordinatorFile {
@@ -143,6 +151,7 @@ impl From<Written> for CoordinatorFile {
             quorum: file.quorum,
             keys: file.keys,
             key: file.key,
+            read: file.read,
         }
     }
 }

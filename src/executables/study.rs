@@ -6,6 +6,6 @@ mod file;
 mod program;
 mod silo;
 
-pub use coordinator::{StudyResult, run_study_coordinator};
+pub use coordinator::{StudyQuestions, StudyResult, run_study_coordinator};
 pub use file::StudyFile;
 pub use silo::{Stay, run_study_silo};

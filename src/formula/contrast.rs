@@ -3,12 +3,13 @@
 use std::fmt;
 
 use partita_core::{Device, DrawNoise, Noise, Predictive, SiteTable, expected_values};
-use partita_formula::{Decimal, Delimiter, Design, Formula, Frame, MissingCells, ReadOptions, nearest};
+use partita_formula::{Columns, Decimal, Delimiter, Design, Formula, Frame, MissingCells, ReadOptions, nearest};
 use partita_inference::{AnswerDraws, Scale, SiteSummary};
 
 use super::contrast_text::Contrast;
 use super::family::Kind;
 use super::prior_predictive::quoted;
+use super::shared_model::{SharedModel, spread};
 use super::{Prepared, Study, StudyError};
 
 /// What a contrast is, by the posterior.
@@ -29,6 +30,32 @@ const AVERAGED_DRAWS: usize = 500;
 /// The seed of their new groups.
 const AVERAGED_SEED: u64 = 1;
 
+/// A contrast that was found to be one of the study.
+#[derive(Debug, Clone)]
+pub(crate) struct Comparison {
+    pub(crate) contrast: Contrast,
+    /// By how much the columns of both values differ, where they are compared by the linear predictor.
+    columns: Option<Vec<(String, f64)>>,
+}
+
+/// What a silo says for an averaged contrast.
+#[derive(Debug, Clone)]
+pub(crate) struct Averaged {
+    /// For each draw the sum over its rows of the differences of expected outcomes.
+    pub(crate) sums: Vec<f64>,
+    pub(crate) rows: usize,
+}
+
+/// The rows of a silo over which expected outcomes are summed.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct AveragedRows<'a> {
+    pub(crate) columns: &'a Columns,
+    pub(crate) place: u64,
+}
+
+/// Asks all silos, in their order, for what an averaged contrast is at these draws of the globals.
+pub(crate) type AskSilos<'a> = &'a mut dyn FnMut(&Contrast, &[Vec<f64>]) -> Result<Vec<Averaged>, StudyError>;
+
 impl Study {
     /// What the posterior says of a contrast; of effects of groups it says nothing: the coefficients are those of all groups.
     ///
@@ -46,67 +73,107 @@ impl Study {
         prepared: &Prepared,
         device: &Device,
     ) -> Result<Contrasted, StudyError> {
-        if contrast.is_averaged || self.family.kind == Kind::Categorical {
-            prepared.has_numbers()?;
+        let comparison = prepared.shared().comparison(contrast)?;
+        prepared.contrasted(comparison, answer, device)
+    }
+}
+
+impl Prepared {
+    pub(crate) fn contrasted(
+        &self,
+        comparison: Comparison,
+        answer: &AnswerDraws,
+        device: &Device,
+    ) -> Result<Contrasted, StudyError> {
+        let shared = self.shared();
+        let mut silos = |contrast: &Contrast, globals: &[Vec<f64>]| {
+            let each = (0_u64..).zip(&self.tables).map(|(place, table)| {
+                let columns = self.study.columns(table)?;
+                shared.averaged(contrast, AveragedRows { columns: &columns, place }, globals, device)
+            });
+            each.collect()
+        };
+        shared.contrasted(comparison, answer, &mut silos)
+    }
+}
+
+impl SharedModel<'_> {
+    /// Finds what a contrast compares, before there is an answer.
+    pub(crate) fn comparison(&self, contrast: &Contrast) -> Result<Comparison, StudyError> {
+        let formula = &self.study.formula;
+        if contrast.is_averaged || self.study.family.kind == Kind::Categorical {
+            self.study.has_numbers()?;
         }
-        let part = self.formula.terms_with(&contrast.variable).ok_or_else(|| self.unknown(&contrast.variable))?;
-        if let Some((name, _)) = contrast.at.iter().find(|(name, _)| !self.formula.columns().contains(name)) {
+        let part = formula.terms_with(&contrast.variable).ok_or_else(|| self.unknown(&contrast.variable))?;
+        if let Some((name, _)) = contrast.at.iter().find(|(name, _)| !formula.columns().contains(name)) {
             return Err(self.unknown(name));
         }
-        let differences = if contrast.is_averaged {
-            self.averaged(contrast, answer, prepared, device)?
-        } else {
-            linear(contrast, &part, answer, prepared)?
+        let columns = if contrast.is_averaged { None } else { Some(self.columns_apart(contrast, &part)?) };
+        Ok(Comparison { contrast: contrast.clone(), columns })
+    }
+
+    /// What the posterior says of it.
+    pub(crate) fn contrasted(
+        &self,
+        comparison: Comparison,
+        answer: &AnswerDraws,
+        silos: AskSilos<'_>,
+    ) -> Result<Contrasted, StudyError> {
+        let Comparison { contrast, columns } = comparison;
+        let differences = match columns {
+            Some(columns) => linear(&columns, answer)?,
+            None => {
+                let globals: Vec<Vec<f64>> = spread(&answer.latents, AVERAGED_DRAWS).cloned().collect();
+                let silos = silos(&contrast, &globals)?;
+                let rows: usize = silos.iter().map(|own| own.rows).sum();
+                let total = |draw: usize| silos.iter().map(|own| own.sums[draw]).sum::<f64>();
+                (0..globals.len()).map(|draw| total(draw) / rows as f64).collect()
+            }
         };
-        let (unit, scale) = self.family.reading();
+        let (unit, scale) = self.study.family.reading();
         let is_ratio = scale == Scale::Exponential && !contrast.is_averaged;
         let above = differences.iter().filter(|own| **own > 0.0).count();
         Ok(Contrasted {
-            contrast: contrast.clone(),
             above: above as f64 / differences.len() as f64,
             difference: SiteSummary::of(contrast.text.clone(), contrast.text.clone(), &differences),
             ratio: is_ratio.then_some(unit),
+            contrast,
         })
     }
 
-    /// The difference of the mean expected outcome in each draw.
-    fn averaged(
+    /// What a silo says for an averaged contrast at draws of the globals.
+    pub(crate) fn averaged(
         &self,
         contrast: &Contrast,
-        answer: &AnswerDraws,
-        prepared: &Prepared,
+        of: AveragedRows<'_>,
+        globals: &[Vec<f64>],
         device: &Device,
-    ) -> Result<Vec<f64>, StudyError> {
-        let model = &prepared.plan.model;
-        let count = AVERAGED_DRAWS.min(answer.latents.len());
-        let (mut sums, mut rows) = (vec![0.0; count], 0_usize);
-        for (silo, table) in (0_u64..).zip(&prepared.tables) {
-            let columns = self.columns(table)?;
-            rows = rows.saturating_add(columns.rows());
-            for (sign, value) in [(1.0, &contrast.value), (-1.0, &contrast.reference)] {
-                let held = columns.held(&contrast.variable, value).ok_or_else(|| {
-                    let found = format!("`{value}` as a value of `{}`", contrast.variable);
-                    unfit(found, "a number, as the column has", "Write one of its values.")
-                })?;
-                let own = self.without_outcome(&held, prepared, device)?;
-                let at = SiteTable::of(model, device, &own.rows)?;
-                for (draw, sum) in sums.iter_mut().enumerate() {
-                    // The same new groups at both values.
-                    let noise = DrawNoise { noise: Noise::new(AVERAGED_SEED), index: draw as u64 | silo << 32 };
-                    let globals = &answer.latents[draw * answer.latents.len() / count];
-                    let predictive = Predictive { globals, locals: None, noise };
-                    let means = expected_values(model, device, &at, &own.rows, predictive)?;
-                    *sum += sign * means.iter().flat_map(|(_, own)| &own.values).sum::<f64>();
-                }
+    ) -> Result<Averaged, StudyError> {
+        let (model, AveragedRows { columns, place }) = (&self.plan.model, of);
+        let mut sums = vec![0.0; globals.len()];
+        for (sign, value) in [(1.0, &contrast.value), (-1.0, &contrast.reference)] {
+            let held = columns.held(&contrast.variable, value).ok_or_else(|| {
+                let found = format!("`{value}` as a value of `{}`", contrast.variable);
+                unfit(found, "a number, as the column has", "Write one of its values.")
+            })?;
+            let rows = self.without_outcome(&held, device)?.into_rows();
+            let at = SiteTable::of(model, device, &rows)?;
+            for (draw, (sum, globals)) in (0_u64..).zip(sums.iter_mut().zip(globals)) {
+                // The same new groups at both values.
+                let noise = DrawNoise { noise: Noise::new(AVERAGED_SEED), index: draw | place << 32 };
+                let predictive = Predictive { globals, locals: None, noise };
+                let means = expected_values(model, device, &at, &rows, predictive)?;
+                *sum += sign * means.iter().flat_map(|(_, own)| &own.values).sum::<f64>();
             }
         }
-        Ok(sums.into_iter().map(|sum| sum / rows as f64).collect())
+        Ok(Averaged { sums, rows: columns.rows() })
     }
 
     fn unknown(&self, name: &str) -> StudyError {
-        let columns = self.formula.clone().without_outcome().columns();
+        let formula = &self.study.formula;
+        let columns = formula.clone().without_outcome().columns();
         let terms: Vec<&str> =
-            columns.iter().map(String::as_str).filter(|own| self.formula.terms_with(own).is_some()).collect();
+            columns.iter().map(String::as_str).filter(|own| formula.terms_with(own).is_some()).collect();
         let suggestion = nearest(name, terms.iter().copied()).map(|own| format!(" Did you mean `{own}`?"));
         unfit(
             format!("`{name}`, which no fixed term of the formula has"),
@@ -114,48 +181,48 @@ impl Study {
             &format!("Write the name of a column.{}", suggestion.unwrap_or_default()),
         )
     }
+
+    /// By how much each column of the design differs between both values.
+    fn columns_apart(&self, contrast: &Contrast, part: &Formula) -> Result<Vec<(String, f64)>, StudyError> {
+        let mut table = [Vec::new(), Vec::new(), Vec::new()];
+        for name in part.columns() {
+            let held = contrast.at.iter().find(|(own, _)| *own == name).map(|(_, value)| value);
+            let values = match held {
+                _ if name == contrast.variable => [&contrast.value, &contrast.reference],
+                Some(value) => [value, value],
+                None => {
+                    let text = &contrast.text;
+                    return Err(unfit(
+                        format!("`{text}`, and `{}` interacts with `{name}`", contrast.variable),
+                        &format!("a value of `{name}`"),
+                        &format!("Write `{text}{} {name} = VALUE`.", if contrast.at.is_empty() { " at" } else { "," }),
+                    ));
+                }
+            };
+            for (line, cell) in table.iter_mut().zip([&name, values[0], values[1]]) {
+                line.push(format!("\"{}\"", cell.replace('"', "\"\"")));
+            }
+        }
+        let text = table.map(|line| line.join(",")).join("\n") + "\n";
+        let read = ReadOptions { delimiter: Delimiter::Byte(b','), decimal: Decimal::Point, ..ReadOptions::default() };
+        let frame = Frame::from_bytes("the contrast", text.as_bytes(), read)?;
+        let columns = frame.columns("contrast", &[part], MissingCells::Refuse)?;
+        self.same_kinds(&columns, "the contrast")?;
+        let matrix = Design::of(part, &columns, self.agreement)?.fixed;
+        let (one, two) = matrix.values.split_at(matrix.names.len());
+        Ok(matrix.names.iter().zip(one.iter().zip(two)).map(|(name, (one, two))| (name.clone(), one - two)).collect())
+    }
 }
 
 /// The difference of the linear predictor in each draw.
-fn linear(
-    contrast: &Contrast,
-    part: &Formula,
-    answer: &AnswerDraws,
-    prepared: &Prepared,
-) -> Result<Vec<f64>, StudyError> {
-    let mut table = [Vec::new(), Vec::new(), Vec::new()];
-    for name in part.columns() {
-        let held = contrast.at.iter().find(|(own, _)| *own == name).map(|(_, value)| value);
-        let values = match held {
-            _ if name == contrast.variable => [&contrast.value, &contrast.reference],
-            Some(value) => [value, value],
-            None => {
-                let text = &contrast.text;
-                return Err(unfit(
-                    format!("`{text}`, and `{}` interacts with `{name}`", contrast.variable),
-                    &format!("a value of `{name}`"),
-                    &format!("Write `{text}{} {name} = VALUE`.", if contrast.at.is_empty() { " at" } else { "," }),
-                ));
-            }
-        };
-        for (line, cell) in table.iter_mut().zip([&name, values[0], values[1]]) {
-            line.push(format!("\"{}\"", cell.replace('"', "\"\"")));
-        }
-    }
-    let text = table.map(|line| line.join(",")).join("\n") + "\n";
-    let read = ReadOptions { delimiter: Delimiter::Byte(b','), decimal: Decimal::Point, ..ReadOptions::default() };
-    let frame = Frame::from_bytes("the contrast", text.as_bytes(), read)?;
-    let columns = frame.columns("contrast", &[part], MissingCells::Refuse)?;
-    prepared.same_kinds(&columns, "the contrast")?;
-    let matrix = Design::of(part, &columns, &prepared.agreement)?.fixed;
-    let (one, two) = matrix.values.split_at(matrix.names.len());
+fn linear(columns: &[(String, f64)], answer: &AnswerDraws) -> Result<Vec<f64>, StudyError> {
     let mut differences = vec![0.0; answer.latents.len()];
-    for ((name, one), two) in matrix.names.iter().zip(one).zip(two) {
+    for (name, apart) in columns {
         let draws = answer.natural.iter().find(|(_, label, _)| label == name).map(|(.., draws)| draws);
         let draws = draws.ok_or_else(|| {
             unfit(format!("no coefficient `{name}`"), "a coefficient of each column", "Report this as a fault.")
         })?;
-        differences.iter_mut().zip(draws).for_each(|(own, draw)| *own += (one - two) * draw);
+        differences.iter_mut().zip(draws).for_each(|(own, draw)| *own += apart * draw);
     }
     Ok(differences)
 }

@@ -2,6 +2,8 @@
 
 use std::str::FromStr;
 
+use serde::{Deserialize, Serialize};
+
 use super::StudyError;
 
 /// A comparison of two values of a variable, with others held.
@@ -17,7 +19,8 @@ use super::StudyError;
 /// assert_eq!(contrast.at[1], ("sex".to_owned(), "not known".to_owned()));
 /// # Ok::<(), partita::formula::StudyError>(())
 /// ```
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
 pub struct Contrast {
     /// The text.
     pub text: String,
@@ -109,6 +112,20 @@ impl Left<'_> {
         }
         let text = text.trim().to_owned();
         self.0.is_empty().then_some(Contrast { text, variable, value, reference, at, is_averaged })
+    }
+}
+
+impl From<Contrast> for String {
+    fn from(contrast: Contrast) -> Self {
+        contrast.text
+    }
+}
+
+impl TryFrom<String> for Contrast {
+    type Error = StudyError;
+
+    fn try_from(text: String) -> Result<Self, StudyError> {
+        text.parse()
     }
 }
 

@@ -8,7 +8,7 @@ use partita_models::regression::{EffectRows, Level, RegressionRows};
 
 use super::StudyError;
 use super::priors::INTERCEPT;
-use super::summary::RandomSummary;
+use super::summary::{CrossedGroupings, DesignSummary, RandomSummary};
 
 /// The groupings within silos, outermost first, with the places of their terms.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -37,6 +37,18 @@ pub(super) struct Crossing {
 const MOST_ACROSS: usize = 50;
 
 impl Crossing {
+    /// What crosses, with the names of its groups in all silos.
+    pub(super) fn of(crossed: &CrossedGroupings, designs: &[Design]) -> Self {
+        let count = |grouping: &String| {
+            let terms = designs.iter().flat_map(|own| own.random.iter().filter(|term| term.grouping == *grouping));
+            (terms.flat_map(|term| &term.levels).collect::<BTreeSet<_>>().len(), grouping.clone())
+        };
+        let mut both = [count(&crossed.outer), count(&crossed.inner)];
+        both.sort();
+        let [(groups, fewer), (_, more)] = both;
+        Self { fewer, groups, more, silo: crossed.silo.clone() }
+    }
+
     /// Refuses a grouping of too many groups to be known to all silos.
     pub(super) fn is_small(&self) -> Result<(), StudyError> {
         if self.groups <= MOST_ACROSS { Ok(()) } else { Err(crossed(&self.fewer, &self.more, &self.silo)) }
@@ -86,20 +98,23 @@ impl Chain {
     }
 
     /// Two groupings that follow one another in the chain and cross in a silo.
-    pub(super) fn crossing(&self, designs: &[Design]) -> Option<Crossing> {
-        let pairs = self.groupings.windows(2).map(|pair| [pair[0].terms[0], pair[1].terms[0]]);
-        let crosses = |[outer, inner]: [usize; 2]| {
-            let silo = designs.iter().find(|own| own.random[inner].inside(&own.random[outer]).is_none())?;
-            let count = |term: usize| {
-                let levels = designs.iter().flat_map(|own| &own.random[term].levels);
-                (levels.collect::<BTreeSet<_>>().len(), silo.random[term].grouping.clone())
-            };
-            let mut both = [count(outer), count(inner)];
-            both.sort();
-            let [(groups, fewer), (_, more)] = both;
-            Some(Crossing { fewer, groups, more, silo: silo.silo.clone() })
-        };
-        pairs.into_iter().find_map(crosses)
+    pub(super) fn crossing<'a>(&self, crossed: &'a [CrossedGroupings]) -> Option<&'a CrossedGroupings> {
+        let of = |pair: &[Grouping]| crossed.iter().find(|own| own.outer == pair[0].name && own.inner == pair[1].name);
+        self.groupings.windows(2).find_map(of)
+    }
+
+    /// Refuses groupings that cross: no party says the names of its groups before the study declares that it may.
+    pub(super) fn check_nested(&self, summary: &DesignSummary) -> Result<(), StudyError> {
+        let Some(CrossedGroupings { outer, inner, silo }) = self.crossing(&summary.crossed) else { return Ok(()) };
+        let groups = summary.random.iter().find(|term| term.grouping == *outer).map_or(0, |term| term.groups);
+        Err(unfit(
+            format!("`{outer}` and `{inner}`, which cross in {silo}"),
+            "groupings of which each lies within the next, or one whose groups all silos know",
+            &format!(
+                "If silos may tell one another the names of the groups of `{outer}` ({groups}, counted in each silo), let all \
+                 parties write `[declared]` and `groups_across_silos = [\"{outer}\"]` into study.toml; else make it a fixed factor.",
+            ),
+        ))
     }
 
     /// The columns of a row, with those of the effects that all silos know.

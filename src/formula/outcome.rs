@@ -84,7 +84,7 @@ impl ResponseFamily {
         };
         if let Some(row) = values.iter().position(|value| !(rule.allowed)(*value)) {
             let remedy = "Correct the cell, or take a family that has such outcomes.";
-            return Err(unfit(&format!("{} in row {}", values[row], row + 1), rule.expected, remedy));
+            return Err(unfit(&format!("{} in line {}", values[row], design.lines[row]), rule.expected, remedy));
         }
         if design.trials.is_none() && self.kind.has_trials() && values.iter().any(|value| *value > 1.0) {
             let remedy = "Write `successes | trials(n)` before `~`.";

@@ -3,14 +3,14 @@
 use std::collections::HashMap;
 
 use partita_core::{Device, DrawNoise, Key, Noise, Predictive, Purpose, SiteTable, expected_values, predictive_draw};
-use partita_formula::{ColumnKind, Columns, Design};
 use partita_inference::{AnswerDraws, Fit, SiteSummary};
-use partita_models::regression::{Family, RegressionRows};
+use partita_models::regression::RegressionRows;
 
-use super::family::Kind;
 use super::groups::Chain;
 use super::known_groups::{KNOWN_GROUPS, KnownGroups, Silo};
+use super::prepare::RowGroups;
 use super::prior_predictive::quoted;
+use super::shared_model::{OutcomeFree, SharedModel, spread, unfit};
 use super::{Prepared, SiloTable, Study, StudyError};
 
 /// Whose groups rows have.
@@ -57,42 +57,9 @@ impl Study {
         fit: &mut Fit,
         device: &Device,
     ) -> Result<Prediction, StudyError> {
-        let without = Self { formula: self.formula.clone().without_outcome(), ..self.clone() };
-        let columns = without.columns(file)?;
-        let OutcomeFree { design, rows } = self.without_outcome(&columns, prepared, device)?;
-        let groups = design.random.iter().map(|term| (term.levels.as_slice(), term.group.as_slice())).collect();
-        prepared.predicted(&Rows { rows: &rows, groups, count: design.rows }, whose, fit, device)
+        let rows = prepared.shared().rows_of(file, device)?;
+        prepared.predicted(&rows, whose, fit, device)
     }
-}
-
-/// Rows whose outcome is not asked for.
-pub(super) struct OutcomeFree {
-    pub(super) design: Design,
-    pub(super) rows: RegressionRows,
-}
-
-impl Study {
-    /// Rows as the model reads them, with an outcome that stands for any.
-    pub(super) fn without_outcome(
-        &self,
-        columns: &Columns,
-        prepared: &Prepared,
-        device: &Device,
-    ) -> Result<OutcomeFree, StudyError> {
-        prepared.same_kinds(columns, columns.silo())?;
-        let design = Design::of(&self.formula.clone().without_outcome(), columns, &prepared.agreement)?;
-        let design = self.with_columns_of_parameters(design, columns, &prepared.agreement)?;
-        let outcome = if self.family.kind == Kind::Beta { 0.5 } else { 1.0 };
-        let rows = self.rows_with(vec![outcome; design.rows], &design, &prepared.plan, device)?;
-        Ok(OutcomeFree { design, rows })
-    }
-}
-
-/// Rows with the groups of each random term.
-struct Rows<'a> {
-    rows: &'a RegressionRows,
-    groups: Vec<(&'a [String], &'a [usize])>,
-    count: usize,
 }
 
 impl Prepared {
@@ -101,65 +68,118 @@ impl Prepared {
     /// # Errors
     /// As for [`Study::predict`].
     pub fn fitted(&self, silo: usize, fit: &mut Fit, device: &Device) -> Result<Prediction, StudyError> {
-        let (_, rows) = &self.silos[silo];
-        let groups = self.groups[silo].iter().map(|own| (own.levels.as_slice(), own.group.as_slice())).collect();
-        self.predicted(&Rows { rows, groups, count: rows.len() }, Whose::Silo(silo), fit, device)
+        let (globals, seed) = self.globals(fit, device)?;
+        self.shared().fitted(self.known(silo, fit)?, &globals, seed, device)
     }
 
-    /// Refuses columns that hold something else than those of the silos did.
-    pub(super) fn same_kinds(&self, columns: &Columns, of: &str) -> Result<(), StudyError> {
-        let other = |(name, agreed): (&String, &ColumnKind)| {
-            let found = columns.kind(name).filter(|found| found != agreed)?;
-            Some((name.clone(), found, *agreed))
-        };
-        match self.agreement.kinds.iter().find_map(other) {
-            None => Ok(()),
-            Some((name, found, agreed)) => Err(unfit(
-                format!("`{name}` of {of} holds {found}"),
-                &format!("{agreed}, as in the files of the fit"),
-                "Write its values as those files do.",
-            )),
-        }
-    }
-
-    fn predicted(
+    pub(crate) fn predicted(
         &self,
-        rows: &Rows<'_>,
+        rows: &OutcomeFree,
         whose: Whose,
         fit: &mut Fit,
         device: &Device,
     ) -> Result<Prediction, StudyError> {
-        self.has_numbers()?;
+        let (globals, seed) = self.globals(fit, device)?;
+        let known = match whose {
+            Whose::Silo(silo) => Some(self.known(silo, fit)?),
+            Whose::New => None,
+        };
+        self.shared().predicted(rows, known, &globals, seed, device)
+    }
+
+    fn globals(&self, fit: &Fit, device: &Device) -> Result<(Vec<Vec<f64>>, u64), StudyError> {
+        let answer = fit.answer_draws(&self.plan.model, device).map_err(StudyError::Inference)?;
+        Ok((globals(&answer), fit.report.seed))
+    }
+
+    fn known(&self, place: usize, fit: &mut Fit) -> Result<KnownSilo<'_>, StudyError> {
+        let moments = fit.exchange.programs()[place].local_moments().map_err(StudyError::Inference)?;
+        Ok(KnownSilo { rows: &self.silos[place].1, groups: &self.groups[place], moments, place })
+    }
+}
+
+/// The draws of the globals that predictions are made with.
+pub(crate) fn globals(answer: &AnswerDraws) -> Vec<Vec<f64>> {
+    spread(&answer.latents, DRAWS).cloned().collect()
+}
+
+/// A silo whose groups are known where its rows are.
+pub(crate) struct KnownSilo<'a> {
+    pub(crate) rows: &'a RegressionRows,
+    pub(crate) groups: &'a [RowGroups],
+    /// Posterior means and standard deviations of its latents, block by block.
+    pub(crate) moments: Vec<(Vec<f64>, Vec<f64>)>,
+    pub(crate) place: usize,
+}
+
+/// Rows with the groups of each random term.
+struct Rows<'a> {
+    rows: &'a RegressionRows,
+    groups: &'a [RowGroups],
+    count: usize,
+}
+
+impl SharedModel<'_> {
+    /// Predicts rows, of which a silo may know groups, at draws of the globals.
+    pub(crate) fn predicted(
+        &self,
+        rows: &OutcomeFree,
+        silo: Option<KnownSilo<'_>>,
+        globals: &[Vec<f64>],
+        seed: u64,
+        device: &Device,
+    ) -> Result<Prediction, StudyError> {
+        let OutcomeFree { rows, groups, count } = rows;
+        self.prediction(&Rows { rows, groups, count: *count }, silo, globals, seed, device)
+    }
+
+    /// Predicts the rows of a silo that were fitted.
+    pub(crate) fn fitted(
+        &self,
+        silo: KnownSilo<'_>,
+        globals: &[Vec<f64>],
+        seed: u64,
+        device: &Device,
+    ) -> Result<Prediction, StudyError> {
+        let rows = Rows { rows: silo.rows, groups: silo.groups, count: silo.rows.len() };
+        self.prediction(&rows, Some(silo), globals, seed, device)
+    }
+
+    fn prediction(
+        &self,
+        rows: &Rows<'_>,
+        silo: Option<KnownSilo<'_>>,
+        globals: &[Vec<f64>],
+        seed: u64,
+        device: &Device,
+    ) -> Result<Prediction, StudyError> {
+        self.study.has_numbers()?;
         let model = &self.plan.model;
-        let AnswerDraws { latents, .. } = fit.answer_draws(model, device).map_err(StudyError::Inference)?;
-        let count = (MOST_NUMBERS / rows.count.max(1)).min(DRAWS).min(latents.len());
-        if count < FEWEST.min(latents.len()) {
+        let count = (MOST_NUMBERS / rows.count.max(1)).min(globals.len());
+        if count < FEWEST.min(globals.len()) {
             return Err(unfit(
                 format!("{} rows to predict", rows.count),
                 &format!("at most {}", MOST_NUMBERS / FEWEST),
                 "Predict them in parts.",
             ));
         }
-        let seed = fit.report.seed;
         let table = SiteTable::of(model, device, rows.rows)?;
-        let places = Places::of(self, &table, rows, whose);
-        let mut known = match whose {
-            Whose::Silo(silo) if places.any_known() => Some(self.known_groups(silo, fit, device, seed)?),
+        let places = Places::of(&self.plan.chain, &table, rows, silo.as_ref());
+        let mut known = match silo {
+            Some(silo) if places.any_known() => Some(self.known_groups(silo, device, seed)?),
             _ => None,
         };
         let noise = Noise::new(seed);
         let mut fresh = noise.stream(Key::new(Purpose::Predictive, u64::MAX).block(KNOWN_GROUPS));
         let [mut expected, mut outcomes] = [0, 1].map(|_| vec![Vec::with_capacity(count); rows.count]);
-        for draw in 0..count {
-            // Spread over all draws: those that were resampled stand in the order of what they were resampled from.
-            let globals = &latents[draw * latents.len() / count];
+        for (index, globals) in (0_u64..).zip(spread(globals, count)) {
             let mut locals: Vec<Vec<f64>> =
                 table.blocks().iter().map(|block| vec![0.0; block.rows * block.width]).collect();
             locals.iter_mut().for_each(|own| fresh.normal(own));
             if let Some(known) = &mut known {
                 places.fill(known.draw(globals)?, &mut locals);
             }
-            let at = Predictive { globals, locals: Some(&locals), noise: DrawNoise { noise, index: draw as u64 } };
+            let at = Predictive { globals, locals: Some(&locals), noise: DrawNoise { noise, index } };
             let means = expected_values(model, device, &table, rows.rows, at)?;
             let drawn = predictive_draw(model, device, &table, rows.rows, at)?.observed;
             for (all, found) in [(&mut expected, means), (&mut outcomes, drawn)] {
@@ -167,7 +187,8 @@ impl Prepared {
                 all.iter_mut().zip(values).for_each(|(own, value)| own.push(*value));
             }
         }
-        let summary = |draws: &Vec<f64>| SiteSummary::of(self.outcome.clone(), self.outcome.clone(), draws);
+        let outcome = self.study.outcome();
+        let summary = |draws: &Vec<f64>| SiteSummary::of(outcome.to_owned(), outcome.to_owned(), draws);
         Ok(Prediction {
             groups: places.words(rows.count),
             expected: expected.iter().map(summary).collect(),
@@ -175,30 +196,19 @@ impl Prepared {
         })
     }
 
-    /// Refuses outcomes of levels, which have no mean.
-    pub(super) fn has_numbers(&self) -> Result<(), StudyError> {
-        match self.plan.model.plan().response.family {
-            Family::Cumulative { .. } | Family::Categorical { .. } => Err(unfit(
-                format!("`{}`, an outcome of levels", self.outcome),
-                "an outcome of numbers, which has a mean",
-                "Read the probabilities of levels from posterior.csv, or fit whether a level is reached: bernoulli.",
-            )),
-            _ => Ok(()),
-        }
-    }
-
     fn known_groups<'a>(
-        &'a self,
-        silo: usize,
-        fit: &mut Fit,
+        &self,
+        silo: KnownSilo<'a>,
         device: &'a Device,
         seed: u64,
-    ) -> Result<KnownGroups<'a>, StudyError> {
-        let moments = fit.exchange.programs()[silo].local_moments().map_err(StudyError::Inference)?;
+    ) -> Result<KnownGroups<'a>, StudyError>
+    where
+        Self: 'a,
+    {
+        let KnownSilo { rows, groups, moments, place } = silo;
         let Chain { groupings, .. } = &self.plan.chain;
-        let groups = groupings.iter().map(|own| (own.name.as_str(), &self.groups[silo][own.terms[0]])).collect();
-        let place = silo as u64;
-        KnownGroups::new(&self.plan.model, device, Silo { rows: &self.silos[silo].1, groups, moments, place }, seed)
+        let groups = groupings.iter().map(|own| (own.name.as_str(), &groups[own.terms[0]])).collect();
+        KnownGroups::new(&self.plan.model, device, Silo { rows, groups, moments, place: place as u64 }, seed)
     }
 }
 
@@ -219,24 +229,22 @@ struct BlockPlaces<'a> {
 }
 
 impl<'a> Places<'a> {
-    fn of(prepared: &Prepared, table: &SiteTable, rows: &Rows<'a>, whose: Whose) -> Self {
-        let Chain { groupings, .. } = &prepared.plan.chain;
+    fn of(chain: &Chain, table: &SiteTable, rows: &Rows<'a>, silo: Option<&KnownSilo<'_>>) -> Self {
+        let Chain { groupings, .. } = chain;
         let mut blocks = Vec::new();
         for (block, own) in table.blocks().iter().enumerate().filter(|(_, own)| own.width > 0) {
             let grouping = own.plate.as_ref().and_then(|plate| groupings.iter().find(|own| own.name == *plate));
             let place = |term: usize| {
-                let (levels, group) = rows.groups[term];
-                let own: HashMap<&str, usize> = match whose {
-                    Whose::Silo(silo) => {
-                        prepared.groups[silo][term].levels.iter().map(String::as_str).zip(0..).collect()
-                    }
-                    Whose::New => HashMap::new(),
+                let RowGroups { levels, group } = &rows.groups[term];
+                let own: HashMap<&str, usize> = match silo {
+                    Some(silo) => silo.groups[term].levels.iter().map(String::as_str).zip(0..).collect(),
+                    None => HashMap::new(),
                 };
-                (Some(group), levels.iter().map(|level| own.get(level.as_str()).copied()).collect())
+                (Some(group.as_slice()), levels.iter().map(|level| own.get(level.as_str()).copied()).collect())
             };
             let (group, known) = match grouping {
                 Some(grouping) => place(grouping.terms[0]),
-                None => (None, vec![if let Whose::Silo(_) = whose { Some(0) } else { None }]),
+                None => (None, vec![silo.map(|_| 0)]),
             };
             let name = grouping.map_or_else(|| "silo".to_owned(), |own| own.name.clone());
             blocks.push(BlockPlaces { block, width: own.width, name, group, known });
@@ -293,8 +301,4 @@ impl Prediction {
         }
         text
     }
-}
-
-fn unfit(found: String, expected: &str, remedy: &str) -> StudyError {
-    StudyError::Unfit { operation: "prediction", found, expected: expected.into(), remedy: remedy.into() }
 }

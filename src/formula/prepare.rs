@@ -12,7 +12,7 @@ use partita_models::regression::{AcrossEffects, Regression, RegressionPlan, Regr
 
 use super::StudyError;
 use super::family::ResponseFamily;
-use super::groups::Chain;
+use super::groups::{Chain, Crossing};
 use super::predictors::{Predictors, with_parameters};
 use super::priors::{INTERCEPT, PriorLine, effects, lines, parameters};
 use super::stated_prior::{self, StatedPrior};
@@ -62,22 +62,27 @@ impl Plan {
     /// The coefficients of a report on the scale that people read, as odds ratios; no text where that is their own.
     #[must_use]
     pub fn readings(&self, report: &Report) -> String {
-        let answer = report.answer();
-        let mut text = String::new();
-        let shown = || self.effects.iter().filter(|effect| effect.scale == Scale::Exponential);
-        let names = shown().flat_map(|own| [own.name.chars().count(), own.unit.chars().count()]);
-        let width = names.max().unwrap_or_default().max(16);
-        for effect in shown() {
-            if text.is_empty() {
-                text = format!("\n{:<width$} {:>9} {:>9} {:>9}\n", effect.unit, "median", "2.5 %", "97.5 %");
-            }
-            if let Some(own) = answer.iter().find(|own| own.label == effect.label) {
-                let [middle, low, high] = [own.quantiles.p50, own.quantiles.p2_5, own.quantiles.p97_5].map(f64::exp);
-                text += &format!("{:<width$} {middle:>9.4} {low:>9.4} {high:>9.4}\n", effect.name);
-            }
-        }
-        text
+        readings(&self.effects, report)
     }
+}
+
+/// The effects of a report that are read as ratios; no text without any.
+pub(crate) fn readings(effects: &[Effect], report: &Report) -> String {
+    let answer = report.answer();
+    let mut text = String::new();
+    let shown = || effects.iter().filter(|effect| effect.scale == Scale::Exponential);
+    let names = shown().flat_map(|own| [own.name.chars().count(), own.unit.chars().count()]);
+    let width = names.max().unwrap_or_default().max(16);
+    for effect in shown() {
+        if text.is_empty() {
+            text = format!("\n{:<width$} {:>9} {:>9} {:>9}\n", effect.unit, "median", "2.5 %", "97.5 %");
+        }
+        if let Some(own) = answer.iter().find(|own| own.label == effect.label) {
+            let [middle, low, high] = [own.quantiles.p50, own.quantiles.p2_5, own.quantiles.p97_5].map(f64::exp);
+            text += &format!("{:<width$} {middle:>9.4} {low:>9.4} {high:>9.4}\n", effect.name);
+        }
+    }
+    text
 }
 
 /// A model with the rows of all silos, ready for [`crate::fit()`].
@@ -91,8 +96,8 @@ pub struct Prepared {
     pub notes: Vec<String>,
     /// What silos agreed on.
     pub agreement: Agreement,
-    /// The outcome's name.
-    pub(super) outcome: String,
+    /// The study.
+    pub(super) study: Study,
     /// The files of the silos.
     pub(super) tables: Vec<SiloTable>,
     /// For each silo the groups of its rows, by random term.
@@ -100,10 +105,16 @@ pub struct Prepared {
 }
 
 /// The groups of the rows of a silo in one random term.
-#[derive(Debug)]
-pub(super) struct RowGroups {
+#[derive(Debug, Clone)]
+pub(crate) struct RowGroups {
     pub(super) levels: Vec<String>,
     pub(super) group: Vec<usize>,
+}
+
+impl RowGroups {
+    pub(crate) fn of(term: RandomDesign) -> Self {
+        Self { levels: term.levels, group: term.group }
+    }
 }
 
 impl Study {
@@ -147,9 +158,11 @@ impl Study {
             let designs = columns.iter().map(|own| study.design(own, &agreement));
             let designs: Vec<Design> = designs.collect::<Result<_, _>>()?;
             let summary = DesignSummary::merge(&designs.iter().map(DesignSummary::of).collect::<Vec<_>>())?;
-            let Some(crossing) = Chain::of(&summary.random)?.crossing(&designs) else {
+            let chain = Chain::of(&summary.random)?;
+            let Some(crossed) = chain.crossing(&summary.crossed) else {
                 break (agreement, designs, summary);
             };
+            let crossing = Crossing::of(crossed, &designs);
             crossing.is_small()?;
             notes.push(crossing.note());
             study.declared.groups_across_silos.insert(crossing.fewer);
@@ -158,10 +171,8 @@ impl Study {
         let rows = designs.iter().map(|design| Ok((design.silo.clone(), self.rows(design, &plan, device)?)));
         let rows = rows.collect::<Result<_, StudyError>>()?;
         notes.extend(columns.iter().filter_map(left_out));
-        let of_term = |term: RandomDesign| RowGroups { levels: term.levels, group: term.group };
-        let groups = designs.into_iter().map(|design| design.random.into_iter().map(of_term).collect()).collect();
-        let (outcome, tables) = (self.outcome().to_owned(), silos.to_vec());
-        Ok(Prepared { plan, silos: rows, notes, agreement, outcome, tables, groups })
+        let groups = designs.into_iter().map(|design| design.random.into_iter().map(RowGroups::of).collect()).collect();
+        Ok(Prepared { plan, silos: rows, notes, agreement, study, tables: silos.to_vec(), groups })
     }
 
     /// The cells of a silo's file that the formula needs.
@@ -213,6 +224,7 @@ impl Study {
         }
         let scale = self.family.scale(sums.outcome);
         let chain = Chain::of(&summary.random)?;
+        chain.check_nested(summary)?;
         let of = |place: &usize| effects(&summary.random[*place], sums, &scale);
         let levels = chain.groupings.iter().map(|own| own.terms.iter().map(of).collect());
         let across = |place: &usize| AcrossEffects {
@@ -279,7 +291,7 @@ impl Study {
         plan.chain.place(with_parameters(rows, design, tensor)?, design, device)
     }
 
-    fn outcome(&self) -> &str {
+    pub(super) fn outcome(&self) -> &str {
         self.formula.outcome().unwrap_or("the outcome")
     }
 }

@@ -4,7 +4,9 @@ use std::fmt;
 
 use partita_core::{Device, Noise, SiloNoise, SimulatedData};
 use partita_inference::SiteSummary;
+use partita_models::regression::RegressionRows;
 
+use super::shared_model::SharedModel;
 use super::{Prepared, StudyError};
 
 /// Outcomes drawn from the prior.
@@ -25,17 +27,30 @@ impl Prepared {
     /// # Errors
     /// [`StudyError::Model`] where priors are so wide that an outcome is no number.
     pub fn prior_predictive(&self, data_sets: u32, seed: u64, device: &Device) -> Result<PriorPredictive, StudyError> {
-        self.has_numbers()?;
+        self.shared().prior_predictive(&self.silos, data_sets, seed, device)
+    }
+}
+
+impl SharedModel<'_> {
+    /// Draws so many data sets for the rows of silos.
+    pub(crate) fn prior_predictive(
+        &self,
+        silos: &[(String, RegressionRows)],
+        data_sets: u32,
+        seed: u64,
+        device: &Device,
+    ) -> Result<PriorPredictive, StudyError> {
+        self.study.has_numbers()?;
         let noise = Noise::new(seed);
         let of_silo = |draw: u32, silo: u32, rows| -> Result<Vec<f64>, StudyError> {
             let drawn = SimulatedData::draw(&self.plan.model, device, rows, SiloNoise { noise, draw, silo })?;
             Ok(drawn.outcomes().iter().flat_map(|(_, values)| values.values.clone()).collect())
         };
         let all = (0..data_sets)
-            .map(|draw| self.silos.iter().zip(0..).map(|((_, rows), silo)| of_silo(draw, silo, rows)).collect());
+            .map(|draw| silos.iter().zip(0..).map(|((_, rows), silo)| of_silo(draw, silo, rows)).collect());
         Ok(PriorPredictive {
-            outcome: self.outcome.clone(),
-            silos: self.silos.iter().map(|(name, _)| name.clone()).collect(),
+            outcome: self.study.outcome().to_owned(),
+            silos: silos.iter().map(|(name, _)| name.clone()).collect(),
             data_sets: all.collect::<Result<_, StudyError>>()?,
         })
     }

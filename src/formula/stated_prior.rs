@@ -38,6 +38,8 @@ pub enum StatedPrior {
     Correlation(Lkj),
     /// Of the one correlation of two effects.
     Uniform,
+    /// Of a number that is held at a value, to nine digits: for simulations, which a fit would learn nothing from.
+    Value(f64),
 }
 
 impl fmt::Display for StatedPrior {
@@ -46,6 +48,7 @@ impl fmt::Display for StatedPrior {
             Self::Number(prior) => prior.fmt(out),
             Self::Correlation(prior) => prior.fmt(out),
             Self::Uniform => out.write_str("uniform(-1, 1)"),
+            Self::Value(value) => write!(out, "{value}"),
         }
     }
 }
@@ -129,9 +132,26 @@ impl StatedPrior {
         Ok((name.trim().into(), prior.parse()?))
     }
 
+    /// Reads `name = value`.
+    ///
+    /// # Errors
+    /// [`StudyError::Unfit`] for another form.
+    pub fn parse_value(text: &str) -> Result<(String, Self), StudyError> {
+        let read = text.rsplit_once('=').and_then(|(name, value)| Some((name, value.trim().parse::<f64>().ok()?)));
+        let (name, value) = read.filter(|(_, value)| value.is_finite()).ok_or_else(|| {
+            unfit(
+                format!("`{text}`"),
+                "`NAME = NUMBER`, as in `smoke = 0.5`".into(),
+                "Write the number, `=` and its value.",
+            )
+        })?;
+        Ok((name.trim().into(), Self::Value(value)))
+    }
+
     /// As the prior of a coefficient.
     fn of_coefficient(self, name: &str) -> Result<Prior, StudyError> {
         match self {
+            Self::Value(mean) => Ok(Prior::Normal { mean, sd: mean.abs().max(1.0) * HELD }),
             Self::Number(prior) if !prior.is_positive() => Ok(prior),
             _ => Err(unfit(
                 format!("`{name} ~ {self}`"),
@@ -144,6 +164,7 @@ impl StatedPrior {
     /// As the prior of a number above zero: the half of a distribution that is even around zero.
     fn of_positive(self, name: &str) -> Result<Prior, StudyError> {
         match self {
+            Self::Value(value) if value > 0.0 => Ok(Prior::LogNormal { location: value.ln(), scale: HELD }),
             Self::Number(Prior::Normal { mean: 0.0, sd }) => Ok(Prior::HalfNormal { scale: sd }),
             Self::Number(Prior::StudentT { degrees, location: 0.0, scale }) => {
                 Ok(Prior::HalfStudentT { degrees, scale })
@@ -161,6 +182,9 @@ impl StatedPrior {
     /// As the prior of a probability.
     fn of_probability(self, name: &str) -> Result<Prior, StudyError> {
         match self {
+            Self::Value(value) if value > 0.0 && value < 1.0 => {
+                Ok(Prior::Beta { one: value / HELD, zero: (1.0 - value) / HELD })
+            }
             Self::Number(prior) if prior.is_of_probability() => Ok(prior),
             _ => Err(unfit(
                 format!("`{name} ~ {self}`"),
@@ -183,6 +207,9 @@ impl StatedPrior {
         }
     }
 }
+
+/// The standard deviation of a number that is held at a value, in units of it.
+const HELD: f64 = 1e-9;
 
 /// The class of all coefficients but the intercept.
 const COEFFICIENTS: &str = "b";

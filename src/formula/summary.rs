@@ -20,6 +20,39 @@ pub struct DesignSummary {
     /// Where it was agreed that the hazard may change.
     #[serde(default)]
     pub cuts: Vec<f64>,
+    /// Groupings within the silo that do not lie within one another.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub crossed: Vec<CrossedGroupings>,
+}
+
+/// Two groupings of a silo, one of which has a group in several groups of the other.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct CrossedGroupings {
+    /// The grouping that does not hold the other.
+    pub outer: String,
+    /// The grouping with a group in several of the first.
+    pub inner: String,
+    /// The silo.
+    pub silo: String,
+}
+
+impl CrossedGroupings {
+    /// All of a design, in both orders.
+    fn of(design: &Design) -> Vec<Self> {
+        let within = || design.random.iter().filter(|term| term.scope == GroupScope::WithinSilo);
+        let mut all: Vec<Self> = Vec::new();
+        for (outer, inner) in within().flat_map(|outer| within().map(move |inner| (outer, inner))) {
+            if outer.grouping != inner.grouping && inner.inside(outer).is_none() {
+                let [one, two] = [outer, inner].map(|term| term.grouping.clone());
+                let own = Self { outer: one, inner: two, silo: design.silo.clone() };
+                if !all.contains(&own) {
+                    all.push(own);
+                }
+            }
+        }
+        all
+    }
 }
 
 /// What a silo says of a random term.
@@ -58,7 +91,14 @@ impl DesignSummary {
             _ => Vec::new(),
         };
         let (parameters, cuts) = (design.parameter_sums(), design.cuts.clone().unwrap_or_default());
-        Self { sums: design.sums(), random: random.collect(), parameters, levels, cuts }
+        Self {
+            sums: design.sums(),
+            random: random.collect(),
+            parameters,
+            levels,
+            cuts,
+            crossed: CrossedGroupings::of(design),
+        }
     }
 
     /// Adds what all silos say, in their order.
@@ -95,6 +135,7 @@ impl DesignSummary {
             parameters.push((name.clone(), ColumnSums::merge(&each)?));
         }
         let agreed = silos.first().map(|own| (own.levels.clone(), own.cuts.clone())).unwrap_or_default();
-        Ok(Self { sums, random, parameters, levels: agreed.0, cuts: agreed.1 })
+        let crossed = silos.iter().flat_map(|own| own.crossed.clone()).collect();
+        Ok(Self { sums, random, parameters, levels: agreed.0, cuts: agreed.1, crossed })
     }
 }

@@ -8,6 +8,7 @@ mod framework_thesis;
 pub mod harness;
 pub mod measures;
 mod misspecification;
+mod packages;
 pub mod pictures;
 mod pvi;
 mod sfvi;

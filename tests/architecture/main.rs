@@ -15,13 +15,18 @@ const CEILING: usize = 500;
 const TEST_CEILING: usize = 800;
 
 /// Programs, which tell their users what happens.
-const PROGRAMS: [&str; 6] = [
-    "src/bin/partita/answers.rs",
-    "src/bin/partita/coordinator.rs",
-    "src/bin/partita/describe.rs",
-    "src/bin/partita/fit.rs",
-    "src/bin/partita/init.rs",
-    "src/bin/partita/keys.rs",
+const PROGRAMS: [&str; 11] = [
+    "src/commands.rs",
+    "src/commands/answers.rs",
+    "src/commands/calibrate.rs",
+    "src/commands/check.rs",
+    "src/commands/coordinator.rs",
+    "src/commands/describe.rs",
+    "src/commands/fit.rs",
+    "src/commands/init.rs",
+    "src/commands/keys.rs",
+    "src/commands/page.rs",
+    "src/commands/simulate.rs",
 ];
 
 /// File names that do not describe the content.

@@ -20,13 +20,24 @@ type Own<'a> = &'a str;
 
 /// Starts a party of a study in its folder.
 fn start(folder: &Path, task: &str, name: &str) -> Running {
+    start_with(folder, task, name, &[])
+}
+
+/// The same with more arguments.
+fn start_with(folder: &Path, task: &str, name: &str, more: &[&str]) -> Running {
     let log = std::fs::File::options().create(true).append(true).open(folder.join(format!("{name}.log"))).unwrap();
     let mut command = Command::new(executable("partita"));
     command.arg(task).current_dir(folder);
     if task == "silo" {
         command.args(["--silo", &format!("{name}.toml")]);
     }
-    Running::spawn(command.stdout(log.try_clone().unwrap()).stderr(log))
+    Running::spawn(command.args(more).stdout(log.try_clone().unwrap()).stderr(log))
+}
+
+fn wait(running: &mut Running) {
+    while !running.is_over() {
+        std::thread::sleep(std::time::Duration::from_millis(100));
+    }
 }
 
 fn read(folder: &Path, name: &str) -> String {
@@ -44,7 +55,8 @@ fn write_files(folder: &Path, deployment: &Deployment, study: &str, own: Own<'_>
         write(
             &format!("{name}.toml"),
             &format!(
-                "name = \"{name}\"\ndata = \"{name}.csv\"\nstate = \"{name}-state\"\noutput = \"{name}-report\"\n{own}\n{engine}"
+                "name = \"{name}\"\ndata = \"{name}.csv\"\nstate = \"{name}-state\"\noutput = \"{name}-report\"\n{}\n{engine}",
+                own.replace("NAME", name)
             ),
         );
     }
@@ -65,9 +77,7 @@ fn a_study_over_an_engine_has_the_bits_of_one_process_and_every_silo_has_the_rep
     write_files(folder, &deployment, &study("checks = [\"zeros of y\"]"), "own_rows = \"own.csv\"");
     let silos: Vec<Running> = NAMES.iter().map(|name| start(folder, "silo", name)).collect();
     let mut coordinator = start(folder, "coordinator", "coordinator");
-    while !coordinator.is_over() {
-        std::thread::sleep(std::time::Duration::from_millis(100));
-    }
+    wait(&mut coordinator);
     let said = read(folder, "coordinator.log");
     for words in ["prior: smoke ~ normal(0, ", "verdict: trust these numbers\n", "odds ratio", "north has 716 rows"] {
         assert!(said.contains(words), "{words}: {said}\n{}", read(folder, "north.log"));
@@ -94,6 +104,90 @@ fn a_study_over_an_engine_has_the_bits_of_one_process_and_every_silo_has_the_rep
     assert!(read(folder, "output/report.html").contains("what the formula needs to know of the rows"));
     drop(silos);
     assert!(read(folder, "own.csv").lines().count() > 100, "{}", read(folder, "west.log"));
+}
+
+#[test]
+fn questions_to_a_study_over_an_engine_have_the_answers_of_one_process_and_rows_stay() {
+    let Some(programs) = installed() else { return };
+    let scratch = tempfile::tempdir().unwrap();
+    let folder = scratch.path();
+    let deployment = Deployment::start(&programs, folder, NAMES.len(), Pace::Capped);
+    let averaged = "contrasts = [\"smoke: 1 - 0 averaged\"]";
+    write_files(folder, &deployment, &study(averaged), "fitted = \"NAME-fitted.csv\"");
+    std::fs::write(folder.join("new.csv"), "child,smoke,age\nc1,1,0\nstranger,0,1\n").unwrap();
+    let silos: Vec<Running> = NAMES.iter().map(|name| start(folder, "silo", name)).collect();
+    // A mistake in a question ends the run before the fit.
+    for (more, words) in [
+        (["--contrast", "smok: 1 - 0 at age = 0"], "Did you mean `smoke`?"),
+        (["--contrast", "age: 1 - 0 averaged"], "Write `contrasts = [\"age: 1 - 0 averaged\"]` there."),
+        (["--predict", "nowhere.csv"], "nowhere.csv"),
+    ] {
+        wait(&mut start_with(folder, "coordinator", "mistaken", &more));
+        let said = read(folder, "mistaken.log");
+        assert!(said.contains(words) && !said.contains("verdict"), "{words}: {said}");
+    }
+    wait(&mut start_with(folder, "coordinator", "prior", &["--predict", "new.csv", "--prior-predictive", "20"]));
+    let said = read(folder, "prior.log");
+    assert!(said.contains("20 data sets from the prior: of 95 % the mean of `wheeze`"), "{said}");
+    assert_eq!(read(folder, "output/prior_predictive.csv").lines().count(), 1 + 20 * 2, "{said}");
+    assert!(!folder.join("output/result.json").exists(), "it fitted: {said}");
+
+    let asked = ["--contrast", "smoke: 1 - 0 at age = 0", "--predict", "new.csv"];
+    wait(&mut start_with(folder, "coordinator", "coordinator", &asked));
+    drop(silos);
+    let said = read(folder, "coordinator.log");
+    for words in
+        ["contrast smoke: 1 - 0 averaged: ", "contrast smoke: 1 - 0 at age = 0: ", "predicted.csv are in output"]
+    {
+        assert!(said.contains(words), "{words}: {said}\n{}", read(folder, "north.log"));
+    }
+    // The same study in one process.
+    let files = NAMES.map(|name| format!("{name}.csv"));
+    let mut one = Command::new(executable("partita"));
+    one.current_dir(folder).args(["fit", "--study", "study.toml", "--output", "one", "--fitted"]).args(asked);
+    for file in &files {
+        one.args(["--silo", file]);
+    }
+    let done = one.output().unwrap();
+    assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
+    for name in ["posterior.csv", "contrasts.csv", "predicted.csv"] {
+        let [own, expected] = ["output", "one"].map(|at| read(folder, &format!("{at}/{name}")));
+        assert!(own.lines().count() > 2 && own == expected, "{name}: {own}\n{expected}");
+    }
+    // Every silo has what is expected of its own rows, and it left none of them.
+    let all = NAMES.map(|name| read(folder, &format!("{name}-fitted.csv")));
+    let mut lines: Vec<&str> = vec![all[0].lines().next().unwrap()];
+    lines.extend(all.iter().flat_map(|own| own.lines().skip(1)));
+    assert_eq!(lines.join("\n") + "\n", read(folder, "one/fitted.csv"));
+    assert!(
+        !folder.join("output/fitted.csv").exists() && read(folder, "output/report.html").contains("averaged contrast")
+    );
+    // What the silo was told shows the report anew.
+    let mut report = Command::new(executable("partita"));
+    let done = report.current_dir(folder).args(["report", "north-report"]).output().unwrap();
+    assert!(String::from_utf8_lossy(&done.stdout).contains("odds ratio"));
+}
+
+#[test]
+fn an_owner_who_allows_no_averages_keeps_them_and_the_report_arrives() {
+    let Some(programs) = installed() else { return };
+    let scratch = tempfile::tempdir().unwrap();
+    let folder = scratch.path();
+    let deployment = Deployment::start(&programs, folder, NAMES.len(), Pace::Capped);
+    let averaged = "contrasts = [\"smoke: 1 - 0 averaged\"]";
+    write_files(folder, &deployment, &study(averaged), "allow = [\"formula\", \"few\", \"trust\"]");
+    let silos: Vec<Running> = NAMES.iter().map(|name| start(folder, "silo", name)).collect();
+    wait(&mut start(folder, "coordinator", "coordinator"));
+    drop(silos);
+    let [said, silo] = ["coordinator.log", "north.log"].map(|name| read(folder, name));
+    assert!(said.contains("north") && !said.contains("contrast smoke"), "{said}");
+    assert!(silo.contains("average.contrast") && silo.contains("Add it to `allow`"), "{silo}");
+    assert!(
+        read(folder, "output/posterior.csv").lines().count() > 1_000 && !folder.join("output/contrasts.csv").exists()
+    );
+    for name in NAMES {
+        assert_eq!(read(folder, &format!("{name}-report/result.json")), read(folder, "output/result.json"));
+    }
 }
 
 /// The blocks of shell commands of the page, less the one that installs.

@@ -79,7 +79,7 @@ fn mistakes_are_named_with_what_to_do() {
         ("wheeze ~ smok + (1 | child)", "bernoulli", "north.csv", "Did you mean `smoke`?"),
         ("wheeze ~ smoke + (1 | child", "bernoulli", "north.csv", "expected an operator or `)`"),
         (FORMULA, "bernoulli", "west.csv", "west.csv"),
-        ("wheeze ~ smoke", "bernoulli", "count.csv", "3 in row 1 in `wheeze` of count"),
+        ("wheeze ~ smoke", "bernoulli", "count.csv", "3 in line 2 in `wheeze` of count"),
         ("wheeze ~ smoke", "binomial", "count.csv", "successes | trials(n)"),
         ("wheeze | trials(age) ~ smoke", "bernoulli", "north.csv", "trials"),
         ("wheeze ~ smoke + age", "bernoulli", "twice.csv", "`age` is 2 times `smoke`"),

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use partita::formula::{Prepared, SiloTable, Study};
+use partita::formula::{DesignSummary, Prepared, SiloTable, Study};
 use partita::{Device, Fit, FitOptions, fit};
 
 const FORMULA: &str = "diameter ~ 1 + (1 | plate) + (1 | sample)";
@@ -74,6 +74,37 @@ fn crossed_groups_have_the_effects_of_lmer_and_three_silos_those_of_their_pooled
             assert!(apart < 0.1, "{}: {one:?} and {other:?}", one.label);
         }
     }
+}
+
+#[test]
+fn over_an_engine_a_crossing_is_named_with_what_to_declare_and_no_group_is() {
+    // What each silo says, and no rows: what the coordinator of a study has.
+    let (folder, golden) = (tempfile::tempdir().unwrap(), golden());
+    let said = |across: &str| {
+        let mut study = Study::new(FORMULA, "gaussian".parse().unwrap()).unwrap();
+        study.declared.groups_across_silos.extend([across.to_owned()].into_iter().filter(|own| !own.is_empty()));
+        let columns = files(&golden, 3).into_iter().enumerate().map(|(place, text)| {
+            let path = folder.path().join(format!("{place}.csv"));
+            std::fs::write(&path, text).unwrap();
+            study.columns(&SiloTable { name: format!("silo {place}"), path }).unwrap()
+        });
+        let columns: Vec<_> = columns.collect();
+        let profiles: Vec<_> = columns.iter().map(|own| study.profile(own).unwrap()).collect();
+        let agreement = study.agree(&profiles).unwrap();
+        let each = columns.iter().map(|own| DesignSummary::of(&study.design(own, &agreement).unwrap()));
+        let each: Vec<DesignSummary> = each.collect();
+        let text = serde_json::to_string(&(&profiles, &each)).unwrap();
+        (study.plan(&DesignSummary::merge(&each).unwrap()).map_err(|error| error.to_string()), text)
+    };
+    let (plan, text) = said("");
+    let error = plan.unwrap_err();
+    for words in ["`sample` and `plate`, which cross in silo 0", "groups_across_silos = [\"sample\"]", "(18, counted"] {
+        assert!(error.contains(words), "{words}: {error}");
+    }
+    // The names of samples are letters, of which none stands by itself in what was said.
+    assert!(!text.contains("\"A\"") && !error.contains("`A`"), "{text}");
+    let (plan, text) = said("sample");
+    assert!(plan.is_ok() && text.contains("\"A\""), "{plan:?}");
 }
 
 #[test]

@@ -81,7 +81,7 @@ fn keys_and_certificates_are_those_that_openssl_verifies() {
 fn manual_pages_and_completions_name_every_task() {
     let scratch = tempfile::tempdir().unwrap();
     said(&partita(scratch.path(), &["manual", "pages"]));
-    for task in ["fit", "describe", "silo", "coordinator", "keys", "init"] {
+    for task in ["fit", "check", "simulate", "calibrate", "report", "describe", "silo", "coordinator", "keys", "init"] {
         assert!(scratch.path().join("pages").join(format!("partita-{task}.1")).is_file(), "{task}");
     }
     for shell in ["bash", "zsh", "fish"] {

@@ -3,9 +3,11 @@
 
 mod answers;
 mod command;
+mod commands;
 mod crossed;
 mod deployment;
 mod families;
+mod hostile;
 mod mistakes;
 mod packages;
 mod priors;

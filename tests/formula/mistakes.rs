@@ -97,7 +97,7 @@ fn every_mistake_is_mended_by_what_its_message_says() {
         Mistake { given: Given { file: b"y,x\n", ..PLAIN }, words: &["column names but no rows"], done: PLAIN },
         Mistake {
             given: counts,
-            words: &["found 2 in row 3 in `y` of clinic, expected 0 or 1", "take a family that has such outcomes"],
+            words: &["found 2 in line 4 in `y` of clinic, expected 0 or 1", "take a family that has such outcomes"],
             done: Given { family: "poisson", ..counts },
         },
         Mistake {

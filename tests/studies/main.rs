@@ -6,6 +6,7 @@ mod clutter;
 mod clutter_tables;
 mod gaussian_mean;
 mod mnist_regression;
+mod packages;
 mod programs;
 mod pvi_mnist;
 mod pvi_uci;

@@ -22,8 +22,20 @@ pub enum AlgorithmName {
 }
 
 /// Every word that a silo's `allow` may hold.
-const VERBS: [&str; 11] =
-    ["sfvi", "few", "avg", "fed", "pvi", "vertical", "evaluate", "trust", "leave_one_out", "predictive", "formula"];
+const VERBS: [&str; 12] = [
+    "sfvi",
+    "few",
+    "avg",
+    "fed",
+    "pvi",
+    "vertical",
+    "evaluate",
+    "trust",
+    "leave_one_out",
+    "predictive",
+    "formula",
+    "average",
+];
 
 impl AlgorithmName {
     /// Its name in a run file.

@@ -40,7 +40,7 @@ impl Moments {
     pub fn add(&mut self, other: &Self) {
         let (n, m) = (self.count as f64, other.count as f64);
         let apart = other.mean - self.mean;
-        self.count += other.count;
+        self.count = self.count.saturating_add(other.count);
         let all = (self.count.max(1)) as f64;
         self.mean += apart * m / all;
         self.squares += other.squares + apart * apart * n * m / all;

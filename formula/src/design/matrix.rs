@@ -44,6 +44,8 @@ pub struct Matrix {
 pub struct Design {
     /// The name of the silo.
     pub silo: String,
+    /// The line of the silo's file that each row has, from 1.
+    pub lines: Vec<u64>,
     /// The number of rows.
     pub rows: usize,
     /// The outcome, unless the formula is without a left side or of a parameter.
@@ -87,9 +89,9 @@ impl Design {
         let mut random = random.collect::<Result<Vec<_>, _>>()?;
         nest(&mut random);
         let fixed = matrix(&formula.fixed, &evaluation)?;
-        let (silo, rows) = (columns.silo.clone(), columns.rows());
+        let (silo, rows, lines) = (columns.silo.clone(), columns.rows(), columns.lines.clone());
         let parameters = Vec::new();
-        Ok(Self { silo, rows, outcome, trials, weights, status, cuts, fixed, parameters, offset, random })
+        Ok(Self { silo, lines, rows, outcome, trials, weights, status, cuts, fixed, parameters, offset, random })
     }
 }
 

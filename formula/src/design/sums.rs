@@ -131,7 +131,7 @@ impl ColumnSums {
             one.add(&two);
             one
         });
-        self.count += other.count;
+        self.count = self.count.saturating_add(other.count);
         self.silo = format!("{}, {}", self.silo, other.silo);
     }
 

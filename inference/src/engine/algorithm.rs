@@ -1,5 +1,6 @@
 //! States what a federated algorithm is: a state machine that turns replies into requests, with no input or output.
 
+use std::borrow::Cow;
 use std::fmt;
 
 use partita_core::{Key, Noise, Purpose};
@@ -156,10 +157,10 @@ pub trait Asynchronous: Algorithm {
 }
 
 /// What one method has counted in a run: its own section of the report.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct MethodCounts {
     /// The method.
-    pub method: &'static str,
+    pub method: Cow<'static, str>,
     /// What it counted.
     pub counts: Vec<MethodCount>,
 }
@@ -183,12 +184,12 @@ impl fmt::Display for MethodCounts {
 }
 
 /// One number that a method counts.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct MethodCount {
     /// The word for it.
-    pub name: &'static str,
+    pub name: Cow<'static, str>,
     /// The sentence that begins with the number, without the number.
-    pub meaning: &'static str,
+    pub meaning: Cow<'static, str>,
     /// How many there were.
     pub number: u64,
 }

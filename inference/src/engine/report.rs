@@ -7,6 +7,7 @@ mod density;
 pub(crate) mod html;
 #[cfg(feature = "plots")]
 pub mod plot;
+pub(crate) mod saved;
 mod starts;
 pub(crate) mod summary;
 mod text;
@@ -21,7 +22,7 @@ pub use warning::{Severity, Warning};
 
 use std::path::Path;
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use crate::engine::algorithm::{Ending, MethodCounts};
 use crate::engine::checkpoint::write_json;
@@ -38,7 +39,7 @@ use crate::engine::trust::verdict::{Trust, Verdict};
 /// What a fit found and what it cost.
 ///
 /// Its text is for terminals, [`Report::write_json`] for programs, and [`Report::write_html`] for everybody else.
-#[derive(Debug, Clone, Serialize)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Report {
     /// Whether to trust it.
     pub verdict: Verdict,
@@ -53,23 +54,25 @@ pub struct Report {
     /// The round of trust: corrected numbers, or why there are none.
     pub trust: Trust,
     /// Leave-one-out over the rows of all silos, where it was asked for: see [`crate::FitOptions::leave_one_out_draws`].
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub leave_one_out: Option<LeaveOneOutOfSilos>,
     /// Posterior predictive checks, where they were asked for: see [`crate::FitOptions::checks`].
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub checks: Option<PredictiveChecks>,
     /// What the next number is: the evidence lower bound, or another objective.
     pub objective: Objective,
     /// The bound in nats; not a number if a silo was absent at the end.
+    #[serde(deserialize_with = "saved::or_nan")]
     pub elbo: f64,
     /// Its Monte Carlo standard error in nats.
+    #[serde(deserialize_with = "saved::or_nan")]
     pub elbo_se: f64,
     /// The sampled bounds behind the bound.
     pub elbo_draws: usize,
     /// The variance of the gradient of one sampled bound by the global parameters, summed over them.
     pub gradient_variance: Option<f64>,
     /// The bounds of the starts that were tried, if several were: see [`crate::FitOptions::starts`].
-    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub starts: Vec<StartBound>,
     /// The model's own trained parameters.
     pub theta: Vec<f64>,
@@ -98,7 +101,7 @@ pub struct Report {
     /// The algorithm with its options, as [`crate::AlgorithmChoice`] is written; the name of a method of a user's own.
     pub algorithm: serde_json::Value,
     /// Why it is this algorithm, where the options named none.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub choice: Option<String>,
     /// The silos.
     pub silos: Vec<String>,

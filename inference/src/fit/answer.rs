@@ -2,9 +2,11 @@
 
 use partita_core::{Array, Device, Key, Model, Noise, Purpose, SiteTable};
 
-use super::Fit;
 use super::elsewhere::DRAWS;
+use super::{Fit, Fitted};
+use crate::engine::algorithm::{Algorithm, Posterior};
 use crate::engine::error::Result;
+use crate::engine::report::Report;
 use crate::engine::report::summary::{NaturalDraws, append, latent_draw};
 use crate::engine::trust::correction::{Correction, Wide};
 use crate::engine::trust::known::{Known, KnownModel};
@@ -66,8 +68,37 @@ impl Fit {
     }
 
     pub(super) fn answer_of(&self, known: &dyn Known) -> Result<AnswerDraws> {
+        let Self { report, draws, wide, reweighted, .. } = self;
+        Source { report, draws, wide: wide.as_ref(), reweighted, posterior: self.posterior() }.answer(known)
+    }
+}
+
+impl Fitted {
+    /// As [`Fit::answer_draws`], where the silos are elsewhere: `algorithm` is the coordinator that was run.
+    ///
+    /// # Errors
+    /// [`crate::Error::Model`] if `model` is not the model that was fitted.
+    pub fn answer_draws<M: Model>(&self, model: &M, algorithm: &dyn Algorithm, device: &Device) -> Result<AnswerDraws> {
+        let (table, posterior) = (SiteTable::globals(model, device)?, algorithm.posterior());
+        let known = KnownModel::new(model, posterior.theta, device, &table)?;
+        let Self { report, draws, wide, reweighted, .. } = self;
+        Source { report, draws, wide: wide.as_ref(), reweighted, posterior }.answer(&known)
+    }
+}
+
+/// What the draws of an answer are made of.
+struct Source<'a> {
+    report: &'a Report,
+    draws: &'a NaturalDraws,
+    wide: Option<&'a Wide>,
+    reweighted: &'a [Vec<f64>],
+    posterior: Posterior<'a>,
+}
+
+impl Source<'_> {
+    fn answer(&self, known: &dyn Known) -> Result<AnswerDraws> {
         let is_trusted = self.report.trust.correction().is_some_and(Correction::is_trusted);
-        if let Some(wide) = self.wide.as_ref().filter(|_| is_trusted) {
+        if let Some(wide) = self.wide.filter(|_| is_trusted) {
             let key = Key::new(Purpose::Report, 0).block(RESAMPLING);
             let places = wide.smoothed.resampled(&mut Noise::new(self.report.seed).stream(key));
             let log_joint = wide.round.log_joint();
@@ -79,12 +110,12 @@ impl Fit {
             });
         }
         let count = self.draws.first().map_or(0, |(_, _, draws)| draws.len());
-        let latent = |particle| latent_draw(self.posterior(), Noise::new(self.report.seed), DRAWS, particle);
+        let latent = |particle| latent_draw(self.posterior, Noise::new(self.report.seed), DRAWS, particle);
         Ok(AnswerDraws {
             about: "those of the approximation, as it is",
             natural: self.draws.clone(),
             log_p: None,
-            latents: match self.reweighted.as_slice() {
+            latents: match self.reweighted {
                 [] => (0..).take(count).map(latent).collect(),
                 own => own.to_vec(),
             },

@@ -34,14 +34,10 @@ pub struct Fitted {
     pub draws: Vec<(String, String, Vec<f64>)>,
     /// What may have left a silo.
     pub manifest: Manifest,
-}
-
-/// What [`Asked::fit`] gives: what [`fit_parties`] does, and the draws of the round of trust where there was one.
-pub(super) struct Told {
-    pub(super) fitted: Fitted,
-    pub(super) wide: Option<Wide>,
+    /// The draws of the round of trust, with their weights.
+    pub(crate) wide: Option<Wide>,
     /// The draws on the unconstrained scale, where they are of the reweighted posterior.
-    pub(super) reweighted: Vec<Vec<f64>>,
+    pub(crate) reweighted: Vec<Vec<f64>>,
 }
 
 /// The run, the bound and the summary of [`super::fit()`] with parties that exist already: a [`super::coordinator`], and
@@ -61,7 +57,7 @@ pub fn fit_parties<M: Model + 'static>(
     progress: Option<&mut dyn Progress>,
 ) -> Result<Fitted> {
     let asked = Asked { run, options, device };
-    Ok(asked.of_model(model, algorithm, exchange, progress)?.fitted)
+    asked.of_model(model, algorithm, exchange, progress)
 }
 
 /// [`fit_parties`] with silos that are asked again as soon as they have answered, by [`run_asynchronous`]; for the bound
@@ -78,7 +74,7 @@ pub fn fit_asynchronous<M: Model + 'static>(
     progress: Option<&mut dyn Progress>,
 ) -> Result<Fitted> {
     let asked = Asked { run: run_asynchronous, options, device };
-    Ok(asked.of_model(model, algorithm, exchange, progress)?.fitted)
+    asked.of_model(model, algorithm, exchange, progress)
 }
 
 /// [`run`] or [`run_asynchronous`].
@@ -110,7 +106,7 @@ impl Asked<'_> {
         algorithm: &mut dyn Algorithm,
         exchange: &mut dyn Exchange,
         progress: Option<&mut dyn Progress>,
-    ) -> Result<Told> {
+    ) -> Result<Fitted> {
         let settings = &settled(self.options, exchange.silos().len());
         let table = &caught(COORDINATOR, || Ok(SiteTable::globals(model, self.device)?))?;
         let known = &|theta: &[f64]| Ok(Box::new(KnownModel::new(model, theta, self.device, table)?) as Box<dyn Known>);
@@ -124,7 +120,7 @@ impl Asked<'_> {
         algorithm: &mut dyn Algorithm,
         exchange: &mut dyn Exchange,
         progress: Option<&mut dyn Progress>,
-    ) -> Result<Told> {
+    ) -> Result<Fitted> {
         let (options, Globals { settings, table, known, no_rows }) = (self.options, globals);
         let mut silent = Silent;
         let progress: &mut dyn Progress = match progress {
@@ -201,8 +197,7 @@ impl Asked<'_> {
             leave_one_out: judged.leave_one_out,
             checks: judged.checks,
         });
-        let fitted = Fitted { report, record, draws, manifest: algorithm.manifest().clone() };
-        Ok(Told { fitted, wide, reweighted })
+        Ok(Fitted { report, record, draws, manifest: algorithm.manifest().clone(), wide, reweighted })
     }
 }
 

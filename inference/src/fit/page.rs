@@ -67,7 +67,7 @@ impl Fitted {
     /// # Errors
     /// As for [`crate::Report::write_html`].
     pub fn write_html(&self, path: &Path, options: &HtmlOptions) -> Result<()> {
-        let Self { report, record, draws, manifest } = self;
+        let Self { report, record, draws, manifest, .. } = self;
         Page { report, options, trace: &record.trace, draws, manifest: Some(manifest) }.write(path)
     }
 

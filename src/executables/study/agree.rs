@@ -7,7 +7,8 @@ use partita_inference::{Exchange, Field, Manifest, Message, Request, write_atomi
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
-use crate::formula::{Agreement, DesignSummary, Profile, Study};
+use crate::formula::contrast::Averaged;
+use crate::formula::{Agreement, Contrast, DesignSummary, Profile, Study};
 
 /// The word in a silo's `allow` for these requests.
 pub(super) const VERB: &str = "formula";
@@ -17,6 +18,10 @@ pub(super) const PROFILE: &str = "formula.profile";
 pub(super) const DESIGN: &str = "formula.design";
 /// Tells what was agreed, with what all silos together say of their designs, and asks for the number of rows.
 pub(super) const MODEL: &str = "formula.model";
+/// The word in a silo's `allow` for averages over its rows.
+pub(super) const AVERAGE_VERB: &str = "average";
+/// Tells a contrast and draws of the globals, and asks for what the contrast is over the rows, draw by draw.
+pub(super) const AVERAGE: &str = "average.contrast";
 /// Tells what was found.
 pub(super) const REPORT: &str = "formula.report";
 
@@ -40,7 +45,13 @@ pub(super) fn fields() -> Vec<Field> {
         field("profile", "what the formula needs to know of the rows: `partita describe` lists it", MOST / 8, true),
         field(
             "design",
-            "counts, means and products of the columns, numbers of groups, and what was agreed of levels and cuts",
+            "counts, means and products of the columns, numbers of groups and which cross, and what was agreed of levels and cuts",
+            MOST / 8,
+            true,
+        ),
+        field(
+            "differences",
+            "for each draw of the globals the sum over the rows of the difference that an averaged contrast of study.toml is of",
             MOST / 8,
             true,
         ),
@@ -78,6 +89,19 @@ pub(super) fn agree(study: &Study, exchange: &mut Flower) -> partita_inference::
 pub(super) fn announce(agreed: &Agreed, exchange: &mut Flower) -> partita_inference::Result<Vec<usize>> {
     let request = put(Message::new(MODEL), "agreed", agreed)?;
     ask(exchange, &request, |reply| Ok(usize::try_from(reply.get_count("rows", MOST_ROWS)?).unwrap_or(usize::MAX)))
+}
+
+/// What each silo has for an averaged contrast at draws of the globals.
+pub(super) fn average(
+    contrast: &Contrast,
+    globals: &[Vec<f64>],
+    exchange: &mut Flower,
+) -> partita_inference::Result<Vec<Averaged>> {
+    let request = Message::new(AVERAGE).setting("contrast", &contrast.text).floats("draws", &globals.concat());
+    ask(exchange, &request, |reply| {
+        let sums = reply.expect_floats("differences", globals.len())?;
+        Ok(Averaged { sums, rows: usize::try_from(reply.get_count("rows", MOST_ROWS)?).unwrap_or(usize::MAX) })
+    })
 }
 
 /// Sends one message to all silos, and reads what each replies.

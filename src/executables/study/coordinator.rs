@@ -1,34 +1,61 @@
-//! Coordinates a study: lets silos agree, fits the model that follows, and tells every silo what was found.
+//! Coordinates a study: lets silos agree, fits the model that follows, answers questions, and tells every silo the report.
 
+use std::path::PathBuf;
 use std::time::Duration;
 
+use partita_core::Device;
 use partita_flower::{Error, Flower, Log, Result};
-use partita_inference::{Arrival, Exchange, HtmlOptions, Manifest, Message, Report, Request, latest_checkpoint};
+use partita_inference::{
+    AnswerDraws, Arrival, Exchange, HtmlOptions, Manifest, Message, Report, Request, latest_checkpoint,
+};
 
 use super::StudyFile;
-use super::agree::{self, Agreed, agree, announce, declined, fields};
+use super::agree::{self, Agreed, agree, announce, average, declined, fields};
+use crate::executables::questions::{Answers, PRIOR_PREDICTIVE, Questions, RowsAsked, RowsToPredict, write as put};
 use crate::executables::{
-    CoordinatorFile, Desk, Fitting, PAGE, Planned, RESULT, beside_prior, connect, fit_options, fit_over, leave, write,
+    CoordinatorFile, Desk, Fitting, NAMES, PAGE, Planned, RESULT, beside_prior, connect, fit_options, fit_over, leave,
+    write,
 };
-use crate::formula::{Plan, ReadOptions};
+use crate::formula::predict::globals;
+use crate::formula::shared_model::SharedModel;
+use crate::formula::{Contrast, Contrasted, Plan, PriorPredictive, SiloTable, StudyError, Whose};
+
+/// What a coordinator asks of a study beyond what its file asks.
+#[derive(Debug, Clone, Default)]
+pub struct StudyQuestions {
+    /// Contrasts beside those of the study's file; averaged ones stand there, since silos answer them.
+    pub contrasts: Vec<Contrast>,
+    /// Files of the coordinator's own whose rows are predicted, as rows of a silo never seen.
+    pub predict: Vec<PathBuf>,
+    /// Draws so many data sets from the prior for the rows of these files, and fits nothing.
+    pub prior_predictive: Option<u32>,
+}
 
 /// What a study has found.
 #[derive(Debug)]
-pub struct StudyResult {
-    /// What was found.
-    pub report: Report,
-    /// The model, with the scales on which people read its coefficients.
-    pub plan: Plan,
+pub enum StudyResult {
+    /// A fit.
+    Fitted {
+        /// What was found.
+        report: Box<Report>,
+        /// The model, with the scales on which people read its coefficients.
+        plan: Box<Plan>,
+        /// What the posterior says of the contrasts.
+        contrasts: Vec<Contrasted>,
+    },
+    /// Outcomes from the prior, where these were asked for.
+    Prior(PriorPredictive),
 }
 
-/// Fits a study over its silos; writes the report and tells it to every silo.
+/// Fits a study over its silos; writes the report, tells it to every silo, and writes the answers to the questions.
 ///
 /// # Errors
-/// Those of the files, the formula, the silos and the engine; [`Error::Inference`] for what silos cannot agree on.
-pub fn run_study_coordinator(study: &StudyFile, desk: Desk<'_>) -> Result<StudyResult> {
+/// Those of the files, the formula, the silos and the engine; [`Error::Inference`] for what silos cannot agree on, and for
+/// questions that are not of the study, before the fit.
+pub fn run_study_coordinator(study: &StudyFile, desk: Desk<'_>, asked: &StudyQuestions) -> Result<StudyResult> {
     let (run, base) = (study.run_file()?, study.settings());
     let run = Planned { file: &run, base: &base };
-    let own = study.study(ReadOptions::default())?;
+    let own = study.study(desk.file.read.clone())?;
     let fit = fit_options(run, &desk)?;
     let (mut exchange, _) = connect(run, &desk)?;
     let Desk { file, start, progress, log, .. } = desk;
@@ -49,32 +76,117 @@ pub fn run_study_coordinator(study: &StudyFile, desk: Desk<'_>) -> Result<StudyR
         }
         let plan = own.plan(&agreed.summary).map_err(|error| declined(&error))?;
         plan.priors.iter().for_each(|line| log(&format!("prior: {line}")));
+        let (shared, device) = (SharedModel { study: &own, plan: &plan, agreement: &agreed.agreement }, Device::flex());
+        let questions = questions(study, &shared, asked, &device).map_err(|error| declined(&error))?;
+        if let Some(count) = asked.prior_predictive {
+            let drawn = from_prior(&shared, questions, count, study.seed).map_err(|error| declined(&error))?;
+            put(&file.output, PRIOR_PREDICTIVE, &drawn.csv()).map_err(|error| declined(&error))?;
+            return Ok(StudyResult::Prior(drawn));
+        }
         let rows = announce(&agreed, &mut exchange)?;
         let how = Fitting { run: run.file, fit: &fit, rows: &rows, file, log };
-        let mut fitted = fit_over(&plan.model, how, &mut exchange, progress)?;
+        let (mut fitted, algorithm) = fit_over(&plan.model, how, &mut exchange, progress)?;
         fitted.manifest.fields.extend(fields());
         let (title, effects) = (study.formula.clone(), plan.effects.clone());
         let page = HtmlOptions { title, effects, ..HtmlOptions::default() };
         write(&fitted, &beside_prior(&fitted, &plan.model, page, log), file)?;
-        if let Err(error) = tell(file, &mut exchange, log) {
+        let draws = fitted.answer_draws(&plan.model, &*algorithm, &device)?;
+        let answered = answer(&shared, questions, &draws, study.seed, &mut exchange);
+        if let Err(error) = tell(file, &draws, &mut exchange, log) {
             log(&format!("the report was not told to every silo: {error}"));
         }
-        Ok(StudyResult { report: fitted.report, plan })
+        // The draws are kept even if a silo does not answer a question.
+        let (answers, unanswered) = match answered {
+            Ok(answers) => (answers, None),
+            Err(error) => (Answers::default(), Some(error)),
+        };
+        let written = answers.write(&draws, &file.output).map_err(|error| declined(&error))?;
+        if let Some(error) = unanswered {
+            return Err(declined(&error).into());
+        }
+        log(&format!("{PAGE}, {RESULT}, {} are in {}", written.join(", "), file.output.display()));
+        let (report, contrasts) = (Box::new(fitted.report), answers.contrasts);
+        Ok(StudyResult::Fitted { report, plan: Box::new(plan), contrasts })
     };
     let found = fitted();
     leave(exchange, found, file, log)
 }
 
+/// All questions, those of the study's file first.
+fn questions(
+    study: &StudyFile,
+    shared: &SharedModel<'_>,
+    asked: &StudyQuestions,
+    device: &Device,
+) -> std::result::Result<Questions, StudyError> {
+    if let Some(own) = asked.contrasts.iter().find(|own| own.is_averaged && !study.contrasts.contains(own)) {
+        return Err(StudyError::Unfit {
+            operation: "contrast",
+            found: format!("`{}`, which silos average over their rows", own.text),
+            expected: "it in study.toml, which all parties have".into(),
+            remedy: format!("Write `contrasts = [\"{}\"]` there.", own.text),
+        });
+    }
+    let others = asked.contrasts.iter().filter(|own| !study.contrasts.contains(own));
+    let contrasts: Vec<Contrast> = study.contrasts.iter().chain(others).cloned().collect();
+    let rows = |path: &PathBuf| RowsAsked {
+        text: path.display().to_string(),
+        table: SiloTable { name: "new".into(), path: path.clone() },
+        whose: Whose::New,
+    };
+    if asked.prior_predictive.is_some() && asked.predict.is_empty() {
+        return Err(StudyError::Unfit {
+            operation: "draws from the prior",
+            found: "no rows".into(),
+            expected: "a file with the covariates of some rows: those of silos stay with them".into(),
+            remedy: "Name it with `--predict`.".into(),
+        });
+    }
+    Questions::of(shared, &contrasts, asked.predict.iter().map(rows).collect(), device)
+}
+
+/// Outcomes from the prior for the rows of the coordinator's files.
+fn from_prior(
+    shared: &SharedModel<'_>,
+    questions: Questions,
+    count: u32,
+    seed: u64,
+) -> std::result::Result<PriorPredictive, StudyError> {
+    let rows: Vec<_> = questions.predict.into_iter().map(|own| (own.text, own.rows.into_rows())).collect();
+    shared.prior_predictive(&rows, count, seed, &Device::flex())
+}
+
+/// What the posterior says; silos are asked for averages.
+fn answer(
+    shared: &SharedModel<'_>,
+    questions: Questions,
+    draws: &AnswerDraws,
+    seed: u64,
+    exchange: &mut Flower,
+) -> std::result::Result<Answers, StudyError> {
+    let Questions { contrasts, predict } = questions;
+    let mut silos =
+        |contrast: &Contrast, globals: &[Vec<f64>]| average(contrast, globals, exchange).map_err(StudyError::Inference);
+    let contrasts = contrasts.into_iter().map(|own| shared.contrasted(own, draws, &mut silos));
+    let contrasts = contrasts.collect::<std::result::Result<_, _>>()?;
+    let (at, device) = (globals(draws), Device::flex());
+    let predicted = predict
+        .into_iter()
+        .map(|RowsToPredict { text, rows, .. }| Ok((text, shared.predicted(&rows, None, &at, seed, &device)?)));
+    Ok(Answers { contrasts, predicted: predicted.collect::<std::result::Result<_, StudyError>>()? })
+}
+
 /// How long a silo may take to say that it has the report.
 const TOLD: Duration = Duration::from_secs(60);
 
-/// Tells every silo what was found.
-fn tell(file: &CoordinatorFile, exchange: &mut Flower, log: &Log) -> Result<()> {
+/// Tells every silo what was found, with draws for what it may want to know of its own rows.
+fn tell(file: &CoordinatorFile, draws: &AnswerDraws, exchange: &mut Flower, log: &Log) -> Result<()> {
     let text = |name: &str| {
         let path = file.output.join(name);
         std::fs::read_to_string(&path).map_err(|error| Error::File { path, problem: error.to_string() })
     };
     let message = Message::new(agree::REPORT).setting("page", &text(PAGE)?).setting("result", &text(RESULT)?);
+    let message = message.setting("names", &text(NAMES)?).floats("draws", &globals(draws).concat());
     let (names, manifest) = (exchange.silos().to_vec(), Manifest { fields: fields() });
     exchange.send(Request::to_all(names.len(), &message), Some(TOLD))?;
     let mut missing: Vec<usize> = (0..names.len()).collect();

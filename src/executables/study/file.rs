@@ -8,7 +8,7 @@ use partita_inference::{PredictiveCheck, Settings};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
-use crate::formula::{Declared, MissingCells, ReadOptions, ResponseFamily, StatedPrior, Study};
+use crate::formula::{Contrast, Declared, MissingCells, ReadOptions, ResponseFamily, StatedPrior, Study};
 
 /// The file `study.toml`, the same at every party.
 ///
@@ -52,6 +52,9 @@ pub struct StudyFile {
     /// Posterior predictive checks that silos make after the fit, such as `zeros of y`.
     #[serde(default)]
     pub checks: Vec<PredictiveCheck>,
+    /// Contrasts, such as `smoke: 1 - 0 averaged`; silos are asked about averaged ones that stand here, and no others.
+    #[serde(default)]
+    pub contrasts: Vec<Contrast>,
     /// Draws at which silos leave their rows out one at a time, after the fit; 0 for none.
     #[serde(default)]
     pub leave_one_out_draws: u64,
@@ -159,6 +162,9 @@ impl StudyFile {
     pub fn asks(&self) -> Result<Vec<&'static str>> {
         let mut words = vec![super::agree::VERB];
         words.extend(self.run_file()?.asks());
+        if self.contrasts.iter().any(|own| own.is_averaged) {
+            words.push(super::agree::AVERAGE_VERB);
+        }
         Ok(words)
     }
 }

@@ -1,18 +1,22 @@
 //! Answers for a silo of a study: what its rows are like, then, once the model is known, the requests of the fit.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use partita_core::Device;
+use partita_core::{Device, SiteTable};
 use partita_inference::{
     Error, FitOptions, LocalReport, Message, Result, SiloProgram, evaluating_silo, silo_program, write_atomically,
 };
-use partita_models::regression::{Regression, RegressionRows};
+use partita_models::regression::RegressionRows;
 
 use super::agree::{self, Agreed, declined, get, put};
-use crate::executables::write_local;
-use crate::formula::{Agreement, Columns, DesignSummary, Plan, Profile, Study, StudyError};
+use crate::executables::{NAMES, PAGE, RESULT, write_local};
+use crate::formula::contrast::AveragedRows;
+use crate::formula::predict::KnownSilo;
+use crate::formula::prepare::RowGroups;
+use crate::formula::shared_model::SharedModel;
+use crate::formula::{Agreement, Columns, Contrast, DesignSummary, Plan, Prediction, Profile, Study, StudyError};
 
 /// Who a silo of a study is, and what it has.
 #[derive(Debug, Clone)]
@@ -31,6 +35,10 @@ pub(super) struct Seat {
     pub(super) output: PathBuf,
     /// Where the report of its own rows goes.
     pub(super) own_rows: Option<PathBuf>,
+    /// Where what is expected of its own rows goes.
+    pub(super) fitted: Option<PathBuf>,
+    /// The contrasts of the study.
+    pub(super) contrasts: Vec<Contrast>,
     /// Is set once the report is written.
     pub(super) reported: Arc<AtomicBool>,
 }
@@ -46,8 +54,9 @@ pub(super) struct StudySilo {
 /// A silo whose model is known.
 struct Seated {
     agreed: Agreed,
-    model: Regression,
+    plan: Plan,
     rows: RegressionRows,
+    groups: Vec<RowGroups>,
     count: usize,
     program: Box<dyn SiloProgram>,
 }
@@ -79,30 +88,74 @@ impl StudySilo {
     fn seat(&self, agreed: Agreed) -> Result<Seated> {
         let Seat { study, fit, silos, index, columns, held_out, .. } = &self.seat;
         let plan = study.plan(&agreed.summary).map_err(|error| declined(&error))?;
-        let rows_of = |columns: &Columns| -> std::result::Result<RegressionRows, StudyError> {
-            study.rows(&study.design(columns, &agreed.agreement)?, &plan, &self.device)
+        let rows_of = |columns: &Columns| -> std::result::Result<_, StudyError> {
+            let design = study.design(columns, &agreed.agreement)?;
+            let rows = study.rows(&design, &plan, &self.device)?;
+            Ok((rows, design.random.into_iter().map(RowGroups::of).collect()))
         };
-        let rows = rows_of(columns).map_err(|error| declined(&error))?;
+        let (rows, groups) = rows_of(columns).map_err(|error| declined(&error))?;
         let held_out = held_out.as_ref().map(rows_of).transpose().map_err(|error| declined(&error))?;
-        let Plan { model, .. } = plan;
+        let model = plan.model.clone();
         let (program, count) = silo_program(&model, silos, *index, &rows, &self.device, fit)?;
         let program: Box<dyn SiloProgram> = match &held_out {
-            Some(held_out) => Box::new(evaluating_silo(program, *index, &model, held_out, &self.device, fit)?),
+            Some((held_out, _)) => Box::new(evaluating_silo(program, *index, &model, held_out, &self.device, fit)?),
             None => program,
         };
-        Ok(Seated { agreed, model, rows, count, program })
+        Ok(Seated { agreed, plan, rows, groups, count, program })
+    }
+
+    /// The draws of the globals that a message tells.
+    fn draws(own: &Seated, request: &Message, device: &Device) -> Result<Vec<Vec<f64>>> {
+        let (width, all) = (SiteTable::globals(&own.plan.model, device)?.global_len(), request.get_floats("draws")?);
+        if width == 0 || all.is_empty() || all.len() % width != 0 {
+            let problem = format!("`draws` has {} numbers, expected some of {width} each", all.len());
+            return Err(Error::Message { kind: request.kind.clone(), problem });
+        }
+        Ok(all.chunks(width).map(<[f64]>::to_vec).collect())
+    }
+
+    /// What an averaged contrast of the study is over the rows.
+    fn average(&self, request: &Message) -> Result<Message> {
+        let Some(own) = &self.seated else { return Err(early(request)) };
+        let text = request.get_setting("contrast")?;
+        let Some(contrast) = self.seat.contrasts.iter().find(|own| own.is_averaged && own.text == text) else {
+            let problem = format!("`{text}` is no averaged contrast of study.toml. Write it into `contrasts` there");
+            return Err(Error::Declined { problem });
+        };
+        let of = AveragedRows { columns: &self.seat.columns, place: self.seat.index.into() };
+        let draws = Self::draws(own, request, &self.device)?;
+        let found = self.shared(own).averaged(contrast, of, &draws, &self.device).map_err(|error| declined(&error))?;
+        Ok(Message::new("average.contrasted").floats("differences", &found.sums).word("rows", found.rows as u64))
+    }
+
+    fn shared<'a>(&'a self, own: &'a Seated) -> SharedModel<'a> {
+        SharedModel { study: &self.seat.study, plan: &own.plan, agreement: &own.agreed.agreement }
+    }
+
+    /// Writes what is expected of the silo's own rows, at the draws of the report.
+    fn write_fitted(&self, own: &Seated, request: &Message, path: &Path) -> Result<()> {
+        let draws = Self::draws(own, request, &self.device)?;
+        let moments = own.program.local_moments()?;
+        let silo = KnownSilo { rows: &own.rows, groups: &own.groups, moments, place: self.seat.index as usize };
+        let seed = self.seat.fit.settings.seed;
+        let found = self.shared(own).fitted(silo, &draws, seed, &self.device).map_err(|error| declined(&error))?;
+        write_atomically(path, Prediction::csv(&[(self.name().to_owned(), found)]).as_bytes())
     }
 
     /// Writes what was found, for the owner.
     fn report(&self, request: &Message) -> Result<Message> {
         let Some(own) = &self.seated else { return Err(early(request)) };
-        for (setting, file) in [("page", "report.html"), ("result", "result.json")] {
+        for (setting, file) in [("page", PAGE), ("result", RESULT), ("names", NAMES)] {
             write_atomically(&self.seat.output.join(file), request.get_setting(setting)?.as_bytes())?;
         }
-        if let Some(path) = &self.seat.own_rows {
-            write_local(&LocalReport::of(&*own.program, &own.model, &own.rows, &self.device)?, path)?;
-        }
+        // What follows is the owner's alone: whatever becomes of it, the silo has the report.
         self.seat.reported.store(true, Ordering::Relaxed);
+        if let Some(path) = &self.seat.own_rows {
+            write_local(&LocalReport::of(&*own.program, &own.plan.model, &own.rows, &self.device)?, path)?;
+        }
+        if let Some(path) = &self.seat.fitted {
+            self.write_fitted(own, request, path)?;
+        }
         Ok(Message::new("formula.reported"))
     }
 
@@ -149,6 +202,7 @@ impl SiloProgram for StudySilo {
             agree::PROFILE => put(Message::new("formula.profiled"), "profile", &self.seat.profile),
             agree::DESIGN => self.design(request),
             agree::MODEL => self.model(request),
+            agree::AVERAGE => self.average(request),
             agree::REPORT => self.report(request),
             "silo.save" => self.save(request),
             "silo.restore" => self.restore(request),

@@ -35,6 +35,9 @@ pub fn run_study_silo(study: &StudyFile, file: &SiloFile, stay: Stay, watch: Wat
         false => run.file.check_allowed(&file.allow)?,
     }
     let own = study.study(file.read.clone())?;
+    if file.fitted.is_some() {
+        own.has_numbers().map_err(|error| declined(&error))?;
+    }
     let columns = |path| own.columns(&SiloTable { name: file.name.clone(), path }).map_err(|error| declined(&error));
     let rows = columns(file.data.clone())?;
     let held_out = file.held_out.clone().map(columns).transpose()?;
@@ -69,6 +72,8 @@ pub fn run_study_silo(study: &StudyFile, file: &SiloFile, stay: Stay, watch: Wat
         profile,
         output: output.clone(),
         own_rows: file.own_rows.clone(),
+        fitted: file.fitted.clone(),
+        contrasts: study.contrasts.clone(),
         reported: Arc::clone(&reported),
     };
     let make = move || Ok(Box::new(StudySilo::new(seat.clone())) as _);

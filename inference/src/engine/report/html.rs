@@ -16,6 +16,7 @@ pub use own_checks::OwnChecks;
 use std::path::Path;
 
 use maud::{DOCTYPE, Markup, PreEscaped, html};
+use serde::{Deserialize, Serialize};
 
 use super::Report;
 use crate::engine::checkpoint::write_atomically;
@@ -28,7 +29,8 @@ const STYLE: &str = include_str!("html/style.css");
 const POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'; img-src data:";
 
 /// What a page says beside the report.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
 pub struct HtmlOptions {
     /// Its heading.
     pub title: String,
@@ -36,6 +38,7 @@ pub struct HtmlOptions {
     pub effects: Vec<Effect>,
     /// Draws of numbers from their prior, which marginal densities are shown beside: site, label, draws. See
     /// [`crate::Fit::prior`].
+    #[serde(skip)]
     pub prior: Vec<(String, String, Vec<f64>)>,
 }
 

@@ -1,16 +1,18 @@
 //! Says how several starts of one fit compare by their bounds, and which of them was kept.
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use super::{Report, Severity, Warning};
 use crate::engine::run::{Counters, RunRecord};
 
 /// The bound that one of several starts had reached when the best was chosen.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct StartBound {
     /// The bound in nats; not a number where the fit from this start failed.
+    #[serde(deserialize_with = "super::saved::or_nan")]
     pub elbo: f64,
     /// Its Monte Carlo standard error in nats.
+    #[serde(deserialize_with = "super::saved::or_nan")]
     pub elbo_se: f64,
     /// Whether the fit went on from it.
     pub is_kept: bool,

@@ -10,6 +10,7 @@ use super::sample::Sample;
 use crate::engine::error::Result;
 use crate::engine::family::real;
 use crate::engine::metrics::SmoothedWeights;
+use crate::engine::report::saved::or_nan;
 use crate::engine::report::summary::{NaturalDraws, SiteSummary, append};
 use crate::engine::trust::estimate::ElboEstimate;
 
@@ -31,14 +32,18 @@ pub struct Correction {
     /// Draws.
     pub draws: usize,
     /// The shape $`\hat k`$ of the tail of the weights.
+    #[serde(deserialize_with = "or_nan")]
     pub pareto_k: f64,
     /// The shape up to which corrected numbers are to be trusted.
     pub threshold: f64,
     /// The number of independent draws that are worth as much.
+    #[serde(deserialize_with = "or_nan")]
     pub effective_sample_size: f64,
     /// The logarithm of the evidence $`p(y)`$, in nats.
+    #[serde(deserialize_with = "or_nan")]
     pub log_evidence: f64,
     /// Its Monte Carlo standard error, in nats.
+    #[serde(deserialize_with = "or_nan")]
     pub log_evidence_se: f64,
     /// Draws at which the density is zero, or no number.
     pub impossible: usize,
@@ -55,12 +60,16 @@ pub struct CorrectedSite {
     #[serde(flatten)]
     pub summary: SiteSummary,
     /// The Monte Carlo standard error of the corrected mean, in corrected standard deviations.
+    #[serde(deserialize_with = "or_nan")]
     pub error: f64,
     /// How far the correction moved the mean, in corrected standard deviations.
+    #[serde(deserialize_with = "or_nan")]
     pub moved: f64,
     /// The standard deviation before, in corrected ones.
+    #[serde(deserialize_with = "or_nan")]
     pub sd_ratio: f64,
     /// The third standardised moment; 0 for a normal distribution.
+    #[serde(deserialize_with = "or_nan")]
     pub skewness: f64,
 }
 
@@ -107,7 +116,7 @@ impl Correction {
 }
 
 /// The draws of a round on the natural scale, and the share of each that corrects draws of the posterior.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(crate) struct Wide {
     pub(crate) round: Round,
     /// The weights of all draws under the model.

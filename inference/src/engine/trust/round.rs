@@ -18,7 +18,7 @@ use crate::engine::run::{Counters, counted};
 use crate::engine::wire::manifest::Manifest;
 
 /// Draws around a posterior, with all that parties say of them.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(crate) struct Round {
     /// What the draws are from, in turn as many of each.
     proposals: Vec<Proposal>,

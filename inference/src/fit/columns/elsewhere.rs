@@ -84,7 +84,7 @@ pub fn fit_parties(
     let known = &|_: &[f64]| Ok(Box::new(KnownLabels { labels, device, table }) as Box<dyn Known>);
     let globals = Globals { settings, table, known, no_rows: Some(NO_ROUND) };
     let asked = Asked { run, options, device };
-    Ok(asked.fit(globals, algorithm, exchange, progress)?.fitted)
+    asked.fit(globals, algorithm, exchange, progress)
 }
 
 /// Why there is no round of trust.

@@ -397,7 +397,11 @@ impl<M: Model> Algorithm for FewRounds<M> {
     }
 
     fn counts(&self) -> Option<MethodCounts> {
-        let count = |name, meaning, number| MethodCount { name, meaning, number };
+        let count = |name: &'static str, meaning: &'static str, number| MethodCount {
+            name: name.into(),
+            meaning: meaning.into(),
+            number,
+        };
         let counts = vec![
             count(
                 "points",
@@ -406,7 +410,7 @@ impl<M: Model> Algorithm for FewRounds<M> {
             ),
             count("taken_back", "steps taken back, which lowered the bound", self.taken_back),
         ];
-        Some(MethodCounts { method: "few rounds", counts })
+        Some(MethodCounts { method: "few rounds".into(), counts })
     }
 
     fn manifest(&self) -> &Manifest {

@@ -33,16 +33,16 @@ impl Counts {
             ("missed_answers", "answers of silos did not come, and the run went on", missed_answers),
             ("shortened_steps", "local steps were halved to stay where the divergence exists", shortened_steps),
         ]
-        .map(|(name, meaning, number)| MethodCount { name, meaning, number })
+        .map(|(name, meaning, number)| MethodCount { name: name.into(), meaning: meaning.into(), number })
     }
 
     /// The section of the report.
     pub(super) fn section(&self) -> MethodCounts {
-        MethodCounts { method: "pvi", counts: self.named().to_vec() }
+        MethodCounts { method: "pvi".into(), counts: self.named().to_vec() }
     }
 
     pub(super) fn save(&self, state: Message) -> Message {
-        self.named().iter().fold(state, |state, count| state.word(&key(count.name), count.number))
+        self.named().iter().fold(state, |state, count| state.word(&key(&count.name), count.number))
     }
 
     pub(super) fn load(state: &Message) -> Result<Self> {

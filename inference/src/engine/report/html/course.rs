@@ -76,7 +76,7 @@ impl Page<'_> {
         ];
         let counts = counts.into_iter().map(|(what, count)| vec![what.to_owned(), grouped(count)]);
         let method = report.method.iter().flat_map(|own| &own.counts).filter(|count| count.number > 0);
-        let method = method.map(|count| vec![count.meaning.to_owned(), grouped(count.number)]);
+        let method = method.map(|count| vec![count.meaning.to_string(), grouped(count.number)]);
         let rest = [
             vec!["Seconds".to_owned(), rounded(report.seconds, report.seconds)],
             vec!["Device".into(), report.device.clone()],

@@ -1,6 +1,7 @@
 //! Draws named effects with their 95 % intervals, from all silos together and without each of them, as a forest plot.
 
 use maud::{Markup, html};
+use serde::{Deserialize, Serialize};
 
 use super::Page;
 use super::chart::{Frame, Picture, Spacing, Span, at, line, text};
@@ -18,7 +19,7 @@ use crate::engine::trust::left_out::LeftOut;
 ///     Effect { label: "beta[1]".into(), name: "Mother smokes".into(), unit: "odds ratio".into(), scale: Scale::Exponential };
 /// assert_eq!(smoking.scale.no_effect(), Some(1.0));
 /// ```
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Effect {
     /// The number, as in [`crate::SiteSummary::label`].
     pub label: String,
@@ -31,7 +32,7 @@ pub struct Effect {
 }
 
 /// What a number is turned into before it is shown.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Scale {
     /// Nothing: differences, whose line of no effect is 0.
     Identity,

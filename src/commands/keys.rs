@@ -4,15 +4,15 @@ use std::error::Error;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
+use crate::flower::{CoordinatorKey, NodeKey};
 use clap::{Args, Subcommand};
-use partita::flower::{CoordinatorKey, NodeKey};
 use rcgen::{
     BasicConstraints, CertificateParams, CertifiedIssuer, DistinguishedName, DnType, IsCa, KeyPair, KeyUsagePurpose,
 };
 
 /// Whose keys.
 #[derive(Args, Debug)]
-pub(crate) struct Options {
+pub(super) struct Options {
     #[command(subcommand)]
     party: Party,
 }
@@ -44,7 +44,7 @@ enum Party {
     },
 }
 
-pub(crate) fn run(options: &Options) -> Result<(), Box<dyn Error>> {
+pub(super) fn run(options: &Options) -> Result<(), Box<dyn Error>> {
     match &options.party {
         Party::Silo { name, output } => silo(name, output),
         Party::Coordinator { output } => coordinator(output),
@@ -52,7 +52,7 @@ pub(crate) fn run(options: &Options) -> Result<(), Box<dyn Error>> {
     }
 }
 
-pub(crate) fn silo(name: &str, folder: &Path) -> Result<(), Box<dyn Error>> {
+pub(super) fn silo(name: &str, folder: &Path) -> Result<(), Box<dyn Error>> {
     let pair = KeyPair::generate_for(&rcgen::PKCS_ECDSA_P256_SHA256)?;
     let (private, public) = (folder.join(format!("{name}.key")), folder.join(format!("{name}.pub")));
     secret(&private, &pair.serialize_pem())?;
@@ -62,7 +62,7 @@ pub(crate) fn silo(name: &str, folder: &Path) -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-pub(crate) fn coordinator(folder: &Path) -> Result<(), Box<dyn Error>> {
+pub(super) fn coordinator(folder: &Path) -> Result<(), Box<dyn Error>> {
     let key = CoordinatorKey::generate()?;
     let (private, public) = (folder.join("coordinator.key"), folder.join("coordinator.pub"));
     secret(&private, &key.pem())?;

@@ -3,12 +3,12 @@
 use std::error::Error;
 use std::path::{Path, PathBuf};
 
+use crate::models::{Child, six_cities};
 use clap::{Args, Subcommand};
-use partita::models::{Child, six_cities};
 
 /// Whose files.
 #[derive(Args, Debug)]
-pub(crate) struct Options {
+pub(super) struct Options {
     #[command(subcommand)]
     party: Party,
 }
@@ -54,17 +54,17 @@ enum Party {
     },
 }
 
-pub(crate) fn run(options: &Options) -> Result<(), Box<dyn Error>> {
+pub(super) fn run(options: &Options) -> Result<(), Box<dyn Error>> {
     match &options.party {
         Party::Study { formula, family, silos } => {
             // What is written is what can be read.
             let text = study(formula, family, silos);
-            partita::executables::StudyFile::parse(&text)?;
+            crate::executables::StudyFile::parse(&text)?;
             write("study.toml", &text)
         }
         Party::Silo { name, data, link } => {
             write(&format!("{name}.toml"), &silo(name, data, link))?;
-            crate::keys::silo(name, Path::new("."))
+            super::keys::silo(name, Path::new("."))
         }
         Party::Example { silos } => {
             let deal = |place| six_cities().into_iter().skip(place).step_by(silos.len());
@@ -72,7 +72,7 @@ pub(crate) fn run(options: &Options) -> Result<(), Box<dyn Error>> {
         }
         Party::Coordinator { link, silos } => {
             write("coordinator.toml", &coordinator(link, silos))?;
-            crate::keys::coordinator(Path::new("."))
+            super::keys::coordinator(Path::new("."))
         }
     }
 }
@@ -82,7 +82,7 @@ fn write(name: &str, text: &str) -> Result<(), Box<dyn Error>> {
     if path.exists() {
         return Err(format!("{name} is there already: move it away to write it anew").into());
     }
-    partita::inference::write_atomically(path, text.as_bytes())?;
+    crate::inference::write_atomically(path, text.as_bytes())?;
     println!("{name} is written");
     Ok(())
 }
@@ -115,6 +115,9 @@ missing = "refuse"
 
 # Posterior predictive checks that silos make of their own rows; p-values alone leave. The outcome is called y.
 # checks = ["mean of y", "zeros of y"]
+
+# Contrasts, on the linear predictor or averaged over the rows of all silos.
+# contrasts = ["smoke: 1 - 0 averaged"]
 
 # Draws at which silos leave their rows out one at a time.
 # leave_one_out_draws = 1000
@@ -151,6 +154,7 @@ output = {}
 coordinator = "coordinator.pub"
 # What is known of this silo's own rows, for its owner alone.
 # own_rows = "own-rows.csv"
+# fitted = "fitted.csv"
 
 # Requests that the silo answers; without this line those of study.toml.
 # allow = ["formula", "few", "trust"]
@@ -196,6 +200,10 @@ key = "coordinator.key"
 # How long a silo has to appear, and to answer a request, in seconds.
 # appear_seconds = 300
 # deadline_seconds = 600
+
+# How files of --predict are read, where they do not show it.
+# [read]
+# decimal = "comma"
 
 [engine]
 address = {}

@@ -1,16 +1,24 @@
-//! Fits models over the data of silos from the command line.
-#![allow(clippy::print_stderr, clippy::print_stdout, reason = "an executable tells its user what happens")]
+//! Holds the commands of the program `partita`, for a program of your own with further models too.
+#![allow(clippy::print_stderr, clippy::print_stdout, reason = "a command tells its user what happens")]
 
 mod answers;
+mod asked;
+mod calibrate;
+mod check;
 mod coordinator;
 mod describe;
 mod fit;
 mod init;
 mod keys;
+mod models;
+mod page;
 mod pages;
 mod reading;
 mod shared;
 mod silo;
+mod simulate;
+
+pub use models::Models;
 
 use std::error::Error;
 use std::process::ExitCode;
@@ -18,9 +26,6 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use clap::{CommandFactory, Parser, Subcommand};
-
-#[global_allocator]
-static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 /// Bayesian models over data that cannot be pooled.
 #[derive(Parser, Debug)]
@@ -33,7 +38,17 @@ struct Options {
 #[derive(Subcommand, Debug)]
 enum Task {
     /// Fits a formula over the CSV files of silos, in one process.
-    Fit(fit::Options),
+    Fit(Box<fit::Options>),
+    /// Says before a fit what a formula makes of the files: priors, columns, groups, gradients, whether silos give what pooled rows
+    /// give.
+    Check(check::Options),
+    /// Draws a data set from the prior, or at given numbers, for the covariates of the files: one CSV file a silo.
+    Simulate(simulate::Options),
+    /// Tests by simulation whether fits over these files can be believed: data drawn from the prior are fitted, and the truth is
+    /// ranked among the draws.
+    Calibrate(calibrate::Options),
+    /// Prints the report of a fit that was written, or writes its page anew; it fits nothing.
+    Report(page::Options),
     /// Says what one CSV file holds, and which of it would leave its silo for a formula.
     Describe(describe::Options),
     /// Writes the files of a party of a study, with comments.
@@ -50,9 +65,14 @@ enum Task {
     Manual(pages::Manual),
 }
 
-fn main() -> ExitCode {
+/// Runs the command that the arguments of this process name; what failed is on standard error.
+pub fn run(models: &Models) -> ExitCode {
     let done = match Options::parse().task {
-        Task::Fit(options) => fit::run(&options),
+        Task::Fit(options) => fit::run(&options, models),
+        Task::Check(options) => check::run(&options, models),
+        Task::Simulate(options) => simulate::run(&options),
+        Task::Calibrate(options) => interruptible(|stop| calibrate::run(&options, models, stop)),
+        Task::Report(options) => page::run(&options),
         Task::Describe(options) => describe::run(&options),
         Task::Init(options) => init::run(&options),
         Task::Keys(options) => keys::run(&options),

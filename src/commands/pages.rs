@@ -8,24 +8,24 @@ use clap_complete::Shell;
 
 /// The shell.
 #[derive(Args, Debug)]
-pub(crate) struct Completions {
+pub(super) struct Completions {
     /// The shell whose completions are printed.
     shell: Shell,
 }
 
 /// The folder.
 #[derive(Args, Debug)]
-pub(crate) struct Manual {
+pub(super) struct Manual {
     /// The folder of the pages: partita.1, and one for each task.
     folder: PathBuf,
 }
 
-pub(crate) fn completions(options: &Completions, mut command: Command) -> Result<(), Box<dyn Error>> {
+pub(super) fn completions(options: &Completions, mut command: Command) -> Result<(), Box<dyn Error>> {
     clap_complete::generate(options.shell, &mut command, "partita", &mut std::io::stdout());
     Ok(())
 }
 
-pub(crate) fn manual(options: &Manual, command: Command) -> Result<(), Box<dyn Error>> {
+pub(super) fn manual(options: &Manual, command: Command) -> Result<(), Box<dyn Error>> {
     std::fs::create_dir_all(&options.folder)?;
     Ok(clap_mangen::generate_to(command, &options.folder)?)
 }

@@ -5,22 +5,23 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-use clap::Args;
-use partita::Metrics;
-use partita::compiled_in::{CompiledIn, binary_head};
-use partita::executables::{
-    CoordinatorFile, Desk, Planned, Start, StudyFile, UnfinishedRun, run_coordinator, run_label_holder,
-    run_study_coordinator,
+use crate::Metrics;
+use crate::compiled_in::{CompiledIn, binary_head};
+use crate::executables::{
+    CoordinatorFile, Desk, Planned, Start, StudyFile, StudyQuestions, StudyResult, UnfinishedRun, run_coordinator,
+    run_label_holder, run_study_coordinator,
 };
-use partita::flower::{FolderLock, Log, LongRuns, Result, RunFile, read_toml};
-use partita::inference::Report;
-use partita::models::{LogisticRegression, MixedLogistic};
+use crate::flower::{FolderLock, Log, LongRuns, Result, RunFile, read_toml};
+use crate::formula::Contrast;
+use crate::inference::Report;
+use crate::models::{LogisticRegression, MixedLogistic};
+use clap::Args;
 
-use crate::shared::{Shared, SharedFile};
+use super::shared::{Shared, SharedFile};
 
 /// The files of a coordinator, and how it starts.
 #[derive(Args, Debug)]
-pub(crate) struct Options {
+pub(super) struct Options {
     #[command(flatten)]
     shared: SharedFile,
     /// The coordinator's own file.
@@ -35,12 +36,22 @@ pub(crate) struct Options {
     /// Begins a run even if it will take days.
     #[arg(long)]
     long: bool,
+    /// Compares two values of a variable in a study, such as 'smoke: 1 - 0 at age = 0'; any number of them. Averaged ones stand in
+    /// study.toml.
+    #[arg(long = "contrast")]
+    contrasts: Vec<Contrast>,
+    /// Predicts the rows of a CSV file of the coordinator's own in a study, as rows of a silo never seen; any number of them.
+    #[arg(long, value_name = "FILE")]
+    predict: Vec<PathBuf>,
+    /// Draws so many data sets from the prior of a study for the rows of the files of --predict, and fits nothing.
+    #[arg(long, value_name = "DATA_SETS", requires = "predict")]
+    prior_predictive: Option<u32>,
     /// The covariates of a `logistic-regression`, without the intercept.
     #[arg(long, default_value_t = 0)]
     columns: usize,
 }
 
-pub(crate) fn run(options: &Options, interrupt: &Arc<AtomicBool>) -> std::result::Result<(), Box<dyn Error>> {
+pub(super) fn run(options: &Options, interrupt: &Arc<AtomicBool>) -> std::result::Result<(), Box<dyn Error>> {
     let file: CoordinatorFile = read_toml(&options.coordinator)?;
     let log: Log = Arc::new(|line: &str| eprintln!("{line}"));
     let long = if options.long { LongRuns::Welcome } else { LongRuns::Refused };
@@ -57,8 +68,18 @@ pub(crate) fn run(options: &Options, interrupt: &Arc<AtomicBool>) -> std::result
             let study = StudyFile::read(&path)?;
             let mut metrics = steps(study.most_rounds()?)?;
             let desk = Desk { file: &file, start, interrupt, progress: &mut metrics, log: &log };
-            let found = run_study_coordinator(&study, desk)?;
-            print!("{}{}", found.report, found.plan.readings(&found.report));
+            let asked = StudyQuestions {
+                contrasts: options.contrasts.clone(),
+                predict: options.predict.clone(),
+                prior_predictive: options.prior_predictive,
+            };
+            match run_study_coordinator(&study, desk, &asked)? {
+                StudyResult::Fitted { report, plan, contrasts } => {
+                    print!("{report}{}", plan.readings(&report));
+                    contrasts.iter().for_each(|own| println!("{own}"));
+                }
+                StudyResult::Prior(drawn) => println!("{drawn}"),
+            }
         }
         Shared::Run(path) => {
             let run = RunFile::read(&path)?;

@@ -3,14 +3,14 @@
 use std::error::Error;
 use std::path::PathBuf;
 
+use crate::formula::{Declared, Formula, Frame, MissingCells, Profile};
 use clap::Args;
-use partita::formula::{Declared, Formula, Frame, MissingCells, Profile};
 
-use crate::reading::Reading;
+use super::reading::Reading;
 
 /// The file, and perhaps a formula.
 #[derive(Args, Debug)]
-pub(crate) struct Options {
+pub(super) struct Options {
     /// The CSV file.
     file: PathBuf,
     /// A formula, whose needs are listed.
@@ -20,7 +20,7 @@ pub(crate) struct Options {
     reading: Reading,
 }
 
-pub(crate) fn run(options: &Options) -> Result<(), Box<dyn Error>> {
+pub(super) fn run(options: &Options) -> Result<(), Box<dyn Error>> {
     let frame = Frame::from_path(&options.file, options.reading.options())?;
     println!("{}: {} rows, {} columns", options.file.display(), frame.rows(), frame.names().len());
     println!("columns: {}", frame.names().join(", "));

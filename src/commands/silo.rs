@@ -5,17 +5,17 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
+use crate::compiled_in::{CompiledIn, binary_head, labelled_data, party_of, six_cities_data};
+use crate::executables::{Planned, SiloFile, Stay, StudyFile, Watch, run_party, run_silo, run_study_silo};
+use crate::flower::{Result, RunFile, read_toml};
+use crate::models::{LogisticRegression, MixedLogistic};
 use clap::Args;
-use partita::compiled_in::{CompiledIn, binary_head, labelled_data, party_of, six_cities_data};
-use partita::executables::{Planned, SiloFile, Stay, StudyFile, Watch, run_party, run_silo, run_study_silo};
-use partita::flower::{Result, RunFile, read_toml};
-use partita::models::{LogisticRegression, MixedLogistic};
 
-use crate::shared::{Shared, SharedFile};
+use super::shared::{Shared, SharedFile};
 
 /// The files of a silo.
 #[derive(Args, Debug)]
-pub(crate) struct Options {
+pub(super) struct Options {
     #[command(flatten)]
     shared: SharedFile,
     /// This silo's own file.
@@ -26,7 +26,7 @@ pub(crate) struct Options {
     once: bool,
 }
 
-pub(crate) fn run(options: &Options, stop: &Arc<AtomicBool>) -> std::result::Result<(), Box<dyn Error>> {
+pub(super) fn run(options: &Options, stop: &Arc<AtomicBool>) -> std::result::Result<(), Box<dyn Error>> {
     let file: SiloFile = read_toml(&options.silo)?;
     let mut log = |line: &str| eprintln!("{line}");
     let watch = Watch { stop, log: &mut log };
@@ -46,12 +46,12 @@ fn compiled_in(run: &RunFile, file: &SiloFile, watch: Watch<'_>) -> Result<()> {
     let run = Planned { file: run, base: &base };
     match model {
         CompiledIn::SixCities => {
-            let load = |path: &Path, device: &partita::Device| six_cities_data(path, device);
+            let load = |path: &Path, device: &crate::Device| six_cities_data(path, device);
             run_silo(&MixedLogistic::new(4), run, file, load, watch)
         }
         CompiledIn::LogisticRegression => {
-            let (columns, _) = labelled_data(&file.data, &partita::Device::flex())?;
-            let load = |path: &Path, device: &partita::Device| Ok(labelled_data(path, device)?.1);
+            let (columns, _) = labelled_data(&file.data, &crate::Device::flex())?;
+            let load = |path: &Path, device: &crate::Device| Ok(labelled_data(path, device)?.1);
             run_silo(&LogisticRegression::new(columns), run, file, load, watch)
         }
         CompiledIn::VerticalLogistic => run_party(run, file, party_of, binary_head, watch),

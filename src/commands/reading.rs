@@ -1,14 +1,14 @@
 //! Says how CSV files are read where they do not show it.
 
+use crate::formula::{Decimal, Delimiter, Encoding, ReadOptions};
 use clap::{Args, ValueEnum};
-use partita::formula::{Decimal, Delimiter, Encoding, ReadOptions};
 
 /// How files are read.
 #[derive(Args, Debug)]
-pub(crate) struct Reading {
+pub(super) struct Reading {
     /// Leaves rows with missing cells out; without it they are refused.
     #[arg(long)]
-    pub(crate) drop_missing: bool,
+    pub(super) drop_missing: bool,
     /// The words for a missing cell, with commas between them; an empty cell is one of them always.
     #[arg(long, value_delimiter = ',', value_name = "WORDS")]
     missing_cells: Option<Vec<String>>,
@@ -44,7 +44,7 @@ fn delimiter(text: &str) -> Result<Delimiter, String> {
 }
 
 impl Reading {
-    pub(crate) fn options(&self) -> ReadOptions {
+    pub(super) fn options(&self) -> ReadOptions {
         let usual = ReadOptions::default();
         let words = self.missing_cells.clone();
         ReadOptions {

@@ -7,7 +7,7 @@ use clap::Args;
 /// The file that all parties share.
 #[derive(Args, Debug)]
 #[group(multiple = false)]
-pub(crate) struct SharedFile {
+pub(super) struct SharedFile {
     /// The study's file, the same at all parties; `study.toml` if neither this nor `--run` is given and there is one.
     #[arg(long)]
     study: Option<PathBuf>,
@@ -17,14 +17,14 @@ pub(crate) struct SharedFile {
 }
 
 /// What it is.
-pub(crate) enum Shared {
+pub(super) enum Shared {
     Study(PathBuf),
     Run(PathBuf),
 }
 
 impl SharedFile {
     /// The file that was named, or the one that is in this folder.
-    pub(crate) fn find(&self) -> Result<Shared, String> {
+    pub(super) fn find(&self) -> Result<Shared, String> {
         match (&self.study, &self.run) {
             (Some(path), _) => Ok(Shared::Study(path.clone())),
             (None, Some(path)) => Ok(Shared::Run(path.clone())),

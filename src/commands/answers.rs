@@ -1,0 +1,103 @@
+//! Writes what a fit has to say: report, draws, and the answers to questions.
+
+use std::error::Error;
+use std::path::Path;
+
+use super::asked::named;
+use super::fit::Options;
+use super::page::write_page;
+use crate::executables::questions::{Answers, FITTED, Questions, RowsAsked, RowsToPredict, write};
+use crate::formula::{Prediction, Prepared, SiloTable, Whose};
+use crate::inference::HtmlOptions;
+use crate::{Device, Fit};
+
+/// A fit of a formula with all that its questions need.
+pub(super) struct Fitted<'a> {
+    pub(super) options: &'a Options,
+    pub(super) title: String,
+    pub(super) prepared: &'a Prepared,
+    pub(super) questions: Questions,
+    pub(super) fit: Fit,
+    pub(super) device: &'a Device,
+}
+
+impl Fitted<'_> {
+    pub(super) fn write(mut self) -> Result<(), Box<dyn Error>> {
+        let Self { options, prepared, device, .. } = self;
+        let draws = self.fit.answer_draws(&prepared.plan.model, device)?;
+        let Questions { contrasts, predict } = self.questions;
+        let contrasts = contrasts.into_iter().map(|own| prepared.contrasted(own, &draws, device));
+        let contrasts = contrasts.collect::<Result<Vec<_>, _>>()?;
+        if !contrasts.is_empty() {
+            println!();
+            contrasts.iter().for_each(|own| println!("{own}"));
+        }
+        let Some(folder) = &options.output else { return Ok(()) };
+        std::fs::create_dir_all(folder)?;
+        let prior = self.fit.prior(&prepared.plan.model, device)?;
+        let page = HtmlOptions { title: self.title, effects: prepared.plan.effects.clone(), prior };
+        let mut written = write_page(&self.fit, &page, folder)?;
+        let predicted = predict.into_iter().map(|RowsToPredict { text, rows, whose }| {
+            Ok((text, prepared.predicted(&rows, whose, &mut self.fit, device)?))
+        });
+        let predicted = predicted.collect::<Result<Vec<_>, Box<dyn Error>>>()?;
+        written.extend(Answers { contrasts, predicted }.write(&draws, folder)?);
+        if options.arviz {
+            arviz(&self.fit, prepared, device, &folder.join("draws.zarr"))?;
+            written.push("draws.zarr");
+        }
+        if options.fitted {
+            let silos = prepared.silos.iter().enumerate();
+            let one = |(place, (name, _)): (usize, &(String, _))| {
+                Ok((name.clone(), prepared.fitted(place, &mut self.fit, device)?))
+            };
+            let all = silos.map(one).collect::<Result<Vec<_>, Box<dyn Error>>>()?;
+            write(folder, FITTED, &Prediction::csv(&all))?;
+            written.push(FITTED);
+        }
+        say(&written, folder)
+    }
+}
+
+/// Says which files are where.
+pub(super) fn say(written: &[&str], folder: &Path) -> Result<(), Box<dyn Error>> {
+    let (last, others) = written.split_last().ok_or("no file was written")?;
+    println!("\n{} and {last} are in {}", others.join(", "), folder.display());
+    Ok(())
+}
+
+#[cfg(feature = "arviz")]
+fn arviz(fit: &Fit, prepared: &Prepared, device: &Device, path: &Path) -> Result<(), Box<dyn Error>> {
+    use crate::inference::{ArvizOptions, ExistingFile};
+    let how = ArvizOptions { existing: ExistingFile::Replace, ..ArvizOptions::default() };
+    Ok(fit.write_arviz(path, &prepared.plan.model, device, &how)?)
+}
+
+#[cfg(not(feature = "arviz"))]
+fn arviz(_: &Fit, _: &Prepared, _: &Device, _: &Path) -> Result<(), Box<dyn Error>> {
+    Err("this program was built without files for ArviZ: install it with --features cli,arviz, or leave --arviz out"
+        .into())
+}
+
+/// The rows of `FILE`, or of `NAME=FILE` as those of a silo.
+pub(super) fn rows_asked(text: &str, prepared: &Prepared) -> Result<RowsAsked, String> {
+    let (name, path) = named(text);
+    let silos = &prepared.silos;
+    let whose = match &name {
+        Some(name) => {
+            let place = silos.iter().position(|(own, _)| own == name).ok_or_else(|| {
+                let all: Vec<&str> = silos.iter().map(|(own, _)| own.as_str()).collect();
+                format!(
+                    "prediction: no silo is called `{name}`, expected one of {}. Leave `{name}=` out for rows of a silo \
+                     never seen",
+                    all.join(", ")
+                )
+            })?;
+            Whose::Silo(place)
+        }
+        None if silos.len() == 1 => Whose::Silo(0),
+        None => Whose::New,
+    };
+    let table = SiloTable { name: name.unwrap_or_else(|| "new".into()), path };
+    Ok(RowsAsked { text: text.to_owned(), table, whose })
+}

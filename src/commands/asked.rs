@@ -1,0 +1,133 @@
+//! Reads what a command is about: a formula or a study over the files of silos, or a model that is compiled in.
+
+use std::collections::BTreeMap;
+use std::error::Error;
+use std::path::PathBuf;
+
+use clap::Args;
+
+use super::models::{Compiled, Models};
+use super::reading::Reading;
+use crate::executables::StudyFile;
+use crate::formula::{MissingCells, ResponseFamily, SiloTable, StatedPrior, Study};
+
+/// A formula, a study, or a model.
+#[derive(Args, Debug)]
+pub(super) struct Asked {
+    /// The formula, as in 'wheeze ~ smoke * age + (1 | child)'.
+    #[arg(required_unless_present_any = ["study", "model"], conflicts_with_all = ["study", "model"])]
+    formula: Option<String>,
+    /// The family of the outcome, with a link where it is not the usual one: gaussian, 'bernoulli(probit)', poisson,
+    /// hurdle_gamma, cumulative, categorical, weibull, piecewise_exponential; a word that is none lists all.
+    #[arg(long, required_unless_present_any = ["study", "model"], conflicts_with_all = ["study", "model"])]
+    family: Option<ResponseFamily>,
+    /// The formula of another parameter of the family, as in 'sigma ~ age'; any number of them.
+    #[arg(long = "parameter", conflicts_with_all = ["study", "model"])]
+    parameters: Vec<String>,
+    /// The file of a study, in place of a formula: study.toml, as silos and a coordinator have it.
+    #[arg(long, value_name = "FILE", conflicts_with = "model")]
+    study: Option<PathBuf>,
+    /// A model that this program has compiled in, in place of a formula; `list` names them.
+    #[arg(long, value_name = "NAME")]
+    model: Option<String>,
+    /// The CSV file of a silo, as FILE or NAME=FILE; once for each silo.
+    #[arg(long = "silo", required_unless_present = "model")]
+    silos: Vec<String>,
+    #[command(flatten)]
+    reading: Reading,
+    /// The prior of a number or a class in place of the usual one, such as 'smoke ~ normal(0, 1)' or 'sd ~ exponential(1)';
+    /// any number of them. Classes are b (all coefficients but the intercept), sd and cor.
+    #[arg(long = "prior", conflicts_with = "model")]
+    priors: Vec<String>,
+    /// A grouping whose groups have rows in several silos, such as school: their effects, by name, are known to all silos; any
+    /// number of them.
+    #[arg(long, value_name = "GROUPING", conflicts_with = "model")]
+    across_silos: Vec<String>,
+}
+
+/// What it is.
+pub(super) enum Subject<'a> {
+    /// A formula, with the file of its study if it has one.
+    Formula(Box<Study>, Option<Box<StudyFile>>),
+    Model(&'a dyn Compiled),
+    /// The models that there are, which were to be listed.
+    List,
+}
+
+impl Asked {
+    pub(super) fn subject<'a>(&self, models: &'a Models) -> Result<Subject<'a>, Box<dyn Error>> {
+        if let Some(name) = &self.model {
+            return match name.as_str() {
+                "list" => Ok(Subject::List),
+                name => Ok(Subject::Model(models.named(name)?)),
+            };
+        }
+        let (study, file) = self.study()?;
+        Ok(Subject::Formula(Box::new(study), file.map(Box::new)))
+    }
+
+    /// The study that the formula or the file states.
+    pub(super) fn study(&self) -> Result<(Study, Option<StudyFile>), Box<dyn Error>> {
+        let file = self.study.as_ref().map(|path| StudyFile::read(path)).transpose()?;
+        let mut study = match (&file, &self.formula, self.family) {
+            (Some(file), ..) => file.study(self.reading.options())?,
+            (None, Some(formula), Some(family)) => {
+                let mut study = Study::new(formula, family)?;
+                study.read = self.reading.options();
+                study
+            }
+            _ => return Err("expected a formula and a --family, or the file of a --study".into()),
+        };
+        for formula in &self.parameters {
+            study = study.with_parameter(formula)?;
+        }
+        if self.reading.drop_missing {
+            study.missing = MissingCells::Drop;
+        }
+        study.declared.groups_across_silos.extend(self.across_silos.iter().cloned());
+        study.priors.extend(priors(&self.priors)?);
+        Ok((study, file))
+    }
+
+    /// The silos' files: a silo without a name has that of its file.
+    pub(super) fn tables(&self) -> Result<Vec<SiloTable>, Box<dyn Error>> {
+        let table = |text: &String| {
+            let (name, path) = named(text);
+            let stem = || path.file_stem().map_or_else(|| text.clone(), |stem| stem.to_string_lossy().into_owned());
+            SiloTable { name: name.unwrap_or_else(stem), path }
+        };
+        let all: Vec<SiloTable> = self.silos.iter().map(table).collect();
+        match all.iter().enumerate().find(|(place, own)| all[..*place].iter().any(|other| other.name == own.name)) {
+            Some((_, twice)) => {
+                Err(format!("two silos are called `{}`. Name them apart: --silo NAME=FILE", twice.name).into())
+            }
+            None => Ok(all),
+        }
+    }
+
+    /// What it is called in a heading.
+    pub(super) fn title(&self, file: Option<&StudyFile>) -> String {
+        let formula = file.map(|own| &own.formula).or(self.formula.as_ref());
+        formula.or(self.model.as_ref()).cloned().unwrap_or_default()
+    }
+}
+
+/// `NAME=FILE` or `FILE`.
+pub(super) fn named(text: &str) -> (Option<String>, PathBuf) {
+    match text.split_once('=') {
+        Some((name, path)) => (Some(name.to_owned()), PathBuf::from(path)),
+        None => (None, PathBuf::from(text)),
+    }
+}
+
+/// The priors that were stated, each once.
+fn priors(given: &[String]) -> Result<BTreeMap<String, StatedPrior>, Box<dyn Error>> {
+    let mut all = BTreeMap::new();
+    for text in given {
+        let (name, prior) = StatedPrior::parse_named(text)?;
+        if all.insert(name.clone(), prior).is_some() {
+            return Err(format!("two priors of `{name}`. State one of them").into());
+        }
+    }
+    Ok(all)
+}

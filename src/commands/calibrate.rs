@@ -1,0 +1,73 @@
+//! Tests by simulation whether fits of a formula, or of a model, over these files can be believed.
+
+use std::error::Error;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
+use clap::Args;
+
+use super::asked::{Asked, Subject};
+use super::fit::say_prepared;
+use super::models::Models;
+use crate::inference::{Calibration, CalibrationOptions, calibrate};
+use crate::{Device, FitOptions, Metrics};
+
+/// What is calibrated, and how.
+#[derive(Args, Debug)]
+pub(super) struct Options {
+    #[command(flatten)]
+    asked: Asked,
+    /// Data sets that are drawn from the prior and fitted: at least 10; a hundred show what matters.
+    #[arg(long, default_value_t = 200)]
+    fits: u32,
+    /// Draws of each posterior among which the truth is ranked.
+    #[arg(long, default_value_t = 255)]
+    draws: u32,
+    /// The probability that a method whose posteriors are exact is called calibrated in all numbers.
+    #[arg(long, default_value_t = 0.95)]
+    level: f64,
+    /// The folder in which finished fits are kept: the same command goes on from them, with more --fits too. calibration.json is
+    /// written there.
+    #[arg(long)]
+    folder: Option<PathBuf>,
+    /// The seed.
+    #[arg(long, default_value_t = 1)]
+    seed: u64,
+}
+
+pub(super) fn run(options: &Options, models: &Models, stop: &Arc<AtomicBool>) -> Result<(), Box<dyn Error>> {
+    let device = Device::flex();
+    let how = CalibrationOptions {
+        fits: options.fits,
+        draws: options.draws,
+        level: options.level,
+        fit: FitOptions { interrupt: Some(Arc::clone(stop)), ..FitOptions::default() },
+        seed: options.seed,
+        folder: options.folder.clone(),
+        threads: std::thread::available_parallelism().map_or(1, usize::from),
+    };
+    let mut progress = Metrics::new(options.fits.into(), None, 1)?;
+    let found: Calibration = match options.asked.subject(models)? {
+        Subject::Formula(study, _) => {
+            let prepared = study.prepare(&options.asked.tables()?, &device)?;
+            say_prepared(&prepared);
+            println!();
+            calibrate(&prepared.plan.model, &prepared.silos, &device, &how, Some(&mut progress))?
+        }
+        Subject::Model(model) => model.calibrate(&options.asked.tables()?, &how, &device, &mut progress)?,
+        Subject::List => {
+            print!("{models}");
+            return Ok(());
+        }
+    };
+    print!("{found}");
+    if let Some(folder) = &options.folder {
+        found.write_json(&folder.join("calibration.json"))?;
+        println!("\ncalibration.json is in {}", folder.display());
+    }
+    match found.is_calibrated() {
+        true => Ok(()),
+        false => Err("not every number is calibrated".into()),
+    }
+}

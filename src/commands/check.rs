@@ -1,0 +1,65 @@
+//! Checks before a fit what a formula, or a model, makes of the files of silos: designs, priors, gradients, the split.
+
+use std::error::Error;
+
+use clap::Args;
+
+use super::asked::{Asked, Subject};
+use super::fit::say_prepared;
+use super::models::Models;
+use crate::formula::{Design, Study};
+use crate::inference::{CheckReport, check_pooled};
+use crate::{Device, check};
+
+/// What is checked.
+#[derive(Args, Debug)]
+pub(super) struct Options {
+    #[command(flatten)]
+    asked: Asked,
+}
+
+pub(super) fn run(options: &Options, models: &Models) -> Result<(), Box<dyn Error>> {
+    let device = Device::flex();
+    let report = match options.asked.subject(models)? {
+        Subject::Formula(study, _) => formula(options, &study, &device)?,
+        Subject::Model(model) => model.check(&options.asked.tables()?, &device)?,
+        Subject::List => {
+            print!("{models}");
+            return Ok(());
+        }
+    };
+    println!("\n{report}");
+    match report.passed() {
+        true => {
+            println!("all {} checks passed: the model can be fitted to these files", report.checks.len());
+            Ok(())
+        }
+        false => Err("a check failed: do not believe a fit of this model".into()),
+    }
+}
+
+fn formula(options: &Options, study: &Study, device: &Device) -> Result<CheckReport, Box<dyn Error>> {
+    let prepared = study.prepare(&options.asked.tables()?, device)?;
+    say_prepared(&prepared);
+    println!();
+    prepared.designs()?.iter().for_each(|own| println!("{}", in_words(own)));
+    println!();
+    let (model, silos) = (&prepared.plan.model, &prepared.silos);
+    // Here the rows of all silos are at hand, which no party of a federated run has.
+    Ok(match prepared.pooled(device)? {
+        Some(pooled) => check_pooled(model, silos, &pooled, device)?,
+        None => check(model, silos, device)?,
+    })
+}
+
+/// The design of a silo in a line.
+fn in_words(design: &Design) -> String {
+    let mut groupings: Vec<(&str, usize)> = Vec::new();
+    for term in &design.random {
+        if !groupings.iter().any(|(name, _)| *name == term.grouping) {
+            groupings.push((&term.grouping, term.levels.len()));
+        }
+    }
+    let groups = groupings.iter().map(|(name, groups)| format!(", {groups} groups of `{name}`")).collect::<String>();
+    format!("{}: {} rows, columns {}{groups}", design.silo, design.rows, design.fixed.names.join(", "))
+}

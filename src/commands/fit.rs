@@ -1,0 +1,132 @@
+//! Fits a formula over the CSV files of silos, or a model that is compiled in, and writes what was found.
+
+use std::error::Error;
+use std::path::{Path, PathBuf};
+
+use clap::Args;
+
+use super::answers::{Fitted, rows_asked, say};
+use super::asked::{Asked, Subject};
+use super::models::{Compiled, ModelFit, Models};
+use super::page::write_page;
+use crate::executables::StudyFile;
+use crate::executables::questions::{Answers, PRIOR_PREDICTIVE, Questions, RowsAsked, write};
+use crate::formula::{Contrast, Prepared, Study};
+use crate::inference::{HtmlOptions, PredictiveCheck};
+use crate::{Device, FitOptions, Settings};
+
+/// What is fitted to what.
+#[derive(Args, Debug)]
+pub(super) struct Options {
+    #[command(flatten)]
+    asked: Asked,
+    /// The folder of the results: report.html, result.json and posterior.csv, and what else is asked for.
+    #[arg(long)]
+    pub(super) output: Option<PathBuf>,
+    /// Draws so many data sets from the prior for the rows of the files, and fits nothing.
+    #[arg(long, value_name = "DATA_SETS", conflicts_with = "model")]
+    prior_predictive: Option<u32>,
+    /// A posterior predictive check, such as 'zeros of y'; any number of them.
+    #[arg(long = "check-rows")]
+    checks: Vec<PredictiveCheck>,
+    /// Writes draws for ArviZ, draws.zarr, replacing one that is there. Needs --output, and the feature `arviz`.
+    #[arg(long, requires = "output", conflicts_with = "model")]
+    pub(super) arviz: bool,
+    /// Predicts the rows of a CSV file, which needs no outcome, as FILE or, for rows of a silo, whose groups are known,
+    /// NAME=FILE; any number of them. Needs --output.
+    #[arg(long, requires = "output", conflicts_with = "model")]
+    predict: Vec<String>,
+    /// Compares two values of a variable, such as 'smoke: 1 - 0 at age = 0', or 'smoke: 1 - 0 averaged' over all rows; any
+    /// number of them.
+    #[arg(long = "contrast", conflicts_with = "model")]
+    contrasts: Vec<Contrast>,
+    /// Predicts the rows that were fitted. Needs --output.
+    #[arg(long, requires = "output", conflicts_with = "model")]
+    pub(super) fitted: bool,
+    /// The seed; 1, or that of the study, if it is not given.
+    #[arg(long)]
+    seed: Option<u64>,
+}
+
+pub(super) fn run(options: &Options, models: &Models) -> Result<(), Box<dyn Error>> {
+    match options.asked.subject(models)? {
+        Subject::Formula(study, file) => formula(options, &study, file.as_deref()),
+        Subject::Model(model) => compiled_in(options, model),
+        Subject::List => {
+            print!("{models}");
+            Ok(())
+        }
+    }
+}
+
+impl Options {
+    fn how(&self, file: Option<&StudyFile>) -> FitOptions {
+        let seed = self.seed.or(file.map(|own| own.seed)).unwrap_or(1);
+        let threads = std::thread::available_parallelism().map_or(1, usize::from);
+        let of_study = file.map(|own| own.checks.clone()).unwrap_or_default();
+        FitOptions {
+            settings: Settings { seed, ..Settings::default() },
+            threads,
+            checks: of_study.into_iter().chain(self.checks.clone()).collect(),
+            leave_one_out_draws: file.map_or(0, |own| own.leave_one_out_draws),
+            ..FitOptions::default()
+        }
+    }
+
+    /// The questions, which are found to be of the study before it is fitted.
+    fn questions(
+        &self,
+        file: Option<&StudyFile>,
+        prepared: &Prepared,
+        device: &Device,
+    ) -> Result<Questions, Box<dyn Error>> {
+        let predict: Vec<RowsAsked> =
+            self.predict.iter().map(|text| rows_asked(text, prepared)).collect::<Result<_, _>>()?;
+        let of_study = file.map(|own| own.contrasts.clone()).unwrap_or_default();
+        let contrasts: Vec<Contrast> = of_study.into_iter().chain(self.contrasts.clone()).collect();
+        if self.fitted {
+            prepared.shared().study.has_numbers()?;
+        }
+        Ok(Questions::of(&prepared.shared(), &contrasts, predict, device)?)
+    }
+}
+
+fn formula(options: &Options, study: &Study, file: Option<&StudyFile>) -> Result<(), Box<dyn Error>> {
+    let (device, how) = (Device::flex(), options.how(file));
+    let prepared = study.prepare(&options.asked.tables()?, &device)?;
+    say_prepared(&prepared);
+    if let Some(count) = options.prior_predictive {
+        let drawn = prepared.prior_predictive(count, how.settings.seed, &device)?;
+        println!("\n{drawn}");
+        if let Some(folder) = &options.output {
+            write(folder, PRIOR_PREDICTIVE, &drawn.csv())?;
+            println!("{PRIOR_PREDICTIVE} is in {}", folder.display());
+        }
+        return Ok(());
+    }
+    let questions = options.questions(file, &prepared, &device)?;
+    let fit = crate::fit(&prepared.plan.model, &prepared.silos, &device, &how, None)?;
+    print!("\n{}{}", fit.report, prepared.plan.readings(&fit.report));
+    let title = options.asked.title(file);
+    Fitted { options, title, prepared: &prepared, questions, fit, device: &device }.write()
+}
+
+/// Says what one should know of the files, and the priors.
+pub(super) fn say_prepared(prepared: &Prepared) {
+    prepared.notes.iter().for_each(|note| eprintln!("{note}"));
+    for line in &prepared.plan.priors {
+        println!("prior: {line}");
+    }
+}
+
+fn compiled_in(options: &Options, model: &dyn Compiled) -> Result<(), Box<dyn Error>> {
+    let ModelFit { fit, draws, prior } = model.fit(&options.asked.tables()?, &options.how(None), &Device::flex())?;
+    print!("{}", fit.report);
+    let Some(folder) = &options.output else { return Ok(()) };
+    let page = HtmlOptions { title: options.asked.title(None), prior, ..HtmlOptions::default() };
+    let folder: &Path = folder;
+    std::fs::create_dir_all(folder)?;
+    let mut written = write_page(&fit, &page, folder)?;
+    written.extend(Answers::default().write(&draws, folder)?);
+    say(&written, folder)
+}

@@ -1,0 +1,192 @@
+//! Holds the models that a program has compiled in, each under a name with the format of its data.
+
+use std::error::Error;
+use std::fmt;
+use std::path::Path;
+
+use partita_core::burn::module::ModuleDisplay;
+use partita_core::{Device, Model};
+use partita_inference::{
+    AnswerDraws, Calibration, CalibrationOptions, CheckReport, Fit, FitOptions, Progress, calibrate, check, fit,
+};
+
+use crate::compiled_in::{labelled_data, six_cities_data};
+use crate::formula::{SiloTable, nearest};
+use crate::models::{BinaryRows, LogisticRegression, MixedLogistic, RepeatedBinary};
+
+/// The models of a program, which `partita fit`, `check` and `calibrate` find by `--model NAME`.
+///
+/// # Example
+/// A program with a model of its own is its `main`, and has all commands of `partita`:
+/// ```
+/// use partita::burn::{self, module::Module, tensor::Tensor};
+/// use partita::commands::Models;
+/// use partita::{Model, Normal, Result, Scope, Table};
+///
+/// #[derive(Module, Debug)]
+/// struct Mean {}
+/// impl Model for Mean {
+///     type Globals = Tensor<1>;
+///     type Data = Tensor<1>;
+///     fn global(&self, scope: &mut Scope) -> Result<Tensor<1>> { scope.sample("mean", Normal::new(0.0, 10.0)) }
+///     fn local(&self, scope: &mut Scope, mean: &Tensor<1>, data: &Tensor<1>) -> Result<()> {
+///         scope.plate("row", data.dims()[0], |s, rows| s.observe("y", Normal::new(mean.clone(), 1.0).over(rows), rows.take(data)?))
+///     }
+/// }
+///
+/// let models = Models::usual().with("mean", "the mean of a column `y`", |_: &[(String, Tensor<1>)]| Mean {}, |path, device| {
+///     let [y] = Table::from_path(path)?.numbers(["y"])?;
+///     let rows = y.len();
+///     Ok(device.tensor(y, [rows]))
+/// });
+/// assert!(models.to_string().contains("mean: the mean of a column `y`"));
+/// // fn main() -> std::process::ExitCode { partita::commands::run(&models) }
+/// ```
+pub struct Models {
+    all: Vec<Box<dyn Compiled>>,
+}
+
+/// What commands do with a model whose type they do not know.
+pub(super) trait Compiled {
+    fn name(&self) -> &str;
+    fn about(&self) -> &str;
+    fn fit(&self, silos: &[SiloTable], options: &FitOptions, device: &Device) -> Result<ModelFit, Box<dyn Error>>;
+    fn check(&self, silos: &[SiloTable], device: &Device) -> Result<CheckReport, Box<dyn Error>>;
+    fn calibrate(
+        &self,
+        silos: &[SiloTable],
+        options: &CalibrationOptions,
+        device: &Device,
+        progress: &mut dyn Progress,
+    ) -> Result<Calibration, Box<dyn Error>>;
+}
+
+/// A fit, with what needs the type of the model.
+pub(super) struct ModelFit {
+    pub(super) fit: Fit,
+    pub(super) draws: AnswerDraws,
+    /// Draws of every number from its prior.
+    pub(super) prior: Vec<(String, String, Vec<f64>)>,
+}
+
+/// A model with the format of its data.
+struct Entry<M: Model> {
+    name: String,
+    about: String,
+    make: Make<M>,
+    load: Load<M>,
+}
+
+/// The model for the data of all silos.
+type Make<M> = Box<dyn Fn(&[(String, <M as Model>::Data)]) -> M>;
+/// What reads the data of a silo.
+type Load<M> = Box<dyn Fn(&Path, &Device) -> Result<<M as Model>::Data, Box<dyn Error>>>;
+/// A model with the data of all silos.
+type Loaded<M> = (M, Vec<(String, <M as Model>::Data)>);
+
+impl<M: Model> Entry<M> {
+    fn loaded(&self, silos: &[SiloTable], device: &Device) -> Result<Loaded<M>, Box<dyn Error>> {
+        if silos.is_empty() {
+            let Self { name, about, .. } = self;
+            return Err(format!("no --silo of `{name}`. Its data: {about}").into());
+        }
+        let each = silos.iter().map(|own| Ok((own.name.clone(), (self.load)(&own.path, device)?)));
+        let data = each.collect::<Result<Vec<_>, Box<dyn Error>>>()?;
+        Ok(((self.make)(&data), data))
+    }
+}
+
+impl<M: Model + ModuleDisplay + 'static> Compiled for Entry<M> {
+    fn name(&self) -> &str {
+        &self.name
+    }
+
+    fn about(&self) -> &str {
+        &self.about
+    }
+
+    fn fit(&self, silos: &[SiloTable], options: &FitOptions, device: &Device) -> Result<ModelFit, Box<dyn Error>> {
+        let (model, data) = self.loaded(silos, device)?;
+        let fit = fit(&model, &data, device, options, None)?;
+        let (draws, prior) = (fit.answer_draws(&model, device)?, fit.prior(&model, device)?);
+        Ok(ModelFit { fit, draws, prior })
+    }
+
+    fn check(&self, silos: &[SiloTable], device: &Device) -> Result<CheckReport, Box<dyn Error>> {
+        let (model, data) = self.loaded(silos, device)?;
+        Ok(check(&model, &data, device)?)
+    }
+
+    fn calibrate(
+        &self,
+        silos: &[SiloTable],
+        options: &CalibrationOptions,
+        device: &Device,
+        progress: &mut dyn Progress,
+    ) -> Result<Calibration, Box<dyn Error>> {
+        let (model, data) = self.loaded(silos, device)?;
+        Ok(calibrate(&model, &data, device, options, Some(progress))?)
+    }
+}
+
+impl Models {
+    /// The models of [`crate::compiled_in`] whose rows are at silos: `six-cities` and `logistic-regression`.
+    #[must_use]
+    pub fn usual() -> Self {
+        let columns = |silos: &[(String, BinaryRows)]| {
+            LogisticRegression::new(silos.first().map_or(0, |(_, rows)| rows.design().shape()[1]))
+        };
+        Self { all: Vec::new() }
+            .with(
+                "six-cities",
+                "a table smoke, age_7, age_8, age_9, age_10 of zeros and ones, a row a child, or example:1, example:2",
+                |_: &[(String, RepeatedBinary)]| MixedLogistic::new(4),
+                |path, device| Ok(six_cities_data(path, device)?),
+            )
+            .with(
+                "logistic-regression",
+                "a table with a column label of zeros and ones, the others covariates",
+                columns,
+                |path, device| Ok(labelled_data(path, device)?.1),
+            )
+    }
+
+    /// The same with a model of your own: its name, its data in words, the model for the data of all silos, and what reads the
+    /// data of a silo. It stands in the place of one of the same name.
+    #[must_use]
+    pub fn with<M: Model + ModuleDisplay + 'static>(
+        mut self,
+        name: &str,
+        data: &str,
+        make: impl Fn(&[(String, M::Data)]) -> M + 'static,
+        load: impl Fn(&Path, &Device) -> Result<M::Data, Box<dyn Error>> + 'static,
+    ) -> Self {
+        self.all.retain(|own| own.name() != name);
+        let (name, about) = (name.to_owned(), data.to_owned());
+        self.all.push(Box::new(Entry { name, about, make: Box::new(make), load: Box::new(load) }));
+        self
+    }
+
+    /// The model of this name.
+    pub(super) fn named(&self, name: &str) -> Result<&dyn Compiled, String> {
+        let found = self.all.iter().find(|own| own.name() == name);
+        found.map(|own| &**own).ok_or_else(|| {
+            let all: Vec<&str> = self.all.iter().map(|own| own.name()).collect();
+            let near = nearest(name, all.iter().copied()).map(|own| format!(" Did you mean `{own}`?"));
+            format!("no model is called `{name}`, expected one of {}.{}", all.join(", "), near.unwrap_or_default())
+        })
+    }
+}
+
+impl fmt::Display for Models {
+    /// A line for each model.
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.all.iter().try_for_each(|own| writeln!(out, "{}: {}", own.name(), own.about()))
+    }
+}
+
+impl fmt::Debug for Models {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.debug_list().entries(self.all.iter().map(|own| own.name())).finish()
+    }
+}
