@@ -5,14 +5,12 @@ use std::time::Duration;
 use partita_core::special::log_sum_exp;
 
 use super::known::Known;
-use super::proposal::Proposal;
-use super::sample::Sample;
+use super::proposal::{Proposal, Reach};
 use super::values::{MOST_VALUES, Refusal, Values, ValuesRequest};
 use crate::engine::algorithm::Posterior;
 use crate::engine::error::Result;
 use crate::engine::exchange::{Exchange, Outcome, Request};
 use crate::engine::family::{Family, real};
-use crate::engine::metrics::SmoothedWeights;
 use crate::engine::normal::Normal;
 use crate::engine::run::{Counters, counted};
 use crate::engine::wire::manifest::Manifest;
@@ -57,7 +55,7 @@ pub(crate) struct Asking {
 pub(crate) fn first(posterior: &Posterior<'_>, seed: u64) -> std::result::Result<Proposal, String> {
     let around = around(posterior)?;
     let degrees = LEAST_DEGREES.max(around.len() as u64 / 2);
-    Ok(Proposal { around, sides: Vec::new(), degrees, seed, offset: 0 })
+    Ok(Proposal { around, degrees, seed, offset: 0 })
 }
 
 impl Answers {
@@ -89,13 +87,6 @@ impl Answers {
     }
 }
 
-/// The shape of the tail of weights above which a second look is worth an exchange.
-const SECOND_LOOK: f64 = 0.5;
-/// The part of the draws that they have to be worth for one look.
-const ENOUGH: f64 = 0.25;
-/// The least and the most that the scale of a side may be.
-const SIDES: [f64; 2] = [0.5, 4.0];
-
 impl Round {
     /// Joins answers with what the coordinator knows by itself.
     ///
@@ -111,7 +102,7 @@ impl Round {
         });
         let log_prior: Vec<f64> = log_prior.collect::<Result<_>>()?;
         let around = around(posterior).ok();
-        let normal = around.map(|around| Proposal { around, sides: Vec::new(), degrees: 0, ..proposal.clone() });
+        let normal = around.map(|around| Proposal { around, degrees: 0, ..proposal.clone() });
         let normal = normal.filter(|normal| is_normal(posterior.family, posterior.parameters, normal));
         let log_posterior = normal.map(|normal| draws.iter().map(|draw| normal.log_density(draw)).collect());
         let mut round =
@@ -141,36 +132,20 @@ impl Round {
         self
     }
 
-    /// What further draws come from where the weights are so unequal that they are worth an exchange: each
-    /// whitened coordinate centred at its weighted median, with the weighted scales of both sides.
-    pub(crate) fn second(&self) -> Option<Proposal> {
-        let smoothed = SmoothedWeights::of(&self.log_ratios());
-        let [first] = self.proposals.as_slice() else { return None };
-        let worth = smoothed.effective_sample_size();
-        let is_enough = smoothed.pareto_k < SECOND_LOOK && worth >= ENOUGH * real(self.draws.len());
-        // Weights on a handful of draws say nothing of scales.
-        if is_enough || worth < 10.0 * real(first.around.len()) {
-            return None;
-        }
-        let weights = smoothed.weights();
-        let white: Vec<Vec<f64>> = self.draws.iter().map(|draw| first.around.whiten(draw)).collect();
-        let (mut centre, mut sides) = (Vec::new(), Vec::new());
-        for index in 0..first.around.len() {
-            let values: Vec<f64> = white.iter().map(|own| own[index]).collect();
-            let [median] = Sample::new(values.clone(), weights.clone()).quantiles([0.5]);
-            for is_above in [false, true] {
-                let on_it = values.iter().zip(&weights).filter(|(value, _)| (**value > median) == is_above);
-                let (mut mass, mut square) = (0.0, 0.0);
-                on_it.for_each(|(value, weight)| {
-                    mass += weight;
-                    square += weight * (value - median).powi(2);
-                });
-                sides.push((square / mass).sqrt().clamp(SIDES[0], SIDES[1]));
-            }
-            centre.push(median);
-        }
-        let around = Normal { mean: first.around.draw(&centre), factor: first.around.factor.clone() };
-        Some(Proposal { around, sides, offset: 1, ..first.clone() })
+    /// How many looks there were.
+    pub(crate) fn looks(&self) -> usize {
+        self.proposals.len()
+    }
+
+    /// What the draws of the first look are from.
+    pub(crate) fn first_look(&self) -> Option<&Proposal> {
+        self.proposals.first()
+    }
+
+    /// Whether a draw is neither far away nor far along one global.
+    pub(crate) fn is_near(&self, index: usize) -> bool {
+        let each = (self.draws.len() / self.proposals.len().max(1)).max(1);
+        self.proposals.get(index / each).is_none_or(|own| own.reach(index % each) == Reach::Near)
     }
 
     /// The log density of prior and all rows at each draw.

@@ -101,11 +101,12 @@ fn of_correction(correction: &Correction) -> Vec<Warning> {
         let warning = Warning::new(Severity::Doubt, problem, remedy);
         return vec![warning.measured(pareto_k).beyond(threshold, VEHTARI)];
     }
+    all.extend(of_spread(correction));
     let error = correction.largest_error();
     if error > SMALL_ERROR {
         let severity = if error > LARGE_ERROR { Severity::Doubt } else { Severity::Limit };
         let problem = format!(
-            "the corrected numbers rest on draws that are worth {effective_sample_size:.0}: a mean has an error, in standard deviations, of"
+            "the corrected numbers rest on draws that are worth {effective_sample_size:.0}: a mean or a standard deviation has an error, in standard deviations, of"
         );
         let remedy = "Raise `trust_draws`, or sample with `Nuts` on data that may be pooled.";
         let threshold = if error > LARGE_ERROR { LARGE_ERROR } else { SMALL_ERROR };
@@ -126,6 +127,19 @@ fn of_correction(correction: &Correction) -> Vec<Warning> {
         all.extend(of_conflict(left_out, correction));
     }
     all
+}
+
+/// That the spread of a number comes from farther out than the draws are.
+fn of_spread(correction: &Correction) -> Option<Warning> {
+    let shapes = correction.sites.iter().filter_map(|own| Some((own, own.sd_pareto_k?)));
+    let (worst, shape) = shapes.max_by(|(_, a), (_, b)| a.total_cmp(b))?;
+    if shape < correction.threshold {
+        return None;
+    }
+    let problem = "much of the variance comes from a few draws far out, and more may be farther: Pareto k of what they add";
+    let remedy = "Sample with `Nuts` on data that may be pooled; or look for what is not identified or has a heavy tail, and give it a narrower prior.";
+    let warning = Warning::new(Severity::Doubt, problem, remedy).at(&worst.summary.label);
+    Some(warning.measured(shape).beyond(correction.threshold, VEHTARI))
 }
 
 /// That the approximation, from which draws and predictions come, is off.
