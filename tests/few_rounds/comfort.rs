@@ -368,7 +368,8 @@ fn exact(case: Case, rows: &Rows) -> Option<Vec<Moments>> {
             sum[1] += weight * two;
         }
     }
-    let moments = |[one, two]: [f64; 2]| Moments { mean: one / total, sd: (two / total - (one / total).powi(2)).sqrt() };
+    let moments =
+        |[one, two]: [f64; 2]| Moments { mean: one / total, sd: (two / total - (one / total).powi(2)).sqrt() };
     Some(sums.into_iter().map(moments).take(if others > 0 { 3 } else { 2 }).collect())
 }
 

@@ -273,7 +273,10 @@ impl Model for Shelf {
         let log_shelf = (first.powi_scalar(2) - apart.powi_scalar(2)) * 0.5 + (share / (1.0 - share) / sd).ln();
         // ln(1 + e^t) without overflow.
         let positive = log_shelf.clone().clamp_min(0.0);
-        scope.factor("shelf", (positive.clone() + ((log_shelf - positive.clone()).exp() + (-positive).exp()).log()).sum())?;
+        scope.factor(
+            "shelf",
+            (positive.clone() + ((log_shelf - positive.clone()).exp() + (-positive).exp()).log()).sum(),
+        )?;
         Ok(x)
     }
 
@@ -294,7 +297,7 @@ fn a_shelf_along_one_of_ten_globals_is_found_or_the_answer_not_to_be_trusted() {
     let exact_mean = share * mean;
     let exact_sd = (1.0 - share + share * (sd * sd + mean * mean) - exact_mean * exact_mean).sqrt();
     let mut right = 0;
-    for seed in 1..=8 {
+    for seed in 1..=4 {
         let options = FitOptions { settings: Settings { seed, ..Settings::default() }, ..options() };
         let report = fit(&Shelf {}, &silos, &device, &options, None).unwrap().report;
         let own = report.answer()[0];
@@ -305,5 +308,5 @@ fn a_shelf_along_one_of_ten_globals_is_found_or_the_answer_not_to_be_trusted() {
         // The approximation sees nothing of it.
         assert!(report.sites[0].sd < 0.7 * exact_sd, "{report}");
     }
-    assert!(right >= 6, "{right} of 8");
+    assert!(right >= 3, "{right} of 4");
 }

@@ -21,7 +21,8 @@ fn zero_inflation_that_may_be_none_is_as_wide_as_it_is_or_not_to_be_trusted() {
     let prepared = study.prepare(&[SiloTable { name: "all".into(), path }], &device).unwrap();
     let (mut wrong, mut right) = (Vec::new(), 0);
     for seed in 1..=3 {
-        let options = FitOptions { threads: 2, settings: Settings { seed, ..Settings::default() }, ..FitOptions::default() };
+        let options =
+            FitOptions { threads: 2, settings: Settings { seed, ..Settings::default() }, ..FitOptions::default() };
         let fit = fit(&prepared.plan.model, &prepared.silos, &device, &options, None).unwrap();
         let answer = fit.report.answer();
         let off = |(name, (mean, sd)): (&&str, (&f64, &f64))| {

@@ -6,8 +6,8 @@ use super::FitOptions;
 use crate::engine::algorithm::Algorithm;
 use crate::engine::error::Result;
 use crate::engine::exchange::Exchange;
-use crate::engine::run::Counters;
 use crate::engine::report::summary::NaturalDraws;
+use crate::engine::run::Counters;
 use crate::engine::trust::correction::Wide;
 use crate::engine::trust::known::Known;
 use crate::engine::trust::proposal::Proposal;
@@ -62,7 +62,7 @@ impl Looking<'_> {
             if is_reweighted {
                 other.log_posterior = None;
             }
-            wide = Wide::new(wide.round.joined(other), self.known, before)?;
+            wide = wide.joined(other, self.known, before)?;
         }
         Ok(wide)
     }

@@ -10,7 +10,7 @@ use super::sample::Sample;
 use crate::engine::error::Result;
 use crate::engine::family::real;
 use crate::engine::metrics::SmoothedWeights;
-use crate::engine::report::summary::{NaturalDraws, SiteSummary, append};
+use crate::engine::report::summary::{NaturalDraws, SiteSummary};
 use crate::engine::trust::estimate::ElboEstimate;
 
 /// What one exchange with all silos says of a posterior: the round of trust.
@@ -117,6 +117,8 @@ pub(crate) struct Wide {
     pub(crate) weights: Vec<f64>,
     /// What weights as they are before the smoothing correct: those under the model less those under the posterior.
     pub(super) unsmoothed: Vec<f64>,
+    /// Values of draws that have had any weight, each with all its numbers.
+    seen: Vec<Option<Vec<f64>>>,
     /// Weights under the posterior; `None` where it is no normal distribution.
     posterior: Option<Vec<f64>>,
 }
@@ -130,17 +132,33 @@ impl Wide {
     /// # Errors
     /// What the model reports of a draw.
     pub(crate) fn new(round: Round, known: &dyn Known, before: &NaturalDraws) -> Result<Self> {
+        Self::with(round, Vec::new(), known, before)
+    }
+
+    /// The same with another look.
+    ///
+    /// # Errors
+    /// What the model reports of a draw.
+    pub(crate) fn joined(self, other: Round, known: &dyn Known, before: &NaturalDraws) -> Result<Self> {
+        Self::with(self.round.joined(other), self.seen, known, before)
+    }
+
+    fn with(round: Round, mut seen: Vec<Option<Vec<f64>>>, known: &dyn Known, before: &NaturalDraws) -> Result<Self> {
         let smoothed = SmoothedWeights::of(&round.log_ratios());
         let by_posterior = round.log_posterior_ratios().map(|ratios| SmoothedWeights::of(&ratios).weights());
         let weights = smoothed.weights();
         let largest = weights.iter().copied().fold(0.0, f64::max);
         let counts = |index: &usize| weights[*index] > NEGLIGIBLE * largest;
         let places: Vec<usize> = (0..weights.len()).filter(counts).collect();
-        let mut natural = NaturalDraws::new();
-        if !before.is_empty() {
-            for place in &places {
-                append(known.natural(&round.draws[*place])?, &mut natural);
+        seen.resize(round.draws.len(), None);
+        let mut values: Vec<Vec<f64>> = before.iter().map(|_| Vec::with_capacity(places.len())).collect();
+        for place in places.iter().filter(|_| !before.is_empty()) {
+            if seen[*place].is_none() {
+                let natural = known.natural(&round.draws[*place])?;
+                seen[*place] = Some(natural.into_iter().flat_map(|(_, own)| own.values).collect());
             }
+            let own = seen[*place].iter().flatten();
+            values.iter_mut().zip(own).for_each(|(all, own)| all.push(*own));
         }
         let raw = normalised(&round.log_ratios());
         let raw_posterior = round.log_posterior_ratios().map(|ratios| normalised(&ratios));
@@ -148,8 +166,7 @@ impl Wide {
         let unsmoothed = places.iter().map(unsmoothed).collect();
         let of = |all: &Vec<f64>| places.iter().map(|place| all[*place]).collect();
         let (weights, posterior) = (of(&weights), by_posterior.as_ref().map(of));
-        let values = natural.into_iter().map(|(_, _, values)| values).collect();
-        Ok(Self { values, weights, unsmoothed, posterior, places, round, smoothed })
+        Ok(Self { values, weights, unsmoothed, seen, posterior, places, round, smoothed })
     }
 
     /// The number of this index under the model, of whose draws under the posterior `before` tells.

@@ -40,7 +40,8 @@ impl Wide {
         let sample = self.sample(index, before);
         let (mean, deviation) = (sample.mean(), sample.deviation());
         let square = |value: f64| Sample::in_deviations(value - mean, deviation).powi(2);
-        let corrects = self.unsmoothed.iter().zip(&self.values[index]).map(|(weight, value)| weight.abs() * square(*value));
+        let corrects =
+            self.unsmoothed.iter().zip(&self.values[index]).map(|(weight, value)| weight.abs() * square(*value));
         let corrects: Vec<f64> = corrects.collect();
         let matters = corrects.iter().sum::<f64>() > MATTERS;
         let logs = || corrects.iter().map(|own| own.ln()).collect::<Vec<_>>();

@@ -182,7 +182,8 @@ mod tests {
         let count = |of: &dyn Fn(Reach) -> bool| (0..512).filter(|index| of(own.reach(*index))).count() as u64;
         assert_eq!(count(&|reach| reach == Reach::Near), 2 * SHARES[0]);
         assert_eq!(count(&|reach| reach == Reach::Far), 2 * SHARES[1]);
-        let along: Vec<Reach> = (0..512).map(|index| own.reach(index)).filter(|own| matches!(own, Reach::Along(_))).collect();
+        let along: Vec<Reach> =
+            (0..512).map(|index| own.reach(index)).filter(|own| matches!(own, Reach::Along(_))).collect();
         assert_eq!(along, (0..96).map(Reach::Along).collect::<Vec<_>>());
         assert!((0..512).all(|index| proposal(5, 1).reach(index) == Reach::Near));
     }

@@ -172,9 +172,7 @@ pub(crate) fn around(posterior: &Posterior<'_>) -> std::result::Result<Normal, S
     match family.len() {
         0 => return Err("the model has no globals with a posterior".into()),
         count if count > MOST_GLOBALS => {
-            return Err(format!(
-                "of {count} globals, more than {MOST_GLOBALS}, importance weights cannot judge, so that this verdict rests on convergence alone"
-            ));
+            return Err(format!("of {count} globals, more than {MOST_GLOBALS}, importance weights cannot judge"));
         }
         _ => {}
     }
@@ -219,9 +217,9 @@ mod tests {
     use crate::engine::family::Delta;
 
     #[test]
-    fn a_network_is_told_what_its_verdict_rests_on() {
+    fn a_network_is_told_why_its_globals_are_not_judged() {
         let (family, parameters) = (Delta::new(MOST_GLOBALS + 1), vec![0.0; MOST_GLOBALS + 1]);
         let reason = around(&Posterior { family: &family, parameters: &parameters, theta: &[] }).unwrap_err();
-        assert!(reason.contains("201 globals") && reason.contains("convergence alone"), "{reason}");
+        assert!(reason.contains("201 globals") && reason.contains("cannot judge"), "{reason}");
     }
 }

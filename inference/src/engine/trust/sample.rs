@@ -119,7 +119,14 @@ mod tests {
     fn a_number_that_does_not_vary_has_no_deviation_and_no_distance() {
         // Sums of weights of a tenth are not one to the last bit.
         let own = Sample::new(vec![0.3; 10], vec![0.1; 10]);
-        let all = [own.mean() - 0.3, own.deviation(), own.error(), own.deviation_error(), own.skewness(), Sample::in_deviations(0.0, 0.0)];
+        let all = [
+            own.mean() - 0.3,
+            own.deviation(),
+            own.error(),
+            own.deviation_error(),
+            own.skewness(),
+            Sample::in_deviations(0.0, 0.0),
+        ];
         assert!(all.iter().all(|number| number.abs() <= 0.0), "{all:?}");
         assert!(Sample::in_deviations(f64::NAN, 1.0).is_nan());
     }
