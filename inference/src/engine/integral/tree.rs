@@ -76,10 +76,6 @@ impl Rules {
     }
 }
 
-/// The fewest points of a latent in a chain of so many levels, whose combinations are many.
-const FEWEST_OF_DEEP: usize = 7;
-const DEEP: usize = 3;
-
 /// The numbers of points that are tried in turn, by width: an axis of a product, or all of a rule that is drawn.
 pub(crate) fn ladder(width: usize) -> &'static [usize] {
     match width {
@@ -116,31 +112,20 @@ impl Tree {
             });
         }
         let mut tree = Self { levels, passes: 1, rules };
-        tree.reset()?;
+        tree.count();
         Ok(tree)
     }
 
     /// Gives every level the fewest points; whether any had more.
     pub(crate) fn reset(&mut self) -> Result<bool> {
         let mut changed = false;
-        for index in 0..self.levels.len() {
-            let each = self.fewest(index);
-            let level = &mut self.levels[index];
+        for level in &mut self.levels {
+            let each = ladder(level.width)[0];
             changed |= level.each != each;
             (level.each, level.rule) = (each, self.rules.get(level.width, each)?);
         }
         self.count();
         Ok(changed)
-    }
-
-    /// The fewest points of a level.
-    fn fewest(&self, level: usize) -> usize {
-        let around = |level: &usize| self.levels[*level].within.as_ref().map(|(around, _)| *around);
-        let depth = |level: usize| std::iter::successors(Some(level), around).count();
-        let is_around = |other: &usize| std::iter::successors(Some(*other), around).any(|own| own == level);
-        let deepest = (0..self.levels.len()).filter(is_around).map(depth).max().unwrap_or(1);
-        let width = self.levels[level].width;
-        if width == 1 && deepest >= DEEP { FEWEST_OF_DEEP } else { ladder(width)[0] }
     }
 
     /// Gives a level rules of so many points.

@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 use super::correction::Correction;
 use super::evaluate::Evaluation;
 use super::left_out::LeftOut;
+use super::values::Refusal;
 use crate::engine::family::real;
 use crate::engine::report::{Severity, Warning};
 
@@ -69,7 +70,7 @@ impl Trust {
         match self {
             Self::Checked(correction) => of_correction(correction),
             Self::NotChecked { reason } => vec![Warning::new(
-                Severity::Limit,
+                unchecked(reason),
                 format!(
                     "the posterior was not compared with the model itself, and the verdict rests on convergence alone: {reason}"
                 ),
@@ -77,6 +78,11 @@ impl Trust {
             )],
         }
     }
+}
+
+/// How grave it is that a posterior was not compared: families are far too narrow where few outer rows have nested ones.
+fn unchecked(reason: &str) -> Severity {
+    if reason.contains(Refusal::Levels.words()) { Severity::Doubt } else { Severity::Limit }
 }
 
 /// The standard deviations of their own spread that predictions may be off on held-out rows.
@@ -230,4 +236,18 @@ fn of_conflict(left_out: &LeftOut, correction: &Correction) -> Option<Warning> {
     };
     let warning = Warning::new(Severity::Limit, problem, remedy).of_silo(left_out.silo.as_ref());
     Some(warning.at(&correction.sites[place].summary.label).measured(conflict).beyond(CONFLICT, "standard deviations"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nested_levels_that_are_not_integrated_are_a_doubt_and_other_refusals_a_limit() {
+        for (refusal, verdict) in [(Refusal::Levels, Verdict::DoNotTrust), (Refusal::Latents, Verdict::TrustWithLimits)]
+        {
+            let reason = format!("silo `a` could not answer: {}", refusal.words());
+            assert_eq!(Verdict::of(&Trust::NotChecked { reason }.warnings()), verdict, "{refusal:?}");
+        }
+    }
 }
