@@ -59,7 +59,7 @@ pub struct Report {
     /// Posterior predictive checks, where they were asked for: see [`crate::FitOptions::checks`].
     #[serde(skip_serializing_if = "Option::is_none")]
     pub checks: Option<PredictiveChecks>,
-    /// Rows held out of the fit, where they judged it: see [`crate::fit::Fit::judge_by_rows`].
+    /// Rows held out of the fit, where they judged it: see [`crate::Fit::judge_by_rows`].
     #[serde(skip_serializing_if = "Option::is_none")]
     pub evaluation: Option<Evaluation>,
     /// What the next number is: the evidence lower bound, or another objective.
