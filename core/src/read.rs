@@ -16,7 +16,7 @@ pub mod vertical;
 pub use density::LogDensity;
 pub use draw::{
     Draw, Predictive, expected_values, natural_values, observed_values, pointwise_log_likelihood, predictive_draw,
-    predictive_log_likelihood, prior_draw,
+    predictive_log_likelihood, prior_draw, replicated_log_likelihood,
 };
 pub use encoding::Encoded;
 pub use gradient::ValueAndGradient;

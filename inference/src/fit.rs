@@ -8,6 +8,7 @@ pub(crate) mod check;
 mod choice;
 pub mod columns;
 mod elsewhere;
+mod held_out;
 mod judged;
 mod leave_one_out;
 pub(crate) mod local_report;
@@ -112,7 +113,7 @@ pub struct FitOptions {
     pub elbo_draws: usize,
     /// Draws around the posterior at which silos are asked for the log marginal likelihood of their rows, so that the
     /// report can correct it and say whether to trust it: 0 for none, at most 4,096, and `None` for as many as the
-    /// method calls for, 2,048 unless there are many rows. Where their weights call for it, as many more are drawn.
+    /// method calls for, 2,048 unless there are many rows. Where their weights call for it, as many more are drawn, up to seven times.
     pub trust_draws: Option<usize>,
     /// Draws from the posterior at which silos leave their rows out one at a time, so that the report has the sum over all
     /// rows ([`Report::leave_one_out`]); 0 for none, and 1,000 or more serve.

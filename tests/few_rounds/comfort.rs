@@ -325,6 +325,54 @@ const CASES: [Case; 20] = [
     Case::FourEffects,
 ];
 
+/// The mean and the standard deviation of one number.
+#[derive(Debug, Clone, Copy)]
+struct Moments {
+    mean: f64,
+    sd: f64,
+}
+
+impl Moments {
+    fn of(sites: &[SiteSummary]) -> Vec<Self> {
+        sites.iter().map(|own| Self { mean: own.mean, sd: own.sd }).collect()
+    }
+}
+
+/// Exact moments by sums over a grid of log deviations, where outcomes are normal around `beta` given two of them, and
+/// chains are slow: their tails are long.
+fn exact(case: Case, rows: &Rows) -> Option<Vec<Moments>> {
+    let numbers = |tensor: &Tensor<2>| tensor.clone().into_data().iter::<f64>().collect::<Vec<f64>>();
+    let (y, columns) = (numbers(&rows.outcomes), numbers(&rows.columns));
+    let half_normal = |x: f64| -x * x / 8.0;
+    let half_cauchy = |x: f64| -(x / 5.0).mul_add(x / 5.0, 1.0).ln();
+    let count = 1_200;
+    // From e⁻¹² to e¹², with the Jacobian of the logarithm.
+    let log = |at: usize| -12.0 + 24.0 * f64::from(u32::try_from(at).unwrap()) / f64::from(count);
+    let (log_prior, others): (&dyn Fn(f64) -> f64, usize) = match case {
+        Case::CentredSchools => (&half_cauchy, 0),
+        Case::Confounded => (&half_normal, 1_200),
+        _ => return None,
+    };
+    let (mut total, mut sums) = (0.0, [[0.0; 2]; 3]);
+    for (at, other) in (0..=1_200).flat_map(|at| (0..=others).map(move |other| (at, other))) {
+        let (s, r) = (log(at).exp(), if others > 0 { log(other).exp() } else { 0.0 });
+        let variance = |row: usize| if others > 0 { s * s + r * r } else { s * s + columns[row] * columns[row] };
+        let precision = 0.01 + (0..y.len()).map(|row| 1.0 / variance(row)).sum::<f64>();
+        let mean = (0..y.len()).map(|row| y[row] / variance(row)).sum::<f64>() / precision;
+        let square: f64 = (0..y.len()).map(|row| y[row] * y[row] / variance(row) + variance(row).ln()).sum();
+        let prior = log(at) + log_prior(s) + if others > 0 { log(other) + log_prior(r) } else { 0.0 };
+        let weight = (prior - 0.5 * (square - precision * mean * mean + precision.ln()) + 60.0).exp();
+        total += weight;
+        for (sum, [one, two]) in sums.iter_mut().zip([[mean, mean * mean + 1.0 / precision], [s, s * s], [r, r * r]]) {
+            sum[0] += weight * one;
+            sum[1] += weight * two;
+        }
+    }
+    let moments =
+        |[one, two]: [f64; 2]| Moments { mean: one / total, sd: (two / total - (one / total).powi(2)).sqrt() };
+    Some(sums.into_iter().map(moments).take(if others > 0 { 3 } else { 2 }).collect())
+}
+
 /// What a fit says beside what is right.
 #[derive(Debug, Default)]
 struct Tally {
@@ -335,8 +383,8 @@ struct Tally {
 
 impl Tally {
     /// A mean off by a fifth of a standard deviation is wrong, and so is a standard deviation by a quarter.
-    fn count(&mut self, name: &str, verdict: Verdict, answer: &[&SiteSummary], truth: &[SiteSummary]) {
-        let off = |(found, exact): (&&SiteSummary, &SiteSummary)| {
+    fn count(&mut self, name: &str, verdict: Verdict, answer: &[&SiteSummary], truth: &[Moments]) {
+        let off = |(found, exact): (&&SiteSummary, &Moments)| {
             ((found.mean - exact.mean).abs() / exact.sd, found.sd / exact.sd)
         };
         let offs: Vec<(f64, f64)> = answer.iter().zip(truth).map(off).collect();
@@ -364,20 +412,24 @@ fn no_wrong_answer_of_a_larger_model_is_called_right() {
     let (device, mut tally) = (Device::flex(), Tally::default());
     for case in CASES {
         let (model, silos) = (Larger { case, form: Form::Declared }, given(case, &device));
-        let reference = chains().sample(&Larger { case, form: Form::NonCentred }, &silos, &device).unwrap();
+        let truth = exact(case, &silos[0].1).unwrap_or_else(|| {
+            let reference = chains().sample(&Larger { case, form: Form::NonCentred }, &silos, &device).unwrap();
+            eprintln!("chains: {:?}", reference.verdict);
+            Moments::of(&reference.sites)
+        });
         let found = fit(&model, &silos, &device, &FitOptions { threads: 2, ..FitOptions::default() }, None);
         match found {
             Ok(found) => {
                 let k = found.report.trust.correction().map_or(f64::NAN, |own| own.pareto_k);
-                eprintln!("k {k:.2}; chains: {:?}", reference.verdict);
-                tally.count(&format!("{case:?}"), found.report.verdict, &found.report.answer(), &reference.sites);
+                eprintln!("k {k:.2}");
+                tally.count(&format!("{case:?}"), found.report.verdict, &found.report.answer(), &truth);
             }
             Err(error) => eprintln!("{case:?}: {error}"),
         }
     }
     eprintln!("{} of {} right", tally.right, CASES.len());
     assert!(tally.comforted.is_empty(), "{tally:?}");
-    assert!(10 * tally.doubted.len() <= tally.right, "{tally:?}");
+    assert!(tally.right >= 19 && 10 * tally.doubted.len() <= tally.right, "{tally:?}");
 }
 
 #[test]
@@ -385,7 +437,7 @@ fn no_wrong_answer_of_other_methods_on_six_cities_is_called_right() {
     let device = Device::flex();
     let silos: Vec<_> = ["a", "b"].map(String::from).into_iter().zip(six_cities_data(2, &device)).collect();
     let model = six_cities_model();
-    let reference = chains().sample(&model, &silos, &device).unwrap();
+    let reference = Moments::of(&chains().sample(&model, &silos, &device).unwrap().sites);
     let settings = |steps, schedule, family| Settings { steps, schedule, family, ..Settings::default() };
     let (full, diagonal) = (FamilyPlan::new(), FamilyPlan::new().global(Gaussian::diagonal()));
     let rounds = RoundOptions::paper(100);
@@ -400,7 +452,7 @@ fn no_wrong_answer_of_other_methods_on_six_cities_is_called_right() {
     for (name, algorithm, settings) in cases {
         let options = FitOptions { algorithm, settings, threads: 2, ..FitOptions::default() };
         match fit(&model, &silos, &device, &options, None) {
-            Ok(found) => tally.count(name, found.report.verdict, &found.report.answer(), &reference.sites),
+            Ok(found) => tally.count(name, found.report.verdict, &found.report.answer(), &reference),
             Err(error) => eprintln!("{name}: {error}"),
         }
     }

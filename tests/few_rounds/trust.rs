@@ -252,3 +252,61 @@ fn where_there_is_no_round_of_trust_the_report_says_why() {
     let full = sfvi(FamilyPlan::new().site("mean", Gaussian::full_rank()));
     assert!(exact(1, &full).report.trust.correction().is_some());
 }
+
+/// Ten globals of which the first is, for one part in thirty, on a shelf eight standard deviations away.
+#[derive(Module, Debug)]
+struct Shelf {}
+
+/// The part of the posterior on the shelf, with its mean and standard deviation.
+const SHELF: [f64; 3] = [0.03, -8.0, 3.0];
+
+impl Model for Shelf {
+    type Globals = Tensor<1>;
+    type Data = Tensor<1>;
+
+    fn global(&self, scope: &mut Scope) -> partita::Result<Tensor<1>> {
+        let x = scope.sample("x", Normal::new(0.0, 1.0).iid([10]))?;
+        // The density of the first is a mixture: what it has beyond the normal density that `sample` counts.
+        let first = x.clone().narrow(0, 0, 1);
+        let [share, mean, sd] = SHELF;
+        let apart = (first.clone() - mean) / sd;
+        let log_shelf = (first.powi_scalar(2) - apart.powi_scalar(2)) * 0.5 + (share / (1.0 - share) / sd).ln();
+        // ln(1 + e^t) without overflow.
+        let positive = log_shelf.clone().clamp_min(0.0);
+        scope.factor(
+            "shelf",
+            (positive.clone() + ((log_shelf - positive.clone()).exp() + (-positive).exp()).log()).sum(),
+        )?;
+        Ok(x)
+    }
+
+    fn local(&self, scope: &mut Scope, x: &Tensor<1>, data: &Tensor<1>) -> partita::Result<()> {
+        // Rows that say nothing of the globals.
+        scope.plate("row", data.dims()[0], |s, rows| {
+            let mean = x.clone().narrow(0, 0, 1).expand([rows.len()]) * 0.0;
+            s.observe("y", Normal::new(mean, 1.0), rows.take(data)?)
+        })
+    }
+}
+
+#[test]
+fn a_shelf_along_one_of_ten_globals_is_found_or_the_answer_not_to_be_trusted() {
+    let device = Device::flex();
+    let silos = [("a".to_owned(), device.tensor(vec![0.2], [1]))];
+    let [share, mean, sd] = SHELF;
+    let exact_mean = share * mean;
+    let exact_sd = (1.0 - share + share * (sd * sd + mean * mean) - exact_mean * exact_mean).sqrt();
+    let mut right = 0;
+    for seed in 1..=4 {
+        let options = FitOptions { settings: Settings { seed, ..Settings::default() }, ..options() };
+        let report = fit(&Shelf {}, &silos, &device, &options, None).unwrap().report;
+        let own = report.answer()[0];
+        let is_right = ((own.mean - exact_mean) / exact_sd).abs() < 0.2 && (own.sd / exact_sd - 1.0).abs() < 0.25;
+        println!("seed {seed}: {is_right}, {exact_mean} {exact_sd}\n{report}");
+        right += usize::from(is_right);
+        assert!(is_right || report.verdict == Verdict::DoNotTrust, "{exact_mean} {exact_sd}\n{report}");
+        // The approximation sees nothing of it.
+        assert!(report.sites[0].sd < 0.7 * exact_sd, "{report}");
+    }
+    assert!(right >= 3, "{right} of 4");
+}

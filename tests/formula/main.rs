@@ -13,6 +13,7 @@ mod packages;
 mod priors;
 mod questions;
 mod responses;
+mod shelf;
 
 use std::path::{Path, PathBuf};
 

@@ -5,6 +5,7 @@ mod averaging;
 mod baselines;
 mod checks;
 mod evaluation;
+mod held_out;
 mod resume;
 mod run_loop;
 mod secrecy;

@@ -3,7 +3,7 @@
 use super::latents::Latents;
 use crate::array::Array;
 use crate::declare::model::Model;
-use crate::declare::scope::{LocalPart, Origin, Reading, Scope, Source};
+use crate::declare::scope::{LocalPart, Origin, Outcomes, Reading, Scope, Source};
 use crate::declare::site::SiteTable;
 use crate::device::Device;
 use crate::error::Result;
@@ -169,6 +169,23 @@ pub fn predictive_log_likelihood<M: Model>(
     draw(model, data, scope).map(|draw| draw.observed)
 }
 
+/// The same for outcomes that [`predictive_draw`] drew, in place of those of the data.
+///
+/// # Errors
+/// As for [`predictive_draw`].
+pub fn replicated_log_likelihood<M: Model>(
+    model: &M,
+    device: &Device,
+    table: &SiteTable,
+    data: &M::Data,
+    replicate: &Draw,
+    predictive: Predictive<'_>,
+) -> Result<Vec<(String, Array)>> {
+    let scope = Scope::new(device, table, predictive.source(table)?, Reading::Pointwise);
+    let outcomes = Outcomes::new(&replicate.observed, device);
+    draw_given(model, data, Some(&outcomes), scope).map(|draw| draw.observed)
+}
+
 /// All latents and deterministic sites of one silo on their natural scale, for unconstrained latents.
 ///
 /// # Errors
@@ -221,10 +238,18 @@ pub fn observed_values<M: Model>(
     draw(model, data, Scope::new(device, table, Source::START, Reading::Observed)).map(|draw| draw.observed)
 }
 
-fn draw<M: Model>(model: &M, data: &M::Data, mut scope: Scope<'_>) -> Result<Draw> {
+fn draw<M: Model>(model: &M, data: &M::Data, scope: Scope<'_>) -> Result<Draw> {
+    draw_given(model, data, None, scope)
+}
+
+/// With outcomes in place of those of the data, where there are some.
+fn draw_given<M: Model>(model: &M, data: &M::Data, outcomes: Option<&Outcomes>, mut scope: Scope<'_>) -> Result<Draw> {
     let globals = scope.run(|scope| model.global(scope))?;
     scope.begin_local(LocalPart::WHOLE);
-    scope.run(|scope| model.local(scope, &globals, data))?;
+    scope.run(|scope| match outcomes {
+        None => model.local(scope, &globals, data),
+        Some(outcomes) => scope.with_outcomes(outcomes, |scope| model.local(scope, &globals, data)),
+    })?;
     scope.ended()?;
     Ok(Draw { values: scope.outcome.values, observed: scope.outcome.observed })
 }

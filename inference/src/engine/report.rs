@@ -31,6 +31,7 @@ use crate::engine::family::NamedFamily;
 use crate::engine::run::RunRecord;
 use crate::engine::settings::Settings;
 use crate::engine::trust::estimate::ElboEstimate;
+use crate::engine::trust::evaluate::Evaluation;
 use crate::engine::trust::left_out_rows::LeaveOneOutOfSilos;
 use crate::engine::trust::objective::Objective;
 use crate::engine::trust::predictive::PredictiveChecks;
@@ -59,6 +60,9 @@ pub struct Report {
     /// Posterior predictive checks, where they were asked for: see [`crate::FitOptions::checks`].
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub checks: Option<PredictiveChecks>,
+    /// Rows held out of the fit, where they judged it: see [`crate::Fit::judge_by_rows`].
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub evaluation: Option<Evaluation>,
     /// What the next number is: the evidence lower bound, or another objective.
     pub objective: Objective,
     /// The bound in nats; not a number if a silo was absent at the end.
@@ -148,6 +152,7 @@ impl Report {
             trust: found.trust,
             leave_one_out: found.leave_one_out,
             checks: found.checks,
+            evaluation: None,
             objective: found.objective,
             elbo: bound.elbo,
             elbo_se: bound.standard_error,
@@ -189,6 +194,18 @@ impl Report {
             Some(correction) => correction.sites.iter().map(|own| &own.summary).collect(),
             None => self.sites.iter().collect(),
         }
+    }
+
+    /// Takes what held-out rows say of the posterior in, and lets the verdict follow; in place of what they said before.
+    pub(crate) fn judge(&mut self, found: Evaluation) {
+        let unchecked = self.trust.warnings();
+        if found.calibration().is_some() && self.trust.correction().is_none() {
+            self.warnings.retain(|own| !unchecked.contains(own));
+        }
+        let before = self.evaluation.as_ref().map(|own| own.warnings(&self.trust)).unwrap_or_default();
+        self.warnings.retain(|own| !before.contains(own));
+        self.warn(found.warnings(&self.trust));
+        self.evaluation = Some(found);
     }
 
     /// Adds warnings, and lets the verdict follow.

@@ -3,6 +3,7 @@
 pub(crate) mod correction;
 pub(crate) mod estimate;
 pub(crate) mod evaluate;
+mod further;
 pub(crate) mod held_out;
 pub(crate) mod judging;
 pub(crate) mod known;

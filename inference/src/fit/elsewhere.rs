@@ -143,7 +143,7 @@ impl Asked<'_> {
                 None => looking.round(algorithm, exchange, counters)?,
             };
             let own = round.as_ref().ok().filter(|_| algorithm.bounds_marginals()).and_then(Round::bound);
-            let bound = match own {
+            let mut bound = match own {
                 Some(bound) => Estimated::from(bound),
                 None => pool.install(|| bound_of(options, algorithm, exchange, counters))?,
             };
@@ -157,8 +157,11 @@ impl Asked<'_> {
                     if !bound.reweighted.is_empty() {
                         round.log_posterior = None;
                     }
-                    let (correction, wide) = Correction::of(round, &silos, known, &draws)?;
-                    (Trust::Checked(correction), Some(wide))
+                    let wide = looking.further(round, &draws, algorithm, exchange, counters)?;
+                    if let Some(own) = wide.round.bound().filter(|_| algorithm.bounds_marginals()) {
+                        bound = Estimated::from(own);
+                    }
+                    (Trust::Checked(Correction::of(&wide, &silos, &draws)), Some(wide))
                 }
                 Err(reason) => (Trust::NotChecked { reason }, None),
             };

@@ -1,4 +1,4 @@
-//! Holds the round of trust of a fit, with a second look where the first calls for one.
+//! Holds the round of trust of a fit, with further looks where draws leave too much open.
 
 use rayon::ThreadPool;
 
@@ -6,8 +6,11 @@ use super::FitOptions;
 use crate::engine::algorithm::Algorithm;
 use crate::engine::error::Result;
 use crate::engine::exchange::Exchange;
+use crate::engine::report::summary::NaturalDraws;
 use crate::engine::run::Counters;
+use crate::engine::trust::correction::Wide;
 use crate::engine::trust::known::Known;
+use crate::engine::trust::proposal::Proposal;
 use crate::engine::trust::round::{Answers, Asking, Round, first};
 
 impl FitOptions {
@@ -26,7 +29,7 @@ pub(super) struct Looking<'a> {
 }
 
 impl Looking<'_> {
-    /// The round; in words why there is none where there is none.
+    /// The first look; in words why there is none where there is none.
     pub(super) fn round(
         &self,
         algorithm: &dyn Algorithm,
@@ -36,22 +39,46 @@ impl Looking<'_> {
         if self.asking.draws == 0 {
             return Ok(Err("the options ask for no round of trust".into()));
         }
+        match first(&algorithm.posterior(), self.asking.seed) {
+            Ok(proposal) => self.look(proposal, algorithm, exchange, counters),
+            Err(reason) => Ok(Err(reason)),
+        }
+    }
+
+    /// The draws of a round with their weights, and further looks as long as they call for them and silos answer.
+    pub(super) fn further(
+        &self,
+        round: Round,
+        before: &NaturalDraws,
+        algorithm: &dyn Algorithm,
+        exchange: &mut dyn Exchange,
+        counters: &mut Counters,
+    ) -> Result<Wide> {
+        let is_reweighted = round.log_posterior.is_none();
+        let mut wide = Wide::new(round, self.known, before)?;
+        while let Some(proposal) = wide.next(before) {
+            // What the looks so far said stands where a further one fails.
+            let Ok(mut other) = self.look(proposal, algorithm, exchange, counters)? else { break };
+            if is_reweighted {
+                other.log_posterior = None;
+            }
+            wide = wide.joined(other, self.known, before)?;
+        }
+        Ok(wide)
+    }
+
+    fn look(
+        &self,
+        proposal: Proposal,
+        algorithm: &dyn Algorithm,
+        exchange: &mut dyn Exchange,
+        counters: &mut Counters,
+    ) -> Result<std::result::Result<Round, String>> {
         let posterior = algorithm.posterior();
         let (asking, theta) = (self.asking, posterior.theta);
-        let mut ask = |proposal| self.pool.install(|| Answers::ask(proposal, theta, exchange, asking, counters));
-        let proposal = match first(&posterior, self.asking.seed) {
-            Ok(proposal) => proposal,
-            Err(reason) => return Ok(Err(reason)),
-        };
-        let round = match ask(proposal)? {
-            Ok(answers) => Round::of(answers, &posterior, self.known)?,
-            Err(reason) => return Ok(Err(reason)),
-        };
-        let Some(second) = round.second() else { return Ok(Ok(round)) };
-        Ok(match ask(second)? {
-            Ok(answers) => Ok(round.joined(Round::of(answers, &posterior, self.known)?)),
-            // What the first look said stands.
-            Err(_) => Ok(round),
-        })
+        match self.pool.install(|| Answers::ask(proposal, theta, exchange, asking, counters))? {
+            Ok(answers) => Ok(Ok(Round::of(answers, &posterior, self.known)?)),
+            Err(reason) => Ok(Err(reason)),
+        }
     }
 }

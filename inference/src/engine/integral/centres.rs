@@ -27,6 +27,8 @@ pub(crate) struct LevelCentres {
 
 /// The least standard deviation, in gaps between points, that moments are believed: below it weights sit on one point.
 const LEAST_SPREAD: f64 = 0.3;
+/// The least scale of a rule, as a part of its centre.
+const RESOLVED: f64 = 1e3 * f64::EPSILON;
 /// The part of the way to the outermost point beyond which a row's mass may lie outside the rule.
 const EDGE: f64 = 0.7;
 /// The factor on the scale of a rule whose row may lie outside.
@@ -172,6 +174,14 @@ impl LevelCentres {
     pub(crate) fn log_det(&self, level: &Level, at: usize) -> f64 {
         let width = level.width;
         self.factor[at * width * width..][..width * width].iter().step_by(width + 1).map(|s| s.ln()).sum()
+    }
+
+    /// Whether the nodes of a row are apart in double precision: where not, its density is that of the centre at every node,
+    /// and what the rule gives is far too large.
+    pub(crate) fn is_resolved(&self, level: &Level, at: usize) -> bool {
+        let width = level.width;
+        let scales = self.factor[at * width * width..][..width * width].iter().step_by(width + 1);
+        scales.zip(&self.centre[at * width..]).all(|(scale, centre)| *scale > RESOLVED * centre.abs())
     }
 
     /// Moves a row's rule to the mean and covariance that `weights`, normalised, give its nodes; how far that was, in

@@ -59,7 +59,7 @@ impl Reduced {
     /// Sums a grid.
     ///
     /// # Errors
-    /// [`Error::NotFinite`] for a row whose density is no number, or zero at every node.
+    /// [`Error::NotFinite`] for a row whose density is no number, zero at every node, or too narrow for double precision.
     pub(crate) fn of(tree: &Tree, centres: &PartCentres, grid: Grid) -> Result<Self> {
         let Grid { levels: mut weights, outside } = grid;
         let mut logs: Vec<Vec<f64>> = vec![Vec::new(); tree.levels.len()];
@@ -76,7 +76,9 @@ impl Reduced {
             exponential(&mut weights[at]);
             for (index, (row, log)) in weights[at].chunks_exact_mut(nodes).zip(&mut own).enumerate() {
                 let sum: f64 = row.iter().sum();
-                *log += sum.ln() + constant + centres.levels[at].log_det(level, index);
+                let own = &centres.levels[at];
+                let is_resolved = own.is_resolved(level, index);
+                *log += if is_resolved { sum.ln() + constant + own.log_det(level, index) } else { f64::NAN };
                 if !log.is_finite() {
                     return Err(not_finite(index % level.rows, *log));
                 }

@@ -105,6 +105,9 @@ impl Report {
         if let Some(found) = &self.leave_one_out {
             writeln!(formatter, "{}", found.line())?;
         }
+        if let Some(found) = &self.evaluation {
+            writeln!(formatter, "{}", found.line())?;
+        }
         let Some(found) = &self.checks else { return Ok(()) };
         for (place, check) in found.checks.iter().enumerate() {
             let p_values = || found.silos.iter().filter_map(|own| own.p_values.get(place).copied());

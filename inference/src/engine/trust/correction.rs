@@ -1,17 +1,17 @@
 //! Corrects a posterior by importance weights: what the model itself says beside what the approximation says.
 
+use partita_core::special::log_sum_exp;
 use serde::{Deserialize, Serialize};
 
 use super::known::Known;
 use super::left_out::LeftOut;
-use super::proposal::is_far;
 use super::round::Round;
 use super::sample::Sample;
 use crate::engine::error::Result;
 use crate::engine::family::real;
 use crate::engine::metrics::SmoothedWeights;
 use crate::engine::report::saved::or_nan;
-use crate::engine::report::summary::{NaturalDraws, SiteSummary, append};
+use crate::engine::report::summary::{NaturalDraws, SiteSummary};
 use crate::engine::trust::estimate::ElboEstimate;
 
 /// What one exchange with all silos says of a posterior: the round of trust.
@@ -71,40 +71,38 @@ pub struct CorrectedSite {
     /// The third standardised moment; 0 for a normal distribution.
     #[serde(deserialize_with = "or_nan")]
     pub skewness: f64,
+    /// The Monte Carlo standard error of the corrected standard deviation, as a part of it.
+    #[serde(deserialize_with = "or_nan")]
+    pub sd_error: f64,
+    /// The shape of the tail of what draws correct in the variance; `None` where that is less than a tenth of it.
+    pub sd_pareto_k: Option<f64>,
 }
 
 impl Correction {
-    /// From a round, with draws of the posterior on the natural scale; and the draws of the round with their weights.
-    ///
-    /// # Errors
-    /// What the model reports of a draw.
-    pub(crate) fn of(round: Round, silos: &[String], known: &dyn Known, before: &NaturalDraws) -> Result<(Self, Wide)> {
+    /// What the draws of a round say with their weights, and draws of the posterior on the natural scale.
+    pub(crate) fn of(wide: &Wide, silos: &[String], before: &NaturalDraws) -> Self {
+        let Wide { round, smoothed, .. } = wide;
         let log_ratios = round.log_ratios();
-        let smoothed = SmoothedWeights::of(&log_ratios);
         let count = real(log_ratios.len());
         let effective_sample_size = smoothed.effective_sample_size();
-        let wide = Wide::new(round, smoothed, known, before)?;
-        let (round, smoothed) = (&wide.round, &wide.smoothed);
-        let sites = before.iter().enumerate().map(|(index, own)| wide.corrected(index, own)).collect();
-        let left_out = LeftOut::all(round, silos, &log_ratios, &wide);
-        let correction = Self {
+        let is_impossible = |at: &usize| round.is_near(*at) && log_ratios[*at] == f64::NEG_INFINITY;
+        Self {
             draws: log_ratios.len(),
             pareto_k: smoothed.pareto_k,
             threshold: smoothed.threshold(),
             effective_sample_size,
             log_evidence: smoothed.log_sum - count.ln(),
             log_evidence_se: (1.0 / effective_sample_size - 1.0 / count).max(0.0).sqrt(),
-            impossible: (0..log_ratios.len()).filter(|at| !is_far(*at) && log_ratios[*at] == f64::NEG_INFINITY).count(),
-            sites,
-            left_out,
-        };
-        Ok((correction, wide))
+            impossible: (0..log_ratios.len()).filter(is_impossible).count(),
+            sites: before.iter().enumerate().map(|(index, own)| wide.corrected(index, own)).collect(),
+            left_out: LeftOut::all(round, silos, &log_ratios, wide),
+        }
     }
 
-    /// The largest Monte Carlo standard error of a corrected mean, in standard deviations.
+    /// The largest Monte Carlo standard error of a corrected mean or standard deviation, in standard deviations.
     #[must_use]
     pub fn largest_error(&self) -> f64 {
-        let errors = self.sites.iter().map(|own| own.error);
+        let errors = self.sites.iter().map(|own| own.error.max(own.sd_error));
         errors.max_by(f64::total_cmp).unwrap_or(1.0 / self.effective_sample_size.sqrt())
     }
 
@@ -127,6 +125,10 @@ pub(crate) struct Wide {
     pub(crate) values: Vec<Vec<f64>>,
     /// Weights under the model.
     pub(crate) weights: Vec<f64>,
+    /// What weights as they are before the smoothing correct: those under the model less those under the posterior.
+    pub(super) unsmoothed: Vec<f64>,
+    /// Values of draws that have had any weight, each with all its numbers.
+    seen: Vec<Option<Vec<f64>>>,
     /// Weights under the posterior; `None` where it is no normal distribution.
     posterior: Option<Vec<f64>>,
 }
@@ -135,26 +137,50 @@ pub(crate) struct Wide {
 const NEGLIGIBLE: f64 = 1e-20;
 
 impl Wide {
-    fn new(round: Round, smoothed: SmoothedWeights, known: &dyn Known, before: &NaturalDraws) -> Result<Self> {
+    /// The draws of a round, of whose numbers `before` has the names.
+    ///
+    /// # Errors
+    /// What the model reports of a draw.
+    pub(crate) fn new(round: Round, known: &dyn Known, before: &NaturalDraws) -> Result<Self> {
+        Self::with(round, Vec::new(), known, before)
+    }
+
+    /// The same with another look.
+    ///
+    /// # Errors
+    /// What the model reports of a draw.
+    pub(crate) fn joined(self, other: Round, known: &dyn Known, before: &NaturalDraws) -> Result<Self> {
+        Self::with(self.round.joined(other), self.seen, known, before)
+    }
+
+    fn with(round: Round, mut seen: Vec<Option<Vec<f64>>>, known: &dyn Known, before: &NaturalDraws) -> Result<Self> {
+        let smoothed = SmoothedWeights::of(&round.log_ratios());
         let by_posterior = round.log_posterior_ratios().map(|ratios| SmoothedWeights::of(&ratios).weights());
         let weights = smoothed.weights();
         let largest = weights.iter().copied().fold(0.0, f64::max);
         let counts = |index: &usize| weights[*index] > NEGLIGIBLE * largest;
         let places: Vec<usize> = (0..weights.len()).filter(counts).collect();
-        let mut natural = NaturalDraws::new();
-        if !before.is_empty() {
-            for place in &places {
-                append(known.natural(&round.draws[*place])?, &mut natural);
+        seen.resize(round.draws.len(), None);
+        let mut values: Vec<Vec<f64>> = before.iter().map(|_| Vec::with_capacity(places.len())).collect();
+        for place in places.iter().filter(|_| !before.is_empty()) {
+            if seen[*place].is_none() {
+                let natural = known.natural(&round.draws[*place])?;
+                seen[*place] = Some(natural.into_iter().flat_map(|(_, own)| own.values).collect());
             }
+            let own = seen[*place].iter().flatten();
+            values.iter_mut().zip(own).for_each(|(all, own)| all.push(*own));
         }
+        let raw = normalised(&round.log_ratios());
+        let raw_posterior = round.log_posterior_ratios().map(|ratios| normalised(&ratios));
+        let unsmoothed = |place: &usize| raw[*place] - raw_posterior.as_ref().map_or(0.0, |own| own[*place]);
+        let unsmoothed = places.iter().map(unsmoothed).collect();
         let of = |all: &Vec<f64>| places.iter().map(|place| all[*place]).collect();
         let (weights, posterior) = (of(&weights), by_posterior.as_ref().map(of));
-        let values = natural.into_iter().map(|(_, _, values)| values).collect();
-        Ok(Self { values, weights, posterior, places, round, smoothed })
+        Ok(Self { values, weights, unsmoothed, seen, posterior, places, round, smoothed })
     }
 
     /// The number of this index under the model, of whose draws under the posterior `before` tells.
-    fn sample(&self, index: usize, before: &[f64]) -> Sample {
+    pub(super) fn sample(&self, index: usize, before: &[f64]) -> Sample {
         let Some(posterior) = &self.posterior else {
             return Sample::new(self.values[index].clone(), self.weights.clone());
         };
@@ -181,14 +207,23 @@ impl Wide {
         let posterior = Sample::new(before.clone(), vec![share; before.len()]);
         let (mean, sd) = (sample.mean(), sample.deviation());
         let quantiles = sample.percentiles();
+        let spread = self.spread(index, before);
         CorrectedSite {
             summary: SiteSummary { site: site.clone(), label: label.clone(), mean, sd, quantiles },
             error: sample.error(),
             moved: Sample::in_deviations(mean - posterior.mean(), sd),
             sd_ratio: 1.0 + Sample::in_deviations(posterior.deviation() - sd, sd),
             skewness: sample.skewness(),
+            sd_error: spread.error,
+            sd_pareto_k: spread.pareto_k,
         }
     }
+}
+
+/// Weights of the sum one.
+fn normalised(log_ratios: &[f64]) -> Vec<f64> {
+    let total = log_sum_exp(log_ratios);
+    log_ratios.iter().map(|own| (own - total).exp()).collect()
 }
 
 impl Round {

@@ -4,7 +4,8 @@ use std::time::Duration;
 
 use partita_core::special::log_sum_exp;
 use partita_core::{
-    Device, DrawNoise, Model, Noise, Predictive, SiteTable, predictive_log_likelihood, theta, with_theta,
+    Array, Device, Draw, DrawNoise, Model, Noise, Predictive, SiteTable, predictive_draw, predictive_log_likelihood,
+    replicated_log_likelihood, theta, with_theta,
 };
 use serde::{Deserialize, Serialize};
 
@@ -25,6 +26,8 @@ message! {
     struct Judge = "evaluate.rows", sizes: &Sizes {
         /// how many draws
         draws: u64 = Request <= MOST_DRAWS,
+        /// how many replicates of the rows
+        replicates: u64 = Request <= MOST_REPLICATES,
         /// the seed of the run
         seed: u64 = Request <= u64::MAX,
         /// the parameters of the global posterior
@@ -36,13 +39,20 @@ message! {
 
 message! {
     /// What a silo says of it.
-    struct Judgement = "evaluate.answer", sizes: &() {
+    struct Judgement = "evaluate.answer", sizes: &u64 {
         /// sum over the held-out rows of their log posterior-predictive densities
         log_density: f64 = Data <= 1,
         /// the number of held-out rows
         rows: u64 = Data <= LARGEST_COUNT,
+        /// the same sum for replicates of the rows that the posterior predicts
+        replicated: Option<Vec<f64>> = Data <= *sizes,
     }
 }
+
+/// The fewest replicates that have a standard deviation to speak of.
+const LEAST_REPLICATES: usize = 8;
+/// The most replicates of the rows.
+const MOST_REPLICATES: u64 = 256;
 
 /// What one silo says of a posterior.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -53,6 +63,9 @@ pub struct SiloEvaluation {
     pub log_density: f64,
     /// Its rows.
     pub rows: u64,
+    /// The same sum for each replicate of the rows, drawn from what the posterior predicts; empty where none was asked for.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub replicated: Vec<f64>,
 }
 
 /// How well a posterior expects rows that it was not fitted to, silo by silo.
@@ -65,12 +78,45 @@ pub struct Evaluation {
 }
 
 impl Evaluation {
+    /// How many rows there are over all silos.
+    #[must_use]
+    pub fn rows(&self) -> u64 {
+        self.silos.iter().map(|silo| silo.rows).sum()
+    }
+
+    /// How far the held-out rows are from what the posterior says of its own predictions:
+    ///
+    /// ```math
+    /// \frac{T(y) - \mathrm{mean}_r T(y^r)}{\mathrm{sd}_r T(y^r)}, \qquad T(y) = \sum_i \log \frac1S \sum_s p(y_i \mid Z^s)
+    /// ```
+    /// with replicates $`y^r`$ of the rows, each from one more draw of the posterior. It is about standard normal where
+    /// predictions are calibrated, far below zero where they are surer than they should be, and far above where they are
+    /// less sure. `None` for fewer than eight replicates, and where these do not differ.
+    ///
+    /// # References
+    /// Spiegelhalter (1986), Probabilistic prediction in patient management and clinical trials, Statistics in Medicine 5;
+    /// Dawid and Musio (2014), Theory and applications of proper scoring rules, METRON 72.
+    #[must_use]
+    #[expect(clippy::cast_precision_loss, reason = "replicates are few")]
+    pub fn calibration(&self) -> Option<f64> {
+        let count = self.silos.iter().map(|silo| silo.replicated.len()).min()?;
+        if count < LEAST_REPLICATES {
+            return None;
+        }
+        let total = |replicate: usize| self.silos.iter().map(|silo| silo.replicated[replicate]).sum::<f64>();
+        let totals: Vec<f64> = (0..count).map(total).collect();
+        let mean = totals.iter().sum::<f64>() / count as f64;
+        let square: f64 = totals.iter().map(|own| (own - mean).powi(2)).sum();
+        let deviation = (square / (count - 1) as f64).sqrt();
+        let found = self.silos.iter().map(|silo| silo.log_density).sum::<f64>();
+        (deviation > 0.0).then(|| (found - mean) / deviation)
+    }
+
     /// The mean log posterior-predictive density of a row over all silos, in nats; not a number without rows.
     #[must_use]
     #[expect(clippy::cast_precision_loss, reason = "rows are far fewer than 2^52")]
     pub fn mean(&self) -> f64 {
-        let rows: u64 = self.silos.iter().map(|silo| silo.rows).sum();
-        self.silos.iter().map(|silo| silo.log_density).sum::<f64>() / rows as f64
+        self.silos.iter().map(|silo| silo.log_density).sum::<f64>() / self.rows() as f64
     }
 }
 
@@ -96,27 +142,56 @@ pub fn evaluate(
     deadline: Option<Duration>,
     counters: &mut Counters,
 ) -> Result<Evaluation> {
+    evaluate_with_replicates(algorithm, exchange, Replicating { draws, replicates: 0 }, seed, deadline, counters)
+}
+
+/// Draws from a posterior, and replicates of held-out rows that it predicts.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Replicating {
+    pub(crate) draws: u64,
+    pub(crate) replicates: u64,
+}
+
+/// The same with replicates of the rows, of which [`Evaluation::calibration`] tells.
+///
+/// # Errors
+/// As for [`evaluate`].
+pub(crate) fn evaluate_with_replicates(
+    algorithm: &dyn Algorithm,
+    exchange: &mut dyn Exchange,
+    Replicating { draws, replicates }: Replicating,
+    seed: u64,
+    deadline: Option<Duration>,
+    counters: &mut Counters,
+) -> Result<Evaluation> {
     if draws == 0 {
         return Err(Error::Setting { setting: "draws", found: "0".into(), expected: "at least 1" });
     }
     let (names, posterior) = (exchange.silos().to_vec(), algorithm.posterior());
     let (global, theta) = (posterior.parameters.to_vec(), posterior.theta.to_vec());
-    let message = Judge { draws, seed, global, theta }.write();
+    let message = Judge { draws, replicates, seed, global, theta }.write();
     let requests = Request::to_all(names.len(), &message);
     // All that may leave a silo that is asked to judge a posterior.
-    let manifest = Manifest { fields: Judgement::fields(&()) };
+    let manifest = Manifest { fields: Judgement::fields(&replicates) };
     let outcomes = counted(exchange, requests, &manifest, deadline, counters)?;
     let replies = replies(outcomes, &names, counters.gradient_steps)?;
     let read = |(reply, name): (&Message, &String)| {
-        let Judgement { log_density, rows } =
-            Judgement::read(reply, &()).map_err(|error| error.in_silo(name, counters.gradient_steps))?;
+        let Judgement { log_density, rows, replicated } =
+            Judgement::read(reply, &replicates).map_err(|error| error.in_silo(name, counters.gradient_steps))?;
         finite(name, counters.gradient_steps, |_| "its log density".into(), &[log_density])?;
+        let replicated = replicated.unwrap_or_default();
+        finite(name, counters.gradient_steps, |_| "the log density of a replicate".into(), &replicated)?;
+        if replicated.len() as u64 != replicates {
+            let problem = format!("{} replicates, expected {replicates}", replicated.len());
+            let malformed = Error::Message { kind: reply.kind.clone(), problem };
+            return Err(malformed.in_silo(name, counters.gradient_steps));
+        }
         if rows == 0 && log_density != 0.0 {
             let problem = format!("a log density of {log_density} nats over 0 rows, expected 0 or some rows");
             let malformed = Error::Message { kind: reply.kind.clone(), problem };
             return Err(malformed.in_silo(name, counters.gradient_steps));
         }
-        Ok(SiloEvaluation { silo: name.clone(), log_density, rows })
+        Ok(SiloEvaluation { silo: name.clone(), log_density, rows, replicated })
     };
     let silos = replies.iter().zip(&names).map(read).collect::<Result<_>>()?;
     Ok(Evaluation { silos, draws })
@@ -162,7 +237,7 @@ impl<M: Model> EvaluatingSilo<M> {
         let private = self.program.private_theta();
         let shared = theta(&self.model)?.len().saturating_sub(private.len());
         let sizes = Sizes { parameters: self.family.parameter_len() as u64, theta: shared as u64 };
-        let Judge { draws, seed, global, theta: shared } = Judge::read(request, &sizes)?;
+        let Judge { draws, replicates, seed, global, theta: shared } = Judge::read(request, &sizes)?;
         if draws == 0 {
             let problem = format!("it asks for 0 draws, expected 1 to {MOST_DRAWS}");
             return Err(Error::Message { kind: request.kind.clone(), problem });
@@ -170,30 +245,67 @@ impl<M: Model> EvaluatingSilo<M> {
         let all = [shared, private].concat();
         let model = with_theta(&self.model, &all, &self.device)?;
         let posterior = Posterior { family: &*self.family, parameters: &global, theta: &[] };
-        let noise = Noise::new(seed);
+        let judged = Judged { silo: self, model, posterior, noise: Noise::new(seed), draws };
+        let sums = judged.by_row(None)?;
+        let log_density = sums.iter().sum();
+        finite(self.program.name(), 0, |_| "the log density of its held-out rows".into(), &[log_density])?;
+        // Replicates are of draws that the densities are not of.
+        let replicated = (draws..draws + replicates).map(|draw| {
+            let replicate =
+                judged.at(draw, |at| Ok(predictive_draw(&judged.model, &self.device, &self.table, &self.rows, at)?))?;
+            Ok(judged.by_row(Some(&replicate))?.iter().sum())
+        });
+        let replicated = replicated.collect::<Result<Vec<f64>>>()?;
+        finite(self.program.name(), 0, |_| "the log density of a replicate".into(), &replicated)?;
+        let replicated = (replicates > 0).then_some(replicated);
+        Ok(Judgement { log_density, rows: sums.len() as u64, replicated }.write())
+    }
+}
+
+/// A posterior with the rows that judge it.
+struct Judged<'a, M: Model> {
+    silo: &'a EvaluatingSilo<M>,
+    model: M,
+    posterior: Posterior<'a>,
+    noise: Noise,
+    draws: u64,
+}
+
+impl<M: Model> Judged<'_, M> {
+    /// What `read` gives at one draw of the posterior.
+    fn at<T>(&self, draw: u64, read: impl FnOnce(Predictive<'_>) -> Result<T>) -> Result<T> {
+        let globals = self.posterior.draw(&self.noise, draw);
+        let noise = DrawNoise { noise: self.noise, index: draw | u64::from(self.silo.index) << 32 };
+        read(Predictive { globals: &globals, locals: None, noise })
+    }
+
+    /// The log posterior-predictive density of each row, or of its replicate.
+    fn by_row(&self, replicate: Option<&Draw>) -> Result<Vec<f64>> {
+        let EvaluatingSilo { device, table, rows, .. } = self.silo;
         // Row by row the logarithm of the sum of densities so far: however many draws are asked for, they take no
         // memory.
         let mut sums: Vec<f64> = Vec::new();
-        for draw in 0..draws {
-            let globals = posterior.draw(&noise, draw);
-            let noise = DrawNoise { noise, index: draw | u64::from(self.index) << 32 };
-            let at = Predictive { globals: &globals, locals: None, noise };
-            let observed = predictive_log_likelihood(&model, &self.device, &self.table, &self.rows, at)?;
-            let rows = by_row(&self.table, &observed);
-            sums.resize(rows.len(), f64::NEG_INFINITY);
-            sums.iter_mut().zip(rows).for_each(|(sum, density)| *sum = log_sum_exp(&[*sum, density]));
+        for draw in 0..self.draws {
+            let observed: Vec<(String, Array)> = self.at(draw, |at| {
+                Ok(match replicate {
+                    None => predictive_log_likelihood(&self.model, device, table, rows, at)?,
+                    Some(own) => replicated_log_likelihood(&self.model, device, table, rows, own, at)?,
+                })
+            })?;
+            let densities = by_row(table, &observed);
+            sums.resize(densities.len(), f64::NEG_INFINITY);
+            sums.iter_mut().zip(densities).for_each(|(sum, density)| *sum = log_sum_exp(&[*sum, density]));
         }
         #[expect(clippy::cast_precision_loss, reason = "draws are at most 2^20")]
-        let count = draws as f64;
-        let sum: f64 = sums.iter().map(|row| row - count.ln()).sum();
-        finite(self.program.name(), 0, |_| "the log density of its held-out rows".into(), &[sum])?;
-        Ok(Judgement { log_density: sum, rows: sums.len() as u64 }.write())
+        let count = self.draws as f64;
+        sums.iter_mut().for_each(|sum| *sum -= count.ln());
+        Ok(sums)
     }
 }
 
 /// The log density of each row: the sum of all that is observed in it, plate after plate; outside plates all is one
 /// row.
-fn by_row(table: &SiteTable, observed: &[(String, partita_core::Array)]) -> Vec<f64> {
+fn by_row(table: &SiteTable, observed: &[(String, Array)]) -> Vec<f64> {
     let mut plates: Vec<(Option<&String>, Vec<f64>)> = Vec::new();
     for (name, array) in observed {
         let plate = table.site(name).and_then(|site| site.plate.as_ref());

@@ -5,14 +5,12 @@ use std::time::Duration;
 use partita_core::special::log_sum_exp;
 
 use super::known::Known;
-use super::proposal::Proposal;
-use super::sample::Sample;
+use super::proposal::{Proposal, Reach};
 use super::values::{MOST_VALUES, Refusal, Values, ValuesRequest};
 use crate::engine::algorithm::Posterior;
 use crate::engine::error::Result;
 use crate::engine::exchange::{Exchange, Outcome, Request};
 use crate::engine::family::{Family, real};
-use crate::engine::metrics::SmoothedWeights;
 use crate::engine::normal::Normal;
 use crate::engine::run::{Counters, counted};
 use crate::engine::wire::manifest::Manifest;
@@ -57,7 +55,7 @@ pub(crate) struct Asking {
 pub(crate) fn first(posterior: &Posterior<'_>, seed: u64) -> std::result::Result<Proposal, String> {
     let around = around(posterior)?;
     let degrees = LEAST_DEGREES.max(around.len() as u64 / 2);
-    Ok(Proposal { around, sides: Vec::new(), degrees, seed, offset: 0 })
+    Ok(Proposal { around, degrees, seed, offset: 0 })
 }
 
 impl Answers {
@@ -89,13 +87,6 @@ impl Answers {
     }
 }
 
-/// The shape of the tail of weights above which a second look is worth an exchange.
-const SECOND_LOOK: f64 = 0.5;
-/// The part of the draws that they have to be worth for one look.
-const ENOUGH: f64 = 0.25;
-/// The least and the most that the scale of a side may be.
-const SIDES: [f64; 2] = [0.5, 4.0];
-
 impl Round {
     /// Joins answers with what the coordinator knows by itself.
     ///
@@ -111,7 +102,7 @@ impl Round {
         });
         let log_prior: Vec<f64> = log_prior.collect::<Result<_>>()?;
         let around = around(posterior).ok();
-        let normal = around.map(|around| Proposal { around, sides: Vec::new(), degrees: 0, ..proposal.clone() });
+        let normal = around.map(|around| Proposal { around, degrees: 0, ..proposal.clone() });
         let normal = normal.filter(|normal| is_normal(posterior.family, posterior.parameters, normal));
         let log_posterior = normal.map(|normal| draws.iter().map(|draw| normal.log_density(draw)).collect());
         let mut round =
@@ -141,36 +132,20 @@ impl Round {
         self
     }
 
-    /// What further draws come from where the weights are so unequal that they are worth an exchange: each
-    /// whitened coordinate centred at its weighted median, with the weighted scales of both sides.
-    pub(crate) fn second(&self) -> Option<Proposal> {
-        let smoothed = SmoothedWeights::of(&self.log_ratios());
-        let [first] = self.proposals.as_slice() else { return None };
-        let worth = smoothed.effective_sample_size();
-        let is_enough = smoothed.pareto_k < SECOND_LOOK && worth >= ENOUGH * real(self.draws.len());
-        // Weights on a handful of draws say nothing of scales.
-        if is_enough || worth < 10.0 * real(first.around.len()) {
-            return None;
-        }
-        let weights = smoothed.weights();
-        let white: Vec<Vec<f64>> = self.draws.iter().map(|draw| first.around.whiten(draw)).collect();
-        let (mut centre, mut sides) = (Vec::new(), Vec::new());
-        for index in 0..first.around.len() {
-            let values: Vec<f64> = white.iter().map(|own| own[index]).collect();
-            let [median] = Sample::new(values.clone(), weights.clone()).quantiles([0.5]);
-            for is_above in [false, true] {
-                let on_it = values.iter().zip(&weights).filter(|(value, _)| (**value > median) == is_above);
-                let (mut mass, mut square) = (0.0, 0.0);
-                on_it.for_each(|(value, weight)| {
-                    mass += weight;
-                    square += weight * (value - median).powi(2);
-                });
-                sides.push((square / mass).sqrt().clamp(SIDES[0], SIDES[1]));
-            }
-            centre.push(median);
-        }
-        let around = Normal { mean: first.around.draw(&centre), factor: first.around.factor.clone() };
-        Some(Proposal { around, sides, offset: 1, ..first.clone() })
+    /// How many looks there were.
+    pub(crate) fn looks(&self) -> usize {
+        self.proposals.len()
+    }
+
+    /// What the draws of the first look are from.
+    pub(crate) fn first_look(&self) -> Option<&Proposal> {
+        self.proposals.first()
+    }
+
+    /// Whether a draw is neither far away nor far along one global.
+    pub(crate) fn is_near(&self, index: usize) -> bool {
+        let each = (self.draws.len() / self.proposals.len().max(1)).max(1);
+        self.proposals.get(index / each).is_none_or(|own| own.reach(index % each) == Reach::Near)
     }
 
     /// The log density of prior and all rows at each draw.
@@ -197,9 +172,7 @@ pub(crate) fn around(posterior: &Posterior<'_>) -> std::result::Result<Normal, S
     match family.len() {
         0 => return Err("the model has no globals with a posterior".into()),
         count if count > MOST_GLOBALS => {
-            return Err(format!(
-                "of {count} globals, more than {MOST_GLOBALS}, importance weights cannot judge, so that this verdict rests on convergence alone"
-            ));
+            return Err(format!("of {count} globals, more than {MOST_GLOBALS}, importance weights cannot judge"));
         }
         _ => {}
     }
@@ -244,9 +217,9 @@ mod tests {
     use crate::engine::family::Delta;
 
     #[test]
-    fn a_network_is_told_what_its_verdict_rests_on() {
+    fn a_network_is_told_why_its_globals_are_not_judged() {
         let (family, parameters) = (Delta::new(MOST_GLOBALS + 1), vec![0.0; MOST_GLOBALS + 1]);
         let reason = around(&Posterior { family: &family, parameters: &parameters, theta: &[] }).unwrap_err();
-        assert!(reason.contains("201 globals") && reason.contains("convergence alone"), "{reason}");
+        assert!(reason.contains("201 globals") && reason.contains("cannot judge"), "{reason}");
     }
 }

@@ -46,6 +46,14 @@ impl Sample {
         Self::in_deviations(squares.sum::<f64>().sqrt(), self.deviation())
     }
 
+    /// The Monte Carlo standard error of the standard deviation, as a part of it.
+    pub(crate) fn deviation_error(&self) -> f64 {
+        let (mean, deviation) = (self.mean(), self.deviation());
+        let square = |value: f64| Self::in_deviations(value - mean, deviation).powi(2);
+        let adds = |(value, weight): (&f64, &f64)| (weight * (square(*value) - 1.0)).powi(2);
+        if deviation > 0.0 { 0.5 * self.values.iter().zip(&self.weights).map(adds).sum::<f64>().sqrt() } else { 0.0 }
+    }
+
     /// The third standardised moment.
     pub(crate) fn skewness(&self) -> f64 {
         let (mean, deviation) = (self.mean(), self.deviation());
@@ -99,6 +107,8 @@ mod tests {
         assert!(own.skewness().abs() < 1e-15);
         // Two weights of a quarter on values one from the mean, in deviations of the square root of a half.
         assert!((own.error() - 0.5).abs() < 1e-15);
+        // Squares of 2, 2 and 0 deviations less one, of weights ¼, ¼ and ½.
+        assert!((own.deviation_error() - 0.5 * 0.375_f64.sqrt()).abs() < 1e-15);
         assert!((own.below(2.5) - 0.75).abs() < 1e-15 && own.below(1.0).abs() < 1e-15);
         // Below 1, 2 and 3 there are .25, .75 and 1.
         let quantiles = own.quantiles([0.25, 0.5, 0.875]);
@@ -109,7 +119,14 @@ mod tests {
     fn a_number_that_does_not_vary_has_no_deviation_and_no_distance() {
         // Sums of weights of a tenth are not one to the last bit.
         let own = Sample::new(vec![0.3; 10], vec![0.1; 10]);
-        let all = [own.mean() - 0.3, own.deviation(), own.error(), own.skewness(), Sample::in_deviations(0.0, 0.0)];
+        let all = [
+            own.mean() - 0.3,
+            own.deviation(),
+            own.error(),
+            own.deviation_error(),
+            own.skewness(),
+            Sample::in_deviations(0.0, 0.0),
+        ];
         assert!(all.iter().all(|number| number.abs() <= 0.0), "{all:?}");
         assert!(Sample::in_deviations(f64::NAN, 1.0).is_nan());
     }

@@ -21,29 +21,25 @@ pub(crate) const MOST_VALUES: usize = 4_096;
 pub(crate) struct Sizes {
     /// Parameters of a normal distribution over the globals.
     parameters: u64,
-    /// The scales of both sides of each global.
-    sides: u64,
     /// Numbers of θ that parties share.
     theta: u64,
 }
 
 impl Sizes {
     pub(crate) fn of(globals: usize, theta: usize) -> Self {
-        Self { parameters: (globals + pairs(globals)) as u64, sides: 2 * globals as u64, theta: theta as u64 }
+        Self { parameters: (globals + pairs(globals)) as u64, theta: theta as u64 }
     }
 }
 
 message! {
     /// Asks a silo for the log marginal likelihood of its rows at draws of the globals.
     struct ValuesRequest = "trust.values", sizes: &Sizes {
-        /// the first draw
+        /// the number of the look, or of the first draw of normal ones
         step: u64 = Request <= LARGEST_COUNT,
         /// the seed of the run
         seed: u64 = Request <= u64::MAX,
         /// parameters of the normal distribution around which draws are made
         global: Vec<f64> = Request <= sizes.parameters,
-        /// the scales of both sides of each whitened global, where they are not one
-        sides: Option<Vec<f64>> = Request <= sizes.sides,
         /// the shared part of θ
         theta: Vec<f64> = Request <= sizes.theta,
         /// degrees of freedom of the draws, 0 for normal ones
@@ -105,12 +101,11 @@ impl Refusal {
 impl ValuesRequest {
     /// A request for so many draws.
     pub(crate) fn of(proposal: &Proposal, theta: &[f64], draws: usize) -> Self {
-        let Proposal { around, sides, degrees, seed, offset } = proposal;
+        let Proposal { around, degrees, seed, offset } = proposal;
         Self {
             step: *offset,
             seed: *seed,
             global: around.parameters(),
-            sides: (!sides.is_empty()).then(|| sides.clone()),
             theta: theta.to_vec(),
             degrees: *degrees,
             draws: draws as u64,
@@ -120,18 +115,13 @@ impl ValuesRequest {
     /// Where the draws that are asked for come from.
     ///
     /// # Errors
-    /// [`Error::Message`] for a distribution of another model, and for scales that are none.
+    /// [`Error::Message`] for a distribution of another model.
     pub(crate) fn proposal(&self, globals: usize) -> Result<Proposal> {
         let around = Normal::of_parameters(&self.global, globals).ok_or_else(|| Error::Message {
             kind: Self::KIND.into(),
             problem: "its posterior has another number of parameters than this model's".into(),
         })?;
-        let sides = self.sides.clone().unwrap_or_default();
-        if sides.iter().any(|side| !(*side > 0.0 && side.is_finite())) {
-            let problem = "the scale of a side is not a finite number > 0".into();
-            return Err(Error::Message { kind: Self::KIND.into(), problem });
-        }
-        Ok(Proposal { around, sides, degrees: self.degrees, seed: self.seed, offset: self.step })
+        Ok(Proposal { around, degrees: self.degrees, seed: self.seed, offset: self.step })
     }
 
     /// How many draws are asked for.

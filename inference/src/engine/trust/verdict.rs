@@ -5,7 +5,9 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 
 use super::correction::Correction;
+use super::evaluate::Evaluation;
 use super::left_out::LeftOut;
+use super::values::Refusal;
 use crate::engine::family::real;
 use crate::engine::report::{Severity, Warning};
 
@@ -68,11 +70,66 @@ impl Trust {
         match self {
             Self::Checked(correction) => of_correction(correction),
             Self::NotChecked { reason } => vec![Warning::new(
-                Severity::Limit,
-                format!("the posterior was not compared with the model itself: {reason}"),
-                "Judge it by rows held out of the fit (`evaluate`; `vertical::predict` for columns) and the calibration of what it predicts, by fits from several starts, or by `Nuts` on data that may be pooled.",
+                unchecked(reason),
+                format!(
+                    "the posterior was not compared with the model itself, and the verdict rests on convergence alone: {reason}"
+                ),
+                "Judge it by rows held out of the fit (`Fit::judge_by_rows`; `evaluate` of silos elsewhere, `vertical::predict` of columns) and the calibration of what it predicts, by fits from several starts, or by `Nuts` on data that may be pooled.",
             )],
         }
+    }
+}
+
+/// How grave it is that a posterior was not compared: families are far too narrow where few outer rows have nested ones.
+fn unchecked(reason: &str) -> Severity {
+    if reason.contains(Refusal::Levels.words()) { Severity::Doubt } else { Severity::Limit }
+}
+
+/// The standard deviations of their own spread that predictions may be off on held-out rows.
+const CALIBRATED: f64 = 4.0;
+/// What predictions of held-out rows are judged by.
+const SPIEGELHALTER: &str = "standard deviations; Spiegelhalter (1986)";
+
+impl Evaluation {
+    /// One line for a report.
+    pub(crate) fn line(&self) -> String {
+        let (rows, mean) = (self.rows(), self.mean());
+        let calibration = self
+            .calibration()
+            .map(|own| format!(", {own:+.1} standard deviations from what predictions say of themselves"));
+        format!("{rows} held-out rows: {mean:.4} nats a row{}", calibration.unwrap_or_default())
+    }
+
+    /// What it means for the verdict on a posterior that was checked otherwise or not.
+    pub(crate) fn warnings(&self, trust: &Trust) -> Vec<Warning> {
+        let Some(found) = self.calibration() else { return Vec::new() };
+        let mut all = Vec::new();
+        if found.abs() > CALIBRATED {
+            let (severity, problem, remedy) = if found < 0.0 {
+                (
+                    Severity::Doubt,
+                    "predictions are surer than they should be: held-out rows are less probable than rows that they predict, by",
+                    "Look for a shift between the rows; widen what the model expects, as by a heavier tail; take a richer family.",
+                )
+            } else {
+                (
+                    Severity::Limit,
+                    "predictions are less sure than they should be: held-out rows are more probable than rows that they predict, by",
+                    "Their intervals are too wide: run longer, or take a model that says more of the rows.",
+                )
+            };
+            all.push(Warning::new(severity, problem, remedy).measured(found).beyond(CALIBRATED, SPIEGELHALTER));
+        }
+        if let Trust::NotChecked { reason } = trust {
+            let problem = format!(
+                "the verdict rests on convergence, on {} held-out rows ({:.4} nats a row) and on the calibration of what is predicted, and is on predictions alone: {reason}",
+                self.rows(),
+                self.mean()
+            );
+            let remedy = "Do not read single weights: their means and deviations were not compared with the model.";
+            all.push(Warning::new(Severity::Limit, problem, remedy));
+        }
+        all
     }
 }
 
@@ -101,11 +158,12 @@ fn of_correction(correction: &Correction) -> Vec<Warning> {
         let warning = Warning::new(Severity::Doubt, problem, remedy);
         return vec![warning.measured(pareto_k).beyond(threshold, VEHTARI)];
     }
+    all.extend(of_spread(correction));
     let error = correction.largest_error();
     if error > SMALL_ERROR {
         let severity = if error > LARGE_ERROR { Severity::Doubt } else { Severity::Limit };
         let problem = format!(
-            "the corrected numbers rest on draws that are worth {effective_sample_size:.0}: a mean has an error, in standard deviations, of"
+            "the corrected numbers rest on draws that are worth {effective_sample_size:.0}: a mean or a standard deviation has an error, in standard deviations, of"
         );
         let remedy = "Raise `trust_draws`, or sample with `Nuts` on data that may be pooled.";
         let threshold = if error > LARGE_ERROR { LARGE_ERROR } else { SMALL_ERROR };
@@ -126,6 +184,20 @@ fn of_correction(correction: &Correction) -> Vec<Warning> {
         all.extend(of_conflict(left_out, correction));
     }
     all
+}
+
+/// That the spread of a number comes from farther out than the draws are.
+fn of_spread(correction: &Correction) -> Option<Warning> {
+    let shapes = correction.sites.iter().filter_map(|own| Some((own, own.sd_pareto_k?)));
+    let (worst, shape) = shapes.max_by(|(_, a), (_, b)| a.total_cmp(b))?;
+    if shape < correction.threshold {
+        return None;
+    }
+    let problem =
+        "much of the variance comes from a few draws far out, and more may be farther: Pareto k of what they add";
+    let remedy = "Sample with `Nuts` on data that may be pooled; or look for what is not identified or has a heavy tail, and give it a narrower prior.";
+    let warning = Warning::new(Severity::Doubt, problem, remedy).at(&worst.summary.label);
+    Some(warning.measured(shape).beyond(correction.threshold, VEHTARI))
 }
 
 /// That the approximation, from which draws and predictions come, is off.
@@ -164,4 +236,18 @@ fn of_conflict(left_out: &LeftOut, correction: &Correction) -> Option<Warning> {
     };
     let warning = Warning::new(Severity::Limit, problem, remedy).of_silo(left_out.silo.as_ref());
     Some(warning.at(&correction.sites[place].summary.label).measured(conflict).beyond(CONFLICT, "standard deviations"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nested_levels_that_are_not_integrated_are_a_doubt_and_other_refusals_a_limit() {
+        for (refusal, verdict) in [(Refusal::Levels, Verdict::DoNotTrust), (Refusal::Latents, Verdict::TrustWithLimits)]
+        {
+            let reason = format!("silo `a` could not answer: {}", refusal.words());
+            assert_eq!(Verdict::of(&Trust::NotChecked { reason }.warnings()), verdict, "{refusal:?}");
+        }
+    }
 }

@@ -197,7 +197,7 @@ impl<M: Model> FewRounds<M> {
             mean: self.parameters[..self.family.len()].to_vec(),
             factor: self.family.factor(&self.parameters),
         };
-        Proposal { around, sides: Vec::new(), degrees: 0, seed: self.settings.seed, offset }
+        Proposal { around, degrees: 0, seed: self.settings.seed, offset }
     }
 
     /// The prior at the draws of a distribution.
