@@ -12,7 +12,7 @@ use crate::gaussian::DiscreteGaussian;
 ///
 /// # Laws
 /// Any one row that is taken out moves the sum by at most `steps` in Euclidean norm. Sums have the same bits in any
-/// order. `privacy/tests/grid.rs` holds both.
+/// order. `privacy/tests/privacy/grid.rs` holds both.
 ///
 /// # Example
 /// ```

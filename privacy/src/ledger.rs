@@ -61,7 +61,7 @@ pub struct Mark {
 /// processes of one silo, share the file and so the budget.
 ///
 /// # Laws
-/// What is spent never decreases, and no release happens beyond the budget: `privacy/tests/ledger.rs`.
+/// What is spent never decreases, and no release happens beyond the budget: `privacy/tests/privacy/ledger.rs`.
 ///
 /// # Example
 /// ```

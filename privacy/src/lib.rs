@@ -27,3 +27,7 @@ pub use gaussian::DiscreteGaussian;
 pub use grid::{Grid, GridSum, Released};
 pub use ledger::{Answer, Budget, Ledger, Mark, Spent};
 pub use masks::{Departures, Masked, Masker, Peers, Place, RunKey, SignedKey, SiloKey};
+
+#[cfg(doctest)]
+#[doc = include_str!("../../docs/src/explanation-privacy.md")]
+mod explanation_privacy {}

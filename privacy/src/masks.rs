@@ -54,7 +54,7 @@ pub struct Masked {
 /// of run, round, attempt and roster. Both make the same, so that it cancels in the sum.
 ///
 /// # Laws
-/// The sum of all masked answers has the bits of the sum of the plain ones, in any order: `privacy/tests/masks.rs`.
+/// The sum of all masked answers has the bits of the sum of the plain ones, in any order: `privacy/tests/privacy/masks.rs`.
 ///
 /// # Example
 /// ```
