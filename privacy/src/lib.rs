@@ -21,7 +21,7 @@ mod renyi;
 
 pub use accountant::{Accountant, Conversion, Cost};
 pub use audit::Audit;
-pub use entropy::{Entropy, SystemEntropy};
+pub use entropy::{Entropy, SeededBits, SystemEntropy};
 pub use error::{Error, Result};
 pub use gaussian::DiscreteGaussian;
 pub use grid::{Grid, GridSum, Released};

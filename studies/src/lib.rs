@@ -9,6 +9,7 @@ pub mod harness;
 pub mod measures;
 mod misspecification;
 pub mod pictures;
+mod private_six_cities;
 mod pvi;
 mod sfvi;
 mod weight_uncertainty;

@@ -13,7 +13,7 @@ use super::silo::begin;
 use crate::engine::algorithm::{Algorithm, ElboSamples, Ending, Posterior, StepInfo, Tally, finite, replies, same_run};
 use crate::engine::error::{Error, Result};
 use crate::engine::exchange::{Outcome, Request};
-use crate::engine::family::{Family, FullRankGaussian};
+use crate::engine::family::FullRankGaussian;
 use crate::engine::natural::triangle::unpack;
 use crate::engine::report::Privacy;
 use crate::engine::settings::Settings;

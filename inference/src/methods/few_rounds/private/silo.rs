@@ -110,6 +110,12 @@ impl<M: Model> PrivateRoundsSilo<M> {
         &self.table
     }
 
+    /// How many rows it has, which everybody may know.
+    #[must_use]
+    pub fn rows(&self) -> usize {
+        outermost_rows(&self.table)
+    }
+
     /// What may leave it.
     #[must_use]
     pub fn manifest(&self) -> Manifest {
