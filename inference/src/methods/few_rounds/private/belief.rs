@@ -121,8 +121,8 @@ impl Belief {
         let mut step = &gain * newton;
         let length = step.norm_l2();
         if length > REACH {
-            step = step * faer::Scale(REACH / length);
-            gain = gain * faer::Scale(REACH / length);
+            step *= faer::Scale(REACH / length);
+            gain *= faer::Scale(REACH / length);
         }
         let length = length.min(REACH);
         let kept = Mat::<f64>::identity(len, len) - &gain;
