@@ -11,6 +11,8 @@ mod doctests;
 pub mod executables;
 #[cfg(feature = "formula")]
 pub mod formula;
+#[cfg(feature = "privacy")]
+pub mod private;
 
 pub use partita_core as core;
 pub use partita_core::burn;
@@ -23,6 +25,8 @@ pub use partita_inference as inference;
 #[cfg(feature = "laws")]
 pub use partita_laws as laws;
 pub use partita_models as models;
+#[cfg(feature = "privacy")]
+pub use partita_privacy as privacy;
 
 // The prelude: the names of most programs. All others are under their crates, `partita::core`, `partita::inference` and
 // so on.

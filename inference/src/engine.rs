@@ -14,6 +14,7 @@ pub(crate) mod exchange;
 pub(crate) mod family;
 pub(crate) mod gauss_hermite;
 pub(crate) mod integral;
+pub(crate) mod mechanism;
 pub mod metrics;
 
 pub(crate) mod moments;
@@ -24,6 +25,7 @@ pub(crate) mod optimiser;
 pub(crate) mod panic;
 pub(crate) mod party;
 pub(crate) mod plug;
+pub(crate) mod private_party;
 pub(crate) mod report;
 pub(crate) mod rows;
 pub(crate) mod run;

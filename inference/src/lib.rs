@@ -23,13 +23,17 @@ pub use engine::family::{
     OuterMarginals, PointMass, RowDraw, RowGaussian, RowGradient, RowInputs, RowMarginals, RowOptions, RowReach,
     SiteFamily,
 };
+pub use engine::mechanism::{Mechanism, RowSum};
 pub use engine::metrics;
 pub use engine::natural::{CovarianceForm, ExponentialFamily, Factor, GammaFamily, Impropriety, NormalFamily};
 pub use engine::optimiser::{Adam, AdamW, Clip, Optimiser, RmsProp, RowPlaces, Schedule, Sgd, UpdateRule};
 pub use engine::panic::caught;
 pub use engine::party::{Commit, Program, Standing};
 pub use engine::plug::Plug;
-pub use engine::report::{Effect, HtmlOptions, OwnChecks, Report, Scale, Severity, SiteSummary, StartBound, Warning};
+pub use engine::private_party::PrivateParty;
+pub use engine::report::{
+    Effect, HtmlOptions, OwnChecks, Privacy, Report, Scale, Severity, SiteSummary, StartBound, Warning,
+};
 #[cfg(feature = "plots")]
 pub use engine::report::{Panel, plot};
 pub use engine::run::{
@@ -48,7 +52,7 @@ pub use engine::trust::predictive::{PredictiveChecks, Replicated, SiloChecks};
 pub use engine::trust::statistic::{PredictiveCheck, Statistic};
 pub use engine::trust::still_moving::StillMoving;
 pub use engine::trust::verdict::{Trust, Verdict};
-pub use engine::wire::manifest::{Field, Manifest};
+pub use engine::wire::manifest::{Field, Manifest, Release};
 pub use engine::wire::message::{DataType, MESSAGE_VERSION, Message, Record};
 pub use fit::calibrate::{
     Calibration, CalibrationOptions, FailedFit, Finding, NumberCalibration, PosteriorCalibration, calibrate,
@@ -61,7 +65,9 @@ pub use fit::{
     fit_asynchronous, fit_parties, parties, silo_program, start,
 };
 pub use methods::columns::{AuxiliaryFamily, VerticalCoordinator, VerticalOptions, VerticalParty};
-pub use methods::few_rounds::{FewRounds, FewRoundsOptions, FewRoundsSilo};
+pub use methods::few_rounds::{
+    FewRounds, FewRoundsOptions, FewRoundsSilo, PrivateRounds, PrivateRoundsOptions, PrivateRoundsSilo,
+};
 #[cfg(feature = "sampler")]
 pub use methods::nuts::{ChainStep, ChainSummary, Convergence, Coordinates, Nuts, NutsDiagnostics, NutsFit};
 pub use methods::pvi::solver::{

@@ -1,7 +1,7 @@
 //! Checks the laws of exchanges: one outcome a request, failures kept apart, and nothing beside the manifest.
 
 use partita_inference::{
-    Arrival, Error, Exchange, Field, Manifest, Message, Outcome, Request, Result as Answer, SiloProgram,
+    Arrival, Error, Exchange, Field, Manifest, Message, Outcome, Release, Request, Result as Answer, SiloProgram,
 };
 
 /// Silos of a checked exchange; the reply of a later one is ready before that of an earlier one.
@@ -104,7 +104,7 @@ pub fn exchange<E: Exchange>(make: impl Fn(Vec<Box<dyn SiloProgram>>) -> Answer<
 }
 
 fn manifest() -> Manifest {
-    let field = |name| Field { name, meaning: "what the request said", limit: 1, depends_on_data: false };
+    let field = |name| Field { name, meaning: "what the request said", limit: 1, release: Release::Public };
     Manifest { fields: vec![field("silo"), field("number")] }
 }
 

@@ -5,7 +5,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-const CRATES: [&str; 8] = ["core", "models", "datasets", "inference", "laws", "gpu", "flower", "formula"];
+const CRATES: [&str; 9] = ["core", "models", "datasets", "inference", "laws", "gpu", "flower", "formula", "privacy"];
 
 /// The packages that test the libraries.
 const PROOFS: [&str; 3] = ["studies", "tests", "benches"];
@@ -111,7 +111,9 @@ fn arrows(name: &str) -> Vec<String> {
 
 #[test]
 fn crates_depend_on_each_other_as_drawn_and_no_further() {
-    assert!(arrows("core").is_empty());
+    for name in ["core", "privacy"] {
+        assert!(arrows(name).is_empty(), "arrows out of {name}");
+    }
     for name in ["models", "datasets", "inference", "formula", "gpu"] {
         assert_eq!(arrows(name), ["core"], "arrows out of {name}");
     }
@@ -210,6 +212,7 @@ fn the_surface_does_not_grow_unseen() {
         ("gpu", 5),
         ("flower", 40),
         ("formula", 36),
+        ("privacy", 26),
     ];
     let mut broken = Vec::new();
     for (name, ceiling) in ceilings {
@@ -260,6 +263,22 @@ fn random_numbers_come_from_one_file() {
         "inference/src/methods/nuts/chain.rs",
     ];
     assert_absent(&words, &allowed, "draw from a keyed stream of core/src/noise.rs");
+}
+
+#[test]
+fn bits_of_the_system_are_for_noise_and_keys_and_the_ledger_is_the_one_file_of_privacy() {
+    let keys = ["flower/src/seal.rs", "flower/src/signature.rs"];
+    let allowed = [&keys[..], &["privacy/src/entropy.rs"]].concat();
+    assert_absent(
+        &["getrandom::"],
+        &allowed,
+        "take them from privacy/src/entropy.rs, so that tests can give their own",
+    );
+    let room: Vec<String> =
+        rust_files("privacy/src").into_iter().filter(|path| !path.ends_with("/ledger.rs")).collect();
+    let touches = |path: &&String| code(path).iter().any(|line| line.contains("std::fs") || line.contains("std::io"));
+    let broken: Vec<String> = room.iter().filter(touches).cloned().collect();
+    assert_none(&broken, "privacy has no input or output but the ledger");
 }
 
 #[test]

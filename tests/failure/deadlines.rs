@@ -155,7 +155,8 @@ impl SiloProgram for Slow {
 #[test]
 fn an_answer_that_is_late_is_a_timeout_and_is_not_taken_for_that_to_the_next_request() {
     let mut threads = Threads::start(vec![Box::new(Slow)]).unwrap();
-    let field = Field { name: "number", meaning: "what was asked", limit: 1, depends_on_data: false };
+    let field =
+        Field { name: "number", meaning: "what was asked", limit: 1, release: partita::inference::Release::Public };
     let manifest = Manifest { fields: vec![field] };
     let ask = |number| vec![Request { silo: 0, message: Message::new("slow").word("number", number) }];
     let late = threads.exchange(ask(1), &manifest, Some(Duration::from_millis(1))).unwrap();

@@ -2,7 +2,7 @@
 
 use partita::inference::{
     Algorithm, DataType, Error, Exchange, Field, InProcess, MESSAGE_VERSION, Manifest, Message, Outcome, Record,
-    Request, Result, Sfvi, SiloProgram,
+    Release, Request, Result, Sfvi, SiloProgram,
 };
 use partita::{Device, Settings};
 
@@ -116,7 +116,7 @@ fn a_field_beside_the_manifest_does_not_leave_a_silo() {
 #[test]
 fn a_field_longer_than_the_manifest_allows_does_not_leave_a_silo() {
     let manifest =
-        Manifest { fields: vec![Field { name: "elbo", meaning: "one number", limit: 1, depends_on_data: true }] };
+        Manifest { fields: vec![Field { name: "elbo", meaning: "one number", limit: 1, release: Release::Forbidden }] };
     assert!(ask(Message::new("test").floats("elbo", &[1.0]), &manifest).is_ok());
     let result = ask(Message::new("test").floats("elbo", &[1.0, 2.0]), &manifest);
     refused!(result, Error::Manifest { .. }, ["silo `parrot`", "field `elbo`", "has 2 numbers", "allows 1"]);
@@ -127,7 +127,7 @@ fn a_field_longer_than_the_manifest_allows_does_not_leave_a_silo() {
 #[test]
 fn a_field_given_twice_or_with_odd_bytes_does_not_leave_a_silo() {
     let manifest =
-        Manifest { fields: vec![Field { name: "elbo", meaning: "one number", limit: 1, depends_on_data: true }] };
+        Manifest { fields: vec![Field { name: "elbo", meaning: "one number", limit: 1, release: Release::Forbidden }] };
     let twice = Message::new("test").floats("elbo", &[1.0]).floats("elbo", &[2.0]);
     refused!(ask(twice, &manifest), Error::Manifest { .. }, ["field `elbo`", "more than once"]);
     let as_number = Message::new("test").floats("elbo", &[1.0]).number("elbo", 2.0);

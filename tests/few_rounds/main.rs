@@ -11,6 +11,7 @@ mod mixed_models;
 mod not_converged;
 mod page;
 mod predictive;
+mod private;
 mod raw_scales;
 mod refusals;
 mod resume;

@@ -120,7 +120,12 @@ impl Exchange for Faulty {
         if self.fault == Fault::Leaks {
             let names = ["secret", "silo", "number"];
             everything.fields = names
-                .map(|name| partita::inference::Field { name, meaning: "anything", limit: 99, depends_on_data: true })
+                .map(|name| partita::inference::Field {
+                    name,
+                    meaning: "anything",
+                    limit: 99,
+                    release: partita::inference::Release::Forbidden,
+                })
                 .to_vec();
         }
         self.open -= 1;

@@ -5,8 +5,8 @@ use fixtures::vertical_run::{BinaryWorld, Hand};
 use fixtures::{ConjugateGaussian, Parties, conjugate, groups, six_cities_family, six_cities_model, structured};
 use partita::core::Groups;
 use partita::inference::{
-    Algorithm, Error, FedOptOptions, Field, Manifest, Message, Outcome, Pvi, PviSilo, Record, Silo, SiloProgram,
-    VerticalOptions, coordinator, silo_program,
+    Algorithm, Error, FedOptOptions, Field, Manifest, Message, Outcome, Pvi, PviSilo, Record, Release, Silo,
+    SiloProgram, VerticalOptions, coordinator, silo_program,
 };
 use partita::models::vertical::Linear;
 use partita::models::{GaussianMean, MixedLogistic, RepeatedBinary, six_cities};
@@ -70,7 +70,7 @@ fn visits(variant: bool, shift_locals: f64) -> (Vec<Message>, Manifest, PviSilo<
 fn depends_on_data(manifest: &Manifest, name: &str) -> bool {
     let fields: Vec<&Field> = manifest.fields.iter().filter(|field| field.name == name).collect();
     assert!(!fields.is_empty(), "field {name} is not in the manifest");
-    fields.iter().all(|field| field.depends_on_data)
+    fields.iter().all(|field| field.release != Release::Public)
 }
 
 #[test]
@@ -116,9 +116,14 @@ fn watch(base: &[Message], changed: &[Message], manifest: &Manifest) -> usize {
 
 #[test]
 fn a_field_that_one_of_its_declarations_calls_independent_is_watched() {
-    let declared = |depends_on_data| Field { name: "a", meaning: "a number", limit: 1, depends_on_data };
+    let declared = |release| Field { name: "a", meaning: "a number", limit: 1, release };
     let message = |number| vec![Message::new("some.kind").number("a", number)];
-    for (fields, watched) in [(vec![true], 0), (vec![true, false], 8), (vec![false, true], 8), (vec![false], 8)] {
+    for (fields, watched) in [
+        (vec![Release::Forbidden], 0),
+        (vec![Release::Forbidden, Release::Public], 8),
+        (vec![Release::Public, Release::Noised], 8),
+        (vec![Release::Public], 8),
+    ] {
         let manifest = Manifest { fields: fields.into_iter().map(declared).collect() };
         assert_eq!(watch(&message(1.0), &message(1.0), &manifest), watched);
         let found = std::panic::catch_unwind(|| watch(&message(1.0), &message(2.0), &manifest));

@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 use crate::engine::error::{Error, Result};
 use crate::engine::exchange::{Outcome, Request};
 use crate::engine::family::Family;
+use crate::engine::report::Privacy;
 use crate::engine::trainer::Moved;
 use crate::engine::trust::objective::Objective;
 use crate::engine::wire::manifest::Manifest;
@@ -99,6 +100,11 @@ pub trait Algorithm: Send {
 
     /// What this method has counted since the run began, beside what every run counts; `None` if nothing.
     fn counts(&self) -> Option<MethodCounts> {
+        None
+    }
+
+    /// What is promised of single rows of the silos, and what that did to the posterior; `None` where nothing is.
+    fn privacy(&self) -> Option<Privacy> {
         None
     }
 

@@ -200,6 +200,22 @@ impl RowIntegral {
         Ok(all.into_iter().map(|(_, _, log)| log).collect())
     }
 
+    /// The same in the same order, with every row's rule moved so many times from its start, so that what one row gives
+    /// does not depend on any other.
+    pub(crate) fn rows_alone<M: Model>(
+        &self,
+        integrand: &Integrand<'_, M>,
+        globals: &[f64],
+        moves: usize,
+    ) -> Result<Vec<f64>> {
+        let mut all = Vec::new();
+        for part in &self.parts {
+            all.extend(part.rows_alone(integrand, globals, moves)?);
+        }
+        all.sort_by_key(|(block, row, _)| (*block, *row));
+        Ok(all.into_iter().map(|(_, _, log)| log).collect())
+    }
+
     /// $\ell_j(z)$ with its gradient by globals and θ.
     pub(crate) fn gradient<M: Model>(
         &self,

@@ -7,6 +7,7 @@ mod density;
 pub(crate) mod html;
 #[cfg(feature = "plots")]
 pub mod plot;
+mod privacy;
 pub(crate) mod saved;
 mod starts;
 pub(crate) mod summary;
@@ -16,6 +17,7 @@ mod warning;
 pub use html::{Effect, HtmlOptions, OwnChecks, Scale};
 #[cfg(feature = "plots")]
 pub use plot::Panel;
+pub use privacy::Privacy;
 pub use starts::StartBound;
 pub use summary::SiteSummary;
 pub use warning::{Severity, Warning};
@@ -54,6 +56,9 @@ pub struct Report {
     pub warnings: Vec<Warning>,
     /// The round of trust: corrected numbers, or why there are none.
     pub trust: Trust,
+    /// What is promised of single rows, and what the noise for it did; `None` where nothing is.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub privacy: Option<Privacy>,
     /// Leave-one-out over the rows of all silos, where it was asked for: see [`crate::FitOptions::leave_one_out_draws`].
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub leave_one_out: Option<LeaveOneOutOfSilos>,
@@ -61,7 +66,7 @@ pub struct Report {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub checks: Option<PredictiveChecks>,
     /// Rows held out of the fit, where they judged it: see [`crate::Fit::judge_by_rows`].
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub evaluation: Option<Evaluation>,
     /// What the next number is: the evidence lower bound, or another objective.
     pub objective: Objective,
@@ -127,6 +132,7 @@ pub(crate) struct Found<'a> {
     pub(crate) bound: ElboEstimate,
     pub(crate) record: &'a RunRecord,
     pub(crate) counts: Option<MethodCounts>,
+    pub(crate) privacy: Option<Privacy>,
     pub(crate) algorithm: serde_json::Value,
     pub(crate) settings: &'a Settings,
     pub(crate) device: String,
@@ -143,6 +149,7 @@ impl Report {
         let counters = record.counters;
         let warnings = found.warnings.into_iter().chain(Warning::of_ending(record.ending));
         let warnings = warnings.chain(Warning::of_points(&found.sites));
+        let warnings = warnings.chain(found.privacy.as_ref().map(Privacy::warning));
         let warnings: Vec<Warning> = warnings.chain(found.trust.warnings()).collect();
         Self {
             verdict: Verdict::of(&warnings),
@@ -150,6 +157,7 @@ impl Report {
             families: found.families,
             warnings,
             trust: found.trust,
+            privacy: found.privacy,
             leave_one_out: found.leave_one_out,
             checks: found.checks,
             evaluation: None,

@@ -192,6 +192,7 @@ impl Asked<'_> {
             bound,
             record: &record,
             counts: algorithm.counts(),
+            privacy: algorithm.privacy(),
             algorithm: described(options, algorithm)?,
             settings,
             device: format!("{:?}", self.device.burn()),

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use partita_flower::Flower;
-use partita_inference::{Exchange, Field, Manifest, Message, Request, write_atomically};
+use partita_inference::{Exchange, Field, Manifest, Message, Release, Request, write_atomically};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
@@ -40,9 +40,9 @@ pub(super) struct Agreed {
 
 /// What may leave a silo before and after the fit of a study.
 pub(super) fn fields() -> Vec<Field> {
-    let field = |name, meaning, limit, depends_on_data| Field { name, meaning, limit, depends_on_data };
+    let field = |name, meaning, limit| Field { name, meaning, limit, release: Release::Forbidden };
     vec![
-        field("profile", "what the formula needs to know of the rows: `partita describe` lists it", MOST / 8, true),
+        field("profile", "what the formula needs to know of the rows: `partita describe` lists it", MOST / 8),
         field(
             "design",
             "counts, means and products of the columns, numbers of groups and which cross, and what was agreed of levels and cuts",
@@ -53,9 +53,8 @@ pub(super) fn fields() -> Vec<Field> {
             "differences",
             "for each draw of the globals the sum over the rows of the difference that an averaged contrast of study.toml is of",
             MOST / 8,
-            true,
         ),
-        field("rows", "the number of rows, or of groups where rows are in groups", 1, true),
+        field("rows", "the number of rows, or of groups where rows are in groups", 1),
     ]
 }
 

@@ -101,6 +101,11 @@ impl Part {
         centres: &mut PartCentres,
     ) -> Result<Vec<(usize, usize, f64)>> {
         let reduced = self.settle(integrand, globals, centres)?;
+        self.by_place(integrand, &reduced)
+    }
+
+    /// What each row that stands in no other has, with its block and its place there.
+    fn by_place<M: Model>(&self, integrand: &Integrand<'_, M>, reduced: &Reduced) -> Result<Vec<(usize, usize, f64)>> {
         let mut all = Vec::new();
         for (block, logs) in reduced.by_block(&self.tree) {
             let places = integrand.table.rows_evaluated(block, &self.rows)?;
@@ -108,6 +113,23 @@ impl Part {
             all.extend(logs.iter().enumerate().map(|(index, log)| (block, place(index), *log)));
         }
         Ok(all)
+    }
+
+    /// The same after so many moves of every rule from its start: what a row gives is then of that row alone, whatever
+    /// the others need.
+    pub(super) fn rows_alone<M: Model>(
+        &self,
+        integrand: &Integrand<'_, M>,
+        globals: &[f64],
+        moves: usize,
+    ) -> Result<Vec<(usize, usize, f64)>> {
+        let (density, mut centres) = (self.density(integrand), PartCentres::start(&self.tree));
+        for _ in 0..moves {
+            let levels = density.level_values(globals, &self.layout.passes(&self.tree, &centres), integrand.data)?;
+            self.reduce(&centres, &levels)?.move_centres(&self.tree, &mut centres);
+        }
+        let levels = density.level_values(globals, &self.layout.passes(&self.tree, &centres), integrand.data)?;
+        self.by_place(integrand, &self.reduce(&centres, &levels)?)
     }
 
     /// The same with its gradient by globals and θ.

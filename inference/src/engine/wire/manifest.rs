@@ -3,6 +3,17 @@
 use crate::engine::error::{Error, Result};
 use crate::engine::wire::message::Message;
 
+/// Under what condition a field leaves a silo.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Release {
+    /// It does not depend on the silo's data or local latents.
+    Public,
+    /// It depends on them through a sum over clipped rows with noise ([`crate::Mechanism`]).
+    Noised,
+    /// It depends on them otherwise: a private silo ([`crate::PrivateParty`]) holds it back.
+    Forbidden,
+}
+
 /// One field of a reply that may leave a silo.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Field {
@@ -12,8 +23,19 @@ pub struct Field {
     pub meaning: &'static str,
     /// The most numbers it may have.
     pub limit: usize,
-    /// Whether it depends on the silo's data or local latents.
-    pub depends_on_data: bool,
+    /// Whether and how it depends on the silo's data or local latents.
+    pub release: Release,
+}
+
+impl Release {
+    /// Whether the field depends on the data, in a word or two.
+    pub(crate) fn words(self) -> &'static str {
+        match self {
+            Self::Public => "no",
+            Self::Noised => "with noise",
+            Self::Forbidden => "yes",
+        }
+    }
 }
 
 /// All that an algorithm lets leave a silo.
@@ -60,7 +82,7 @@ impl std::fmt::Display for Manifest {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         writeln!(formatter, "{:<20} {:>10}  {:<16} meaning", "field", "numbers", "depends on data")?;
         for field in &self.fields {
-            let depends = if field.depends_on_data { "yes" } else { "no" };
+            let depends = field.release.words();
             writeln!(formatter, "{:<20} {:>10}  {depends:<16} {}", field.name, field.limit, field.meaning)?;
         }
         Ok(())

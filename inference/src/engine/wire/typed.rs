@@ -1,6 +1,6 @@
 //! Declares the fields of a message once: encoding, decoding, limits and rows of the manifest follow.
 
-use super::manifest::Field;
+use super::manifest::{Field, Release};
 use super::message::Message;
 use crate::engine::error::{Error, Result};
 
@@ -152,13 +152,20 @@ pub(crate) fn length(limit: u64) -> usize {
 pub(crate) enum Source {
     /// It depends on rows or local latents.
     Data,
+    /// It depends on them through clipped sums with noise.
+    Noised,
     /// It is known without them.
     Request,
 }
 
 /// A row of a manifest.
 pub(crate) fn row<T: Carried>(name: &'static str, meaning: &'static str, limit: u64, source: Source) -> Field {
-    Field { name, meaning: meaning.trim(), limit: T::numbers(limit), depends_on_data: source == Source::Data }
+    let release = match source {
+        Source::Data => Release::Forbidden,
+        Source::Noised => Release::Noised,
+        Source::Request => Release::Public,
+    };
+    Field { name, meaning: meaning.trim(), limit: T::numbers(limit), release }
 }
 
 /// Refuses a message of another kind.
@@ -308,7 +315,8 @@ mod tests {
     #[test]
     fn a_manifest_follows_from_the_declaration() {
         let fields = Sample::fields(&Sizes { length: 3 });
-        let told: Vec<_> = fields.iter().map(|field| (field.name, field.limit, field.depends_on_data)).collect();
+        let told: Vec<_> =
+            fields.iter().map(|field| (field.name, field.limit, field.release == Release::Forbidden)).collect();
         let expected = [
             ("step", 1, false),
             ("fresh", 1, false),

@@ -2,8 +2,8 @@
 
 use partita::core::{Part, SiteTable};
 use partita::inference::{
-    Algorithm, Delta, ElboSamples, Error, Field, Manifest, Message, Outcome, Posterior, Request, Result, StepInfo,
-    Tally,
+    Algorithm, Delta, ElboSamples, Error, Field, Manifest, Message, Outcome, Posterior, Release, Request, Result,
+    StepInfo, Tally,
 };
 use partita::vertical::{Labels, LikelihoodAt, Party};
 use partita::{Device, Settings};
@@ -53,12 +53,17 @@ impl SoulCoordinator {
         settings.check()?;
         check_rows(parties, &labels)?;
         let table = labels.table(device)?;
-        let field = |name, meaning, limit, depends_on_data| Field { name, meaning, limit, depends_on_data };
+        let field = |name, meaning, limit, release| Field { name, meaning, limit, release };
         let numbers = labels.rows() * labels.outputs();
         let manifest = Manifest {
             fields: vec![
-                field("step", "the step answered", 1, false),
-                field("auxiliary", "z: the point for the party's auxiliary variable of each row", numbers, true),
+                field("step", "the step answered", 1, Release::Public),
+                field(
+                    "auxiliary",
+                    "z: the point for the party's auxiliary variable of each row",
+                    numbers,
+                    Release::Forbidden,
+                ),
             ],
         };
         Ok(Self {

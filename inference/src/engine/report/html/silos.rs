@@ -91,7 +91,7 @@ impl Page<'_> {
         }
         let rows = |manifest: &Manifest| {
             let row = |field: &Field| {
-                let depends = if field.depends_on_data { "yes" } else { "no" };
+                let depends = field.release.words();
                 vec![field.name.to_owned(), field.meaning.to_owned(), grouped(field.limit as u64), depends.into()]
             };
             manifest.fields.iter().chain(&asked).map(row).collect::<Vec<_>>()

@@ -1,0 +1,39 @@
+//! States how a silo makes sums over its rows private, whichever mechanism its owner has.
+
+use std::fmt::Debug;
+
+use crate::engine::error::Result;
+
+/// A sum over a silo's rows that is asked for.
+pub struct RowSum<'a> {
+    /// The numbers of each row, and of the sum.
+    pub length: usize,
+    /// The Euclidean norm to which a row's numbers are clipped.
+    pub clip: f64,
+    /// The scale of the noise on each number, in units of the clip.
+    pub noise: f64,
+    /// What each row contributes, computed where it is needed: each depends on its own row and on the request alone.
+    pub rows: &'a mut dyn FnMut() -> Result<Vec<Vec<f64>>>,
+}
+
+impl Debug for RowSum<'_> {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let Self { length, clip, noise, .. } = self;
+        formatter.debug_struct("RowSum").field("length", length).field("clip", clip).field("noise", noise).finish()
+    }
+}
+
+/// What stands between the rows of a silo and a sum over them that leaves it.
+///
+/// # Laws
+/// Each row is clipped to the norm that is asked for, and Gaussian noise of the scale that is asked for is added to every
+/// number. An identical request gets an identical answer. `tests/few_rounds/private.rs` holds that of the facade, which
+/// is made of the crate `partita-privacy`.
+pub trait Mechanism: Send + Debug {
+    /// The noised sum, as the answer to the request whose bytes these are.
+    ///
+    /// # Errors
+    /// [`crate::Error::Declined`] beyond the budget of the silo's owner, or where no noise can be drawn; what `rows`
+    /// reports.
+    fn release(&mut self, request: &[u8], sum: RowSum<'_>) -> Result<Vec<f64>>;
+}

@@ -1,0 +1,224 @@
+//! Filters noised gradients and curvatures: what is believed of the posterior, and of what noise did to it.
+
+use faer::Mat;
+use faer::linalg::solvers::{DenseSolveCore, Solve};
+
+use crate::engine::error::{Error, Result};
+use crate::engine::natural::triangle::{pack, unpack};
+use crate::engine::normal::Normal;
+use crate::engine::symmetric::Eigen;
+
+/// A posterior $`N(m, S)`$ of which the mean is known up to noise of covariance $`V`$.
+///
+/// Both are on the unconstrained scale. Sums over rows are asked for at draws of $`N(m, S + V)`$, in the coordinates in
+/// which that is standard normal.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Belief {
+    mean: Vec<f64>,
+    /// $S$: the covariance that the posterior has without noise.
+    spread: Mat<f64>,
+    /// $V$: the covariance of noise, and of what the steps so far have not corrected.
+    noise: Mat<f64>,
+    /// The standard deviation of an entry of the precision, in the coordinates of the spread.
+    doubt: f64,
+}
+
+/// What was heard in a round, in whitened coordinates.
+#[derive(Debug)]
+pub(super) struct Heard {
+    /// The gradient of the log posterior, of which the silos' part has noise.
+    pub(super) gradient: Vec<f64>,
+    /// Its curvature.
+    pub(super) curvature: Mat<f64>,
+    /// The standard deviation of the noise on each number of the gradient.
+    pub(super) gradient_noise: f64,
+    /// The same for an entry of the curvature.
+    pub(super) curvature_noise: f64,
+}
+
+/// The least precision in whitened coordinates: directions in which nothing was learned stay as wide as some.
+const LEAST_PRECISION: f64 = 0.1;
+/// The longest step of the mean, in whitened coordinates.
+const REACH: f64 = 3.0;
+/// The part of a step that may be left to do after it: a step is believed to end this near.
+const LEFT: f64 = 0.7;
+/// By how much a step of one standard deviation may change the precision.
+const BENT: f64 = 0.25;
+
+impl Belief {
+    /// What is believed before anything was heard: globals of standard deviation `start`, whose posterior has the width
+    /// that so many rows give.
+    pub(super) fn new(mean: Vec<f64>, start: f64, rows: usize) -> Self {
+        let len = mean.len();
+        let diagonal = |value: f64| Mat::from_fn(len, len, |i, j| if i == j { value } else { 0.0 });
+        let width = start / real(rows.max(1)).sqrt();
+        Self { mean, spread: diagonal(width * width), noise: diagonal(start * start), doubt: 1.0 }
+    }
+
+    /// $`N(m, S + V)`$: where sums are asked for, and the answer at the end.
+    ///
+    /// # Errors
+    /// [`Error::NotFinite`] if rounding has made it no distribution.
+    pub(super) fn whole(&self) -> Result<Normal> {
+        Ok(Normal { mean: self.mean.clone(), factor: lower(&(&self.spread + &self.noise))? })
+    }
+
+    /// By how much noise widens the standard deviation of each global.
+    pub(super) fn widened(&self) -> Vec<f64> {
+        let of = |k: usize| ((self.spread[(k, k)] + self.noise[(k, k)]) / self.spread[(k, k)]).sqrt();
+        (0..self.mean.len()).map(of).collect()
+    }
+
+    /// The root of the mean eigenvalue of the precision that is expected in whitened coordinates: by how much gradients
+    /// of rows are longer there than where the posterior is right.
+    ///
+    /// # Errors
+    /// As for [`Belief::whole`].
+    pub(super) fn stretch(&self) -> Result<f64> {
+        let expected = self.expected(&self.whole()?.factor)?;
+        let len = self.mean.len();
+        Ok(((0..len).map(|k| expected[(k, k)]).sum::<f64>() / real(len)).max(1.0).sqrt())
+    }
+
+    /// $`L^\top S^{-1} L`$.
+    fn expected(&self, factor: &Mat<f64>) -> Result<Mat<f64>> {
+        let solver = self.spread.llt(faer::Side::Lower).map_err(|_| none())?;
+        Ok(symmetric(&(factor.transpose() * solver.solve(factor))))
+    }
+
+    /// Takes what was heard, as far as its noise lets it:
+    ///
+    /// ```math
+    /// \Lambda \leftarrow \Lambda + \tfrac{\tau^2}{\tau^2 + \sigma_A^2}(-A - \Lambda), \qquad
+    /// m \leftarrow m + K \Lambda^{-1} g, \quad K = V (V + \sigma_g^2 \Lambda^{-2})^{-1}, \qquad
+    /// V \leftarrow (I - K) V (I - K)^\top + \sigma_g^2 K \Lambda^{-2} K^\top + \phi^2 |\delta|^2 / d
+    /// ```
+    /// in whitened coordinates, with the step $`\delta`$. Eigenvalues of $`\Lambda`$ count by their size.
+    ///
+    /// # Errors
+    /// As for [`Belief::whole`].
+    ///
+    /// # References
+    /// Kalman (1960); natural-gradient steps as in Khan and Rue (2023).
+    pub(super) fn hear(&mut self, heard: &Heard) -> Result<()> {
+        let Heard { gradient, curvature, gradient_noise, curvature_noise } = heard;
+        let (len, factor) = (self.mean.len(), self.whole()?.factor);
+        let expected = self.expected(&factor)?;
+        let stretch = self.stretch()?;
+        let doubt = (self.doubt * stretch * stretch).powi(2);
+        let gain = doubt / (doubt + curvature_noise.powi(2));
+        let precision = &expected + (-curvature - &expected) * faer::Scale(gain);
+        let eigen = Eigen::of(&symmetric(&precision)).ok_or_else(none)?;
+        let inverse = eigen.function(|value| 1.0 / value.abs().max(LEAST_PRECISION));
+
+        let inward = factor.as_ref().partial_piv_lu().inverse();
+        let before = symmetric(&(&inward * &self.noise * inward.transpose()));
+        let error = &inverse * &inverse * faer::Scale(gradient_noise * gradient_noise);
+        let both = (&before + &error).llt(faer::Side::Lower).map_err(|_| none())?;
+        // K = V (V + E)⁻¹, the transpose of (V + E)⁻¹ V.
+        let mut gain = both.solve(&before).transpose().to_owned();
+        let newton = &inverse * Mat::from_fn(len, 1, |row, _| gradient[row]);
+        let mut step = &gain * newton;
+        let length = step.norm_l2();
+        if length > REACH {
+            step *= faer::Scale(REACH / length);
+            gain *= faer::Scale(REACH / length);
+        }
+        let length = length.min(REACH);
+        let kept = Mat::<f64>::identity(len, len) - &gain;
+        let left = (LEFT * length).powi(2) / real(len);
+        let after = &kept * &before * kept.transpose() + &gain * error * gain.transpose();
+        let after = symmetric(&after) + Mat::<f64>::identity(len, len) * faer::Scale(left);
+
+        let moved = &factor * step;
+        for (slot, row) in self.mean.iter_mut().zip(0..) {
+            *slot += moved[(row, 0)];
+        }
+        self.spread = symmetric(&(&factor * inverse * factor.transpose()));
+        self.noise = symmetric(&(&factor * after * factor.transpose()));
+        let learned = if *curvature_noise > 0.0 {
+            self.doubt.powi(2) * curvature_noise.powi(2) / (doubt + curvature_noise.powi(2))
+        } else {
+            0.0
+        };
+        self.doubt = (learned + (BENT * length).powi(2) / real(len)).min(1.0).sqrt();
+        Ok(())
+    }
+
+    /// Every number, in one vector.
+    pub(super) fn flat(&self) -> Vec<f64> {
+        [self.mean.as_slice(), &pack(&self.spread, 1.0, 1.0), &pack(&self.noise, 1.0, 1.0), &[self.doubt]].concat()
+    }
+
+    /// From [`Belief::flat`]; `None` if the length is another.
+    pub(super) fn of_flat(values: &[f64], len: usize) -> Option<Self> {
+        let triangle = crate::engine::natural::triangle::pairs(len);
+        if values.len() != len + 2 * triangle + 1 {
+            return None;
+        }
+        let (mean, rest) = values.split_at(len);
+        let (spread, rest) = rest.split_at(triangle);
+        let (noise, doubt) = rest.split_at(triangle);
+        let matrix = |packed: &[f64]| unpack(len, packed, 1.0, 1.0);
+        Some(Self { mean: mean.to_vec(), spread: matrix(spread), noise: matrix(noise), doubt: doubt[0] })
+    }
+}
+
+/// The lower Cholesky factor.
+fn lower(matrix: &Mat<f64>) -> Result<Mat<f64>> {
+    Ok(matrix.llt(faer::Side::Lower).map_err(|_| none())?.L().to_owned())
+}
+
+fn symmetric(matrix: &Mat<f64>) -> Mat<f64> {
+    (matrix + matrix.transpose()) * faer::Scale(0.5)
+}
+
+fn none() -> Error {
+    let quantity = "the covariance of what is believed of the globals".into();
+    Error::NotFinite { who: "the coordinator".into(), step: 0, quantity, found: f64::NAN }
+}
+
+#[expect(clippy::cast_precision_loss, reason = "rows and globals are far fewer than 2^52")]
+fn real(number: usize) -> f64 {
+    number as f64
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A normal posterior N(a, S): gradient and curvature in the coordinates of the belief, without noise.
+    fn hear(belief: &mut Belief, a: &[f64], precision: &Mat<f64>, noise: f64) {
+        let Normal { mean, factor } = belief.whole().unwrap();
+        let off = Mat::from_fn(mean.len(), 1, |row, _| a[row] - mean[row]);
+        let gradient = factor.transpose() * precision * off;
+        let curvature = -(factor.transpose() * precision * &factor);
+        let gradient = (0..mean.len()).map(|row| gradient[(row, 0)]).collect();
+        belief.hear(&Heard { gradient, curvature, gradient_noise: noise, curvature_noise: noise }).unwrap();
+    }
+
+    #[test]
+    fn without_noise_a_normal_posterior_is_found_and_nothing_widens_it() {
+        let precision = Mat::from_fn(2, 2, |i, j| [[400.0, 100.0], [100.0, 900.0]][i][j]);
+        let mut belief = Belief::new(vec![0.0, 0.0], 2.0, 500);
+        (0..12).for_each(|_| hear(&mut belief, &[1.0, -2.0], &precision, 0.0));
+        let found = belief.whole().unwrap();
+        assert!((found.mean[0] - 1.0).abs() < 1e-6 && (found.mean[1] + 2.0).abs() < 1e-6, "{:?}", found.mean);
+        let covariance = &found.factor * found.factor.transpose();
+        assert!((covariance * precision - Mat::<f64>::identity(2, 2)).norm_max() < 1e-3);
+        assert!(belief.widened().iter().all(|ratio| ratio - 1.0 < 1e-3));
+        assert_eq!(Belief::of_flat(&belief.flat(), 2), Some(belief.clone()));
+        assert_eq!(Belief::of_flat(&belief.flat()[1..], 2), None);
+    }
+
+    #[test]
+    fn noise_that_is_known_widens_the_answer() {
+        let precision = Mat::from_fn(1, 1, |_, _| 400.0);
+        let widened = |noise: f64| {
+            let mut belief = Belief::new(vec![0.0], 2.0, 500);
+            (0..12).for_each(|_| hear(&mut belief, &[1.0], &precision, noise));
+            belief.widened()[0]
+        };
+        assert!(widened(0.0) < 1.001 && widened(1.0) > 1.02 && widened(30.0) > widened(1.0) + 1.0);
+    }
+}

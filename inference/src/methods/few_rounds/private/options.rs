@@ -1,0 +1,56 @@
+//! States how private rounds are carried out: how many, with how much noise, and for which promise.
+
+use serde::{Deserialize, Serialize};
+
+use crate::engine::error::{Error, Result};
+
+/// The options of private rounds, the same for all parties.
+///
+/// The facade's `private::PrivateOptions` makes them of epsilon and delta alone; `noise` is what these need.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct PrivateRoundsOptions {
+    /// Epsilon of all rounds together, for the report.
+    pub epsilon: f64,
+    /// Delta, for the report.
+    pub delta: f64,
+    /// Rounds: their number is fixed before the run, since the data may not decide on it.
+    pub rounds: u64,
+    /// The scale of the noise on each number that leaves a silo, in units of the clip.
+    pub noise: f64,
+    /// The clip of a row's gradient in units of its root mean square over rows where the posterior is right: there
+    /// squares sum to the number of globals, so that nobody has to look at data.
+    pub clip: f64,
+    /// What a row's curvature weighs in the clipped norm, in units of what makes it as long as the gradient.
+    pub curvature: f64,
+    /// The standard deviation of every unconstrained global at the start, in the units of the model.
+    pub start: f64,
+    /// The fewest rows of a silo that answers.
+    pub least_rows: usize,
+}
+
+impl PrivateRoundsOptions {
+    /// The options for a promise and the noise that keeps it; the others are at their defaults.
+    #[must_use]
+    pub fn new(epsilon: f64, delta: f64, noise: f64) -> Self {
+        Self { epsilon, delta, noise, rounds: Self::ROUNDS, clip: 3.0, curvature: 0.25, start: 2.0, least_rows: 1 }
+    }
+
+    /// The rounds unless options say otherwise. More rounds have more noise each, and as much together.
+    pub const ROUNDS: u64 = 12;
+
+    /// # Errors
+    /// [`Error::Setting`] for a number outside its range.
+    pub(super) fn check(&self) -> Result<()> {
+        let positive =
+            [("noise", self.noise), ("clip", self.clip), ("curvature", self.curvature), ("start", self.start)];
+        for (setting, value) in positive {
+            if !(value > 0.0 && value.is_finite()) {
+                return Err(Error::Setting { setting, found: value.to_string(), expected: "a finite number > 0" });
+            }
+        }
+        match self.rounds {
+            0 => Err(Error::Setting { setting: "rounds", found: "0".into(), expected: "at least 1" }),
+            _ => Ok(()),
+        }
+    }
+}

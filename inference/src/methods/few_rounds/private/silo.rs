@@ -1,0 +1,264 @@
+//! Gives the silo's side of private rounds: what each row contributes, and the noised sum that a mechanism makes of it.
+
+use faer::Mat;
+use partita_core::{Device, Latents, Model, Role, SiteTable, pointwise_log_likelihood, theta};
+
+use super::super::coordinator::{check, start};
+use super::super::messages::Sizes;
+use super::messages::{PrivateAnswer, PrivateRequest};
+use super::options::PrivateRoundsOptions;
+use super::quadratics::{Quadratics, scales};
+use crate::engine::checkpoint::NamedVectors;
+use crate::engine::error::{Error, Result};
+use crate::engine::integral::{Integrand, RowIntegral};
+use crate::engine::mechanism::{Mechanism, RowSum};
+use crate::engine::normal::Normal;
+use crate::engine::party::{Commit, Program, Standing};
+use crate::engine::rows::outermost_rows;
+use crate::engine::settings::Settings;
+use crate::engine::terms::particles::{Worker, spread};
+use crate::engine::trust::left_out_rows::check_rows;
+use crate::engine::whitened::Draws;
+use crate::engine::wire::manifest::Manifest;
+use crate::engine::wire::message::Message;
+
+/// Times that the rule of a row moves from its start: fixed, so that no row decides on it.
+const MOVES: usize = 8;
+
+/// One party of private rounds: its rows, and the mechanism between them and what leaves.
+///
+/// What a row contributes depends on that row and the request alone: rules have a fixed number of points and moves, and a
+/// quadratic is fitted to each row's own log marginal likelihoods at fixed draws.
+pub struct PrivateRoundsSilo<M: Model> {
+    name: String,
+    settings: Settings,
+    options: PrivateRoundsOptions,
+    workers: Vec<Worker<M>>,
+    device: Device,
+    table: SiteTable,
+    draws: Draws,
+    quadratics: Quadratics,
+    rows: Rows,
+    mechanism: Box<dyn Mechanism>,
+    step: u64,
+}
+
+/// How the log marginal likelihood of a row is found.
+enum Rows {
+    /// By integrals over its latents.
+    Integrated(RowIntegral),
+    /// It has none: the sum of its observations.
+    Observed,
+}
+
+impl<M: Model> std::fmt::Debug for PrivateRoundsSilo<M> {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let mut shown = formatter.debug_struct("PrivateRoundsSilo");
+        shown.field("name", &self.name).field("step", &self.step).finish_non_exhaustive()
+    }
+}
+
+impl<M: Model> PrivateRoundsSilo<M> {
+    /// A silo called `name`, whose sums `mechanism` makes private.
+    ///
+    /// # Errors
+    /// What the model refuses of the data; [`Error::Setting`] for a model that few rounds do not take, for outcomes that
+    /// are in no row, and for fewer rows than the options ask for.
+    pub fn new(
+        name: &str,
+        model: &M,
+        data: &M::Data,
+        device: &Device,
+        settings: &Settings,
+        options: &PrivateRoundsOptions,
+        mechanism: Box<dyn Mechanism>,
+    ) -> Result<Self> {
+        settings.check()?;
+        options.check()?;
+        let table = SiteTable::of(model, device, data).map_err(|error| Error::from(error).in_silo(name, 0))?;
+        check(settings, &table, &theta(model)?)?;
+        let count = outermost_rows(&table);
+        if count < options.least_rows.max(1) {
+            return Err(Error::Setting {
+                setting: "least_rows",
+                found: format!("{count} rows in silo `{name}`, at least {} wanted", options.least_rows.max(1)),
+                expected: "silos with more rows; or a smaller `least_rows`",
+            });
+        }
+        let len = table.global_len();
+        let draws = Draws::new(settings.seed, len, Quadratics::draws(len))?;
+        let rows = rows_of(&table, device)?;
+        let worker = Worker { model: model.clone(), data: data.clone() };
+        Ok(Self {
+            name: name.to_owned(),
+            settings: settings.clone(),
+            options: options.clone(),
+            workers: vec![worker; settings.silo_threads().clamp(1, draws.len())],
+            device: device.clone(),
+            quadratics: Quadratics::of(&draws, len)?,
+            table,
+            draws,
+            rows,
+            mechanism,
+            step: 0,
+        })
+    }
+
+    /// The model's sites for this silo's data.
+    #[must_use]
+    pub fn table(&self) -> &SiteTable {
+        &self.table
+    }
+
+    /// How many rows it has, which everybody may know.
+    #[must_use]
+    pub fn rows(&self) -> usize {
+        outermost_rows(&self.table)
+    }
+
+    /// What may leave it.
+    #[must_use]
+    pub fn manifest(&self) -> Manifest {
+        Manifest { fields: PrivateAnswer::fields(&Sizes::of(self.table.global_len())) }
+    }
+
+    fn round(&mut self, message: &Message) -> Result<Message> {
+        let len = self.table.global_len();
+        let request = PrivateRequest::read(message, &Sizes::of(len))?;
+        let refuse = |problem: String| Err(Error::Message { kind: PrivateRequest::KIND.into(), problem });
+        let PrivateRequest { step, clip, curvature, noise, .. } = request;
+        if step >= self.options.rounds {
+            return refuse(format!("round {step} of a run of {}: the budget is of so many", self.options.rounds));
+        }
+        if noise.total_cmp(&self.options.noise).is_ne() {
+            return refuse(format!("it asks for noise of {noise}, this silo was set up with {}", self.options.noise));
+        }
+        if !(clip > 0.0 && clip.is_finite() && curvature > 0.0 && curvature.is_finite()) {
+            return refuse(format!("its clip is {clip} and its curvature counts {curvature}: both have to be > 0"));
+        }
+        let at = Normal::of_parameters(&request.global, len).ok_or_else(|| Error::Message {
+            kind: PrivateRequest::KIND.into(),
+            problem: "its belief has another number of parameters than this model's".into(),
+        })?;
+        let scales = scales(len, curvature);
+        let Self { workers, device, table, draws, quadratics, rows, mechanism, .. } = self;
+        let (device, table, draws, rows) = (&*device, &*table, &*draws, &*rows);
+        let mut contributions = || {
+            let found = spread(workers, draws.len(), |worker: &Worker<M>, index| {
+                values(worker, device, table, rows, &at.draw(draws.get(index)))
+            })?;
+            let count = found.first().map_or(0, Vec::len);
+            let mut each = quadratics.rows(&Mat::from_fn(draws.len(), count, |draw, row| found[draw][row]));
+            each.iter_mut().for_each(|row| row.iter_mut().zip(&scales).for_each(|(slot, scale)| *slot *= scale));
+            Ok(each)
+        };
+        let sum = RowSum { length: scales.len(), clip, noise, rows: &mut contributions };
+        let mut released = mechanism.release(&message.encode(), sum)?;
+        if released.len() != scales.len() {
+            let problem = format!("a mechanism released {} numbers of {}", released.len(), scales.len());
+            return Err(Error::Message { kind: PrivateAnswer::KIND.into(), problem });
+        }
+        released.iter_mut().zip(&scales).for_each(|(slot, scale)| *slot /= scale);
+        let curvature = released.split_off(len);
+        self.step = step + 1;
+        Ok(PrivateAnswer { gradient: released, curvature }.write())
+    }
+}
+
+/// How the rows of a table are read: they have latents, all of them, or none has.
+fn rows_of(table: &SiteTable, device: &Device) -> Result<Rows> {
+    let blocks = table.blocks();
+    if blocks.iter().any(|block| block.width > 0) {
+        check_rows("privacy", table, device)?;
+        let mut integral = RowIntegral::new(table)?;
+        let points: Vec<usize> = integral.points().into_iter().map(enough).collect();
+        integral.set_points(&points, table)?;
+        return Ok(Rows::Integrated(integral));
+    }
+    let mut observed = table.sites().iter().filter(|site| site.role == Role::Observed);
+    let is_row =
+        |block: usize| block < blocks.len() && blocks[block].plate.is_some() && table.outermost(block) == block;
+    match observed.find(|site| !is_row(site.block())) {
+        None => Ok(Rows::Observed),
+        Some(site) => Err(Error::Setting {
+            setting: "privacy",
+            found: format!("`{}`, which is in no row of an outermost plate", site.name),
+            expected: "outcomes in rows, one of which is what is protected",
+        }),
+    }
+}
+
+/// Points of a rule that are enough whatever the row: a row's own need may not decide on them.
+fn enough(fewest: usize) -> usize {
+    match fewest {
+        15 => 31,
+        9 => 15,
+        7 => 11,
+        other => other,
+    }
+}
+
+/// The log marginal likelihood of each row at these globals.
+fn values<M: Model>(
+    Worker { model, data }: &Worker<M>,
+    device: &Device,
+    table: &SiteTable,
+    rows: &Rows,
+    globals: &[f64],
+) -> Result<Vec<f64>> {
+    match rows {
+        Rows::Integrated(integral) => integral.rows_alone(&Integrand { model, data, device, table }, globals, MOVES),
+        Rows::Observed => {
+            let blocks = table.blocks();
+            let locals = vec![Vec::new(); blocks.len()];
+            let found = pointwise_log_likelihood(model, device, table, data, Latents { globals, locals: &locals })?;
+            let mut sums: Vec<Vec<f64>> = blocks.iter().map(|_| Vec::new()).collect();
+            for (name, array) in found {
+                let Some(site) = table.site(&name) else { continue };
+                let (sum, count) = (&mut sums[site.block()], blocks[site.block()].rows);
+                sum.resize(count, 0.0);
+                let each = array.values.len() / count.max(1);
+                sum.iter_mut()
+                    .zip(array.values.chunks(each.max(1)))
+                    .for_each(|(slot, own)| *slot += own.iter().sum::<f64>());
+            }
+            Ok(sums.concat())
+        }
+    }
+}
+
+impl<M: Model> Program for PrivateRoundsSilo<M> {
+    fn standing(&self) -> Standing<'_> {
+        Standing { name: &self.name, seed: self.settings.seed, step: self.step }
+    }
+
+    fn reply(&mut self, request: &Message) -> Result<Message> {
+        match request.kind.as_str() {
+            PrivateRequest::KIND => self.round(request),
+            other => {
+                let problem =
+                    "a private silo answers with noised sums alone: bounds, weights and checks are not".into();
+                Err(Error::Message { kind: other.to_owned(), problem })
+            }
+        }
+    }
+
+    fn save(&self) -> Result<NamedVectors> {
+        Ok(Vec::new())
+    }
+
+    fn load(&mut self, step: u64, _: &[(String, Vec<f64>)]) -> Result<bool> {
+        // What was spent is in the mechanism's ledger, which no saved state puts back.
+        self.step = step;
+        Ok(true)
+    }
+
+    fn commit(&self, _: &Message) -> Commit {
+        Commit::AtItsEnd
+    }
+}
+
+/// Where a run of these settings begins.
+pub(super) fn begin(settings: &Settings, table: &SiteTable) -> Vec<f64> {
+    start(settings, table).mean
+}

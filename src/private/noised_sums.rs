@@ -1,0 +1,55 @@
+//! Makes sums over a silo's rows private by the grid, the noise and the ledger of the crate `partita-privacy`.
+
+use partita_inference::{Mechanism, Result, RowSum};
+use partita_privacy::{Cost, Entropy, Error, Grid, Ledger};
+
+use super::declined;
+
+/// The mechanism of a silo: rows are clipped and summed on a grid, noise is discrete Gaussian, and a ledger is charged
+/// before it is drawn.
+pub struct NoisedSums {
+    ledger: Option<Ledger>,
+    bits: Box<dyn Entropy + Send>,
+}
+
+impl std::fmt::Debug for NoisedSums {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter.debug_struct("NoisedSums").field("ledger", &self.ledger).finish_non_exhaustive()
+    }
+}
+
+impl NoisedSums {
+    /// The mechanism of a silo with this ledger, or none for a simulation, and these random bits.
+    #[must_use]
+    pub fn new(ledger: Option<Ledger>, bits: Box<dyn Entropy + Send>) -> Self {
+        Self { ledger, bits }
+    }
+}
+
+impl Mechanism for NoisedSums {
+    fn release(&mut self, request: &[u8], sum: RowSum<'_>) -> Result<Vec<f64>> {
+        let RowSum { length, clip, noise, rows } = sum;
+        let grid = Grid::new(clip, Grid::STEPS).map_err(declined)?;
+        let scale = grid.noise(noise).map_err(declined)?;
+        let (bits, mut of_rows) = (&mut *self.bits, None);
+        let mut draw = || {
+            let rows = rows().map_err(|error| {
+                of_rows = Some(error);
+                Error::Entropy { problem: "rows could not be summed".into() }
+            })?;
+            let released = grid.sum(length, rows)?.release(scale, bits)?.to_floats();
+            Ok(released.iter().flat_map(|number| number.to_le_bytes()).collect())
+        };
+        let found = match &self.ledger {
+            Some(ledger) => {
+                Cost::new(noise, 1).and_then(|cost| ledger.answer(request, cost, &mut draw)).map(|own| own.bytes)
+            }
+            None => draw(),
+        };
+        if let Some(error) = of_rows {
+            return Err(error);
+        }
+        let bytes = found.map_err(declined)?;
+        Ok(bytes.as_chunks::<8>().0.iter().map(|eight| f64::from_le_bytes(*eight)).collect())
+    }
+}

@@ -1,0 +1,179 @@
+//! Fits six cities under differential privacy of its rows, beside the fit without noise, and counts what intervals cover.
+//!
+//! ```sh
+//! cargo run --release -p partita-studies -- private_six_cities
+//! ```
+//!
+//! What you should see: `docs/src/study-privacy.md`.
+
+use clap::Args;
+use partita::core::{Key, Noise, Purpose, partition_equally};
+use partita::inference::{AlgorithmChoice, FewRoundsOptions, SiteSummary};
+use partita::models::{Child, MixedLogistic, RepeatedBinary, six_cities};
+use partita::privacy::SeededBits;
+use partita::private::{PrivateOptions, simulate};
+use partita::{Device, FitOptions, Settings, fit};
+use serde::{Deserialize, Serialize};
+
+use crate::harness::{Result, Session, Shared, Table, real};
+
+/// Six cities under epsilon 1, 3 and 10 of its rows, at delta 1e-5, over two and ten silos.
+#[derive(Args, Debug)]
+pub(crate) struct Options {
+    #[command(flatten)]
+    shared: Shared,
+    /// Runs of the real data with other noise.
+    #[arg(long, default_value_t = 5)]
+    repeats: u64,
+    /// Data sets simulated from known globals, each fitted once, to see what intervals cover.
+    #[arg(long, default_value_t = 20)]
+    simulated: u64,
+}
+
+const EPSILONS: [f64; 3] = [1.0, 3.0, 10.0];
+const DELTA: f64 = 1e-5;
+const SILOS: [usize; 2] = [2, 10];
+
+/// The globals of simulated children: near the posterior of the real ones.
+const TRUTH: [f64; 5] = [-3.1, 0.45, -0.22, 0.1, -0.8];
+
+/// One global of one private fit.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+struct Found {
+    label: String,
+    mean: f64,
+    sd: f64,
+    /// By how much noise widened the deviation.
+    widened: f64,
+    /// Whether the 95 % interval has the truth, or the mean without noise, in it.
+    covers: bool,
+    /// How far the mean is from it, in deviations of the noise alone.
+    by_noise: f64,
+}
+
+/// The fits at one epsilon over one number of silos.
+#[derive(Debug, Serialize, Deserialize)]
+struct Row {
+    silos: usize,
+    epsilon: f64,
+    real: Vec<Vec<Found>>,
+    simulated: Vec<Vec<Found>>,
+}
+
+pub(crate) fn run(mut options: Options) -> Result<()> {
+    if options.shared.quick {
+        (options.repeats, options.simulated) = (1, 1);
+    }
+    let session = Session::start("private_six_cities", &options.shared)?;
+    let device = session.device()?;
+    let children = six_cities();
+    let plain = without_noise(&children, &device, &options)?;
+    println!("Without noise, mean / sd:");
+    plain.iter().for_each(|site| println!("  {:<10} {:.3} / {:.3}", site.label, site.mean, site.sd));
+    let centres: Vec<f64> = plain.iter().map(|site| site.mean).collect();
+    let epsilons = if options.shared.quick { &EPSILONS[2..] } else { &EPSILONS[..] };
+    let mut rows = Vec::new();
+    for silos in SILOS {
+        for &epsilon in epsilons {
+            let settings = (silos, epsilon, options.repeats, options.simulated, options.shared.seed);
+            let name = format!("silos-{silos}-epsilon-{epsilon}");
+            rows.push(session.kept(&name, &settings, || {
+                let fitted = |children: &[Child], seed: u64, centres: &[f64]| {
+                    private(&Promise { silos, epsilon, seed, device: &device, options: &options }, children, centres)
+                };
+                let real = (0..options.repeats).map(|repeat| fitted(&children, 100 + repeat, &centres));
+                let real = real.collect::<Result<_>>()?;
+                let simulated = (0..options.simulated).map(|set| fitted(&simulation(set), 1_000 + set, &TRUTH));
+                Ok(Row { silos, epsilon, real, simulated: simulated.collect::<Result<_>>()? })
+            })?);
+        }
+    }
+    print(&rows);
+    session.finish(&rows, "")
+}
+
+/// Few rounds without noise.
+fn without_noise(children: &[Child], device: &Device, options: &Options) -> Result<Vec<SiteSummary>> {
+    let silos = [("all".to_owned(), RepeatedBinary::six_cities(children, device)?)];
+    let algorithm = AlgorithmChoice::FewRounds(FewRoundsOptions::default());
+    let options = FitOptions { algorithm, threads: options.shared.threads, ..FitOptions::default() };
+    Ok(fit(&MixedLogistic::new(4), &silos, device, &options, None)?.report.sites)
+}
+
+/// What a private fit is carried out with.
+struct Promise<'a> {
+    silos: usize,
+    epsilon: f64,
+    seed: u64,
+    device: &'a Device,
+    options: &'a Options,
+}
+
+/// A private fit, compared with `centres`.
+fn private(promise: &Promise<'_>, children: &[Child], centres: &[f64]) -> Result<Vec<Found>> {
+    let Promise { silos, epsilon, seed, device, options } = *promise;
+    let parts = partition_equally(children.len(), silos, &Noise::new(options.shared.seed))?;
+    let data = parts.iter().enumerate().map(|(index, rows)| {
+        let own: Vec<Child> = rows.iter().map(|row| children[*row]).collect();
+        Ok((format!("silo-{index}"), RepeatedBinary::six_cities(&own, device)?))
+    });
+    let data: Vec<_> = data.collect::<Result<_>>()?;
+    let settings = Settings { seed: options.shared.seed, threads: Some(options.shared.threads), ..Settings::default() };
+    let how = FitOptions { settings, ..FitOptions::default() };
+    let mut bits = |silo: usize| Box::new(SeededBits::new(seed * 1_000 + silo as u64)) as Box<_>;
+    let fit = simulate(&MixedLogistic::new(4), &data, device, &how, &PrivateOptions::new(epsilon, DELTA), &mut bits)?;
+    let widened = fit.report.privacy.map(|own| own.widened).unwrap_or_default();
+    let found = |((site, widened), centre): ((SiteSummary, f64), &f64)| {
+        let noise = site.sd * (1.0 - widened.powi(-2)).sqrt();
+        let covers = (site.quantiles.p2_5..=site.quantiles.p97_5).contains(centre);
+        let by_noise = (site.mean - centre) / noise;
+        Found { label: site.label, mean: site.mean, sd: site.sd, widened, covers, by_noise }
+    };
+    Ok(fit.report.sites.into_iter().zip(widened).zip(centres).map(found).collect())
+}
+
+/// As many children as the real ones, at [`TRUTH`].
+fn simulation(set: u64) -> Vec<Child> {
+    let mut stream = Noise::new(set).stream(Key::new(Purpose::Check, 0));
+    let one = |child: &Child| {
+        let own = (-TRUTH[4]).exp() * stream.standard_normal();
+        let smoke = f64::from(u8::from(child.smoke));
+        let wheeze = [-2.0, -1.0, 0.0, 1.0].map(|age| {
+            let logit = TRUTH[0] + TRUTH[1] * smoke + TRUTH[2] * age + TRUTH[3] * smoke * age + own;
+            stream.uniform() < 1.0 / (1.0 + (-logit).exp())
+        });
+        Child { wheeze, ..*child }
+    };
+    six_cities().iter().map(one).collect()
+}
+
+fn print(rows: &[Row]) {
+    println!("\nThe first run, mean / sd, and how far noise widened the deviation:");
+    let mut table = Table::new(["silos, epsilon", "b0", "smoke", "age", "both", "omega"]);
+    for row in rows {
+        let cells = row.real.first().into_iter().flatten();
+        let cells = cells.map(|own| format!("{:.2} / {:.2} x {:.2}", own.mean, own.sd, own.widened));
+        table.row([format!("{}, {}", row.silos, row.epsilon)].into_iter().chain(cells));
+    }
+    println!("{table}");
+    let mut table = Table::new(["silos, epsilon", "widened", "error in noise", "real covered", "simulated covered"]);
+    for row in rows {
+        let real_ones: Vec<&Found> = row.real.iter().flatten().collect();
+        let mean = |of: &dyn Fn(&Found) -> f64, all: &[&Found]| {
+            all.iter().map(|own| of(own)).sum::<f64>() / real(all.len().max(1) as u64)
+        };
+        let simulated: Vec<&Found> = row.simulated.iter().flatten().collect();
+        let covered = |own: &Found| f64::from(u8::from(own.covers));
+        table.row([
+            format!("{}, {}", row.silos, row.epsilon),
+            format!("{:.2}", mean(&|own| own.widened, &real_ones)),
+            format!("{:.2}", mean(&|own| own.by_noise.powi(2), &real_ones).sqrt()),
+            format!("{:.2}", mean(&covered, &real_ones)),
+            format!("{:.2}", mean(&covered, &simulated)),
+        ]);
+    }
+    println!(
+        "Over all runs: the root mean square of errors in deviations of the noise, and what 95 % intervals cover."
+    );
+    println!("{table}");
+}

@@ -1,0 +1,215 @@
+//! Holds private rounds to the answer without noise, to rows that decide on nothing but their own part, and to budgets.
+
+use std::sync::{Arc, Mutex};
+
+use partita::inference::{
+    Error, Exchange, InProcess, Manifest, Mechanism, Message, Outcome, PrivateParty, PrivateRounds,
+    PrivateRoundsOptions, PrivateRoundsSilo, Release, Request, Result, RowSum, RunOptions, Settings, Silent,
+    SiloProgram, run,
+};
+use partita::models::{Child, GaussianMean, MixedLogistic, RepeatedBinary, six_cities, six_cities_silos};
+use partita::privacy::SeededBits;
+use partita::private::{PrivateOptions, simulate};
+use partita::{Device, FitOptions};
+
+/// The posterior without noise, as `six_cities.rs` has it.
+const EXPECTED: [[f64; 2]; 5] = [[-3.156, 0.223], [0.462, 0.287], [-0.218, 0.087], [0.106, 0.139], [-0.785, 0.085]];
+
+/// Sums rows without noise, and keeps what each contributed.
+#[derive(Debug, Default, Clone)]
+struct Recorded(Arc<Mutex<Vec<Vec<Vec<f64>>>>>);
+
+impl Mechanism for Recorded {
+    fn release(&mut self, _: &[u8], sum: RowSum<'_>) -> Result<Vec<f64>> {
+        let rows = (sum.rows)()?;
+        let mut total = vec![0.0; sum.length];
+        for row in &rows {
+            let norm = row.iter().map(|value| value * value).sum::<f64>().sqrt();
+            let shorten = (sum.clip / norm).min(1.0);
+            total.iter_mut().zip(row).for_each(|(slot, value)| *slot += shorten * value);
+        }
+        self.0.lock().unwrap().push(rows);
+        Ok(total)
+    }
+}
+
+fn settings() -> Settings {
+    Settings { threads: Some(2), ..Settings::default() }
+}
+
+/// Options with more rounds than by default, so that the last ones change nothing but for noise.
+fn promise(noise: f64) -> PrivateRoundsOptions {
+    PrivateRoundsOptions { rounds: 20, ..PrivateRoundsOptions::new(1.0, 1e-5, noise) }
+}
+
+fn silo(children: &[Child], noise: f64, mechanism: Recorded) -> PrivateRoundsSilo<MixedLogistic> {
+    let device = Device::flex();
+    let data = RepeatedBinary::six_cities(children, &device).unwrap();
+    let options = promise(noise);
+    let model = MixedLogistic::new(4);
+    PrivateRoundsSilo::new("north", &model, &data, &device, &settings(), &options, Box::new(mechanism)).unwrap()
+}
+
+fn coordinator(rows: usize, noise: f64) -> PrivateRounds<MixedLogistic> {
+    let (options, names) = (promise(noise), ["north".to_owned()]);
+    PrivateRounds::new(&MixedLogistic::new(4), &Device::flex(), &settings(), &names, &[rows], &options).unwrap()
+}
+
+#[test]
+fn with_hardly_any_noise_the_answer_is_that_of_few_rounds() {
+    let (children, noise) = (six_cities(), 1e-4);
+    let mut coordinator = coordinator(children.len(), noise);
+    let silo: Box<dyn SiloProgram> = Box::new(silo(&children, noise, Recorded::default()));
+    let mut exchange = InProcess::new(vec![silo], 1).unwrap();
+    let options = RunOptions { steps: 100, ..RunOptions::default() };
+    let record = run(&mut coordinator, &mut exchange, &options, &mut Silent).unwrap();
+    assert_eq!(record.counters.rounds, 20);
+    let posterior = partita::inference::Algorithm::posterior(&coordinator);
+    let means = posterior.family.mean(posterior.parameters);
+    let sds = posterior.family.covariance_matrix(posterior.parameters).deviations();
+    for (index, [mean, sd]) in EXPECTED.into_iter().enumerate() {
+        // A clip at three root mean squares leaves a few of the longest rows shorter.
+        assert!((means[index] - mean).abs() < 0.06 * sd, "mean {index}: {}", means[index]);
+        assert!((sds[index] / sd - 1.0).abs() < 0.03, "sd {index}: {}", sds[index]);
+    }
+}
+
+/// What every row contributes to the first round.
+fn contributions(children: &[Child]) -> Vec<Vec<f64>> {
+    let recorded = Recorded::default();
+    let mut silo = silo(children, 1.0, recorded.clone());
+    let request = partita::inference::Algorithm::outgoing(&mut coordinator(537, 1.0)).unwrap().remove(0);
+    silo.answer(&request.message).unwrap();
+    recorded.0.lock().unwrap().remove(0)
+}
+
+#[test]
+fn what_a_row_contributes_depends_on_no_other_row() {
+    let children = six_cities();
+    let before = contributions(&children);
+    let mut changed = children.clone();
+    // A row whose rule has a longer way to go than most.
+    changed[100].wheeze = [true; 4];
+    changed[100].smoke = !changed[100].smoke;
+    let after = contributions(&changed);
+    assert_ne!(before[100], after[100]);
+    let fewer = contributions(&children[..300]);
+    for row in (0..children.len()).filter(|row| *row != 100) {
+        assert_eq!(before[row], after[row], "row {row} moved with another");
+        if row < 300 {
+            assert_eq!(before[row], fewer[row], "row {row} moved with others that left");
+        }
+    }
+}
+
+#[test]
+fn a_private_silo_refuses_what_is_no_noised_sum() {
+    let request = partita::inference::Algorithm::outgoing(&mut coordinator(537, 2.0)).unwrap().remove(0).message;
+    let refusal = |change: &dyn Fn(&mut Message)| {
+        let mut other = request.clone();
+        change(&mut other);
+        super::private::silo(&six_cities(), 2.0, Recorded::default()).answer(&other).unwrap_err().to_string()
+    };
+    let set = |name: &'static str, value: f64| {
+        move |message: &mut Message| {
+            message.numbers.iter_mut().filter(|(own, _)| own == name).for_each(|(_, slot)| *slot = value);
+        }
+    };
+    assert!(refusal(&set("noise", 1.0)).contains("noise of 1"), "{}", refusal(&set("noise", 1.0)));
+    assert!(refusal(&set("noise", f64::NAN)).contains("noise of NaN"));
+    assert!(refusal(&set("clip", 0.0)).contains("its clip is 0"));
+    // After as many rounds as were promised.
+    let mut silo = silo(&six_cities(), 2.0, Recorded::default());
+    let mut more = request.clone();
+    for record in more.records.iter_mut().filter(|record| record.name == "step") {
+        record.bytes = 20_u64.to_le_bytes().to_vec();
+    }
+    assert!(silo.answer(&more).unwrap_err().to_string().contains("a run of 20"));
+    for kind in ["few.start", "few.round", "trust.values", "leave_one_out.rows", "predictive.checks"] {
+        let found = refusal(&|message: &mut Message| message.kind = kind.into());
+        assert!(found.contains("noised sums alone"), "{kind}: {found}");
+    }
+}
+
+#[test]
+fn a_private_party_holds_back_what_another_method_answers() {
+    let (device, options) = (Device::flex(), partita::inference::FewRoundsOptions::default());
+    let data = RepeatedBinary::six_cities(&six_cities(), &device).unwrap();
+    let model = MixedLogistic::new(4);
+    let names = ["north".to_owned()];
+    let open = partita::inference::FewRoundsSilo::new("north", &model, &data, &device, &settings(), &options).unwrap();
+    let mut few = partita::inference::FewRounds::new(&model, &device, &settings(), &names, &options).unwrap();
+    let manifest: Manifest = partita::inference::Algorithm::manifest(&few).clone();
+    assert!(manifest.fields.iter().any(|field| field.release == Release::Forbidden));
+    let mut exchange = InProcess::new(vec![Box::new(PrivateParty::new(Box::new(open), manifest.clone()))], 1).unwrap();
+    let requests: Vec<Request> = partita::inference::Algorithm::outgoing(&mut few).unwrap();
+    let outcome = exchange.exchange(requests, &manifest, None).unwrap().remove(0);
+    let Outcome::Failed(error) = outcome else { panic!("it answered") };
+    assert!(error.to_string().contains("without noise, and this silo is private"), "{error}");
+}
+
+/// A fit of three hundred children in two silos under a promise, with seeded bits.
+fn fitted(epsilon: f64, seed: u64, ledgers: Option<(std::path::PathBuf, f64)>) -> Result<partita::inference::Fitted> {
+    let device = Device::flex();
+    let rows = |mean: f64| (0..300).map(|k| mean + f64::from(k % 21 - 10) / 6.06).collect::<Vec<f64>>();
+    let silos = [0.8, 1.2].map(|mean| (format!("at-{mean}"), device.tensor(rows(mean), [300])));
+    let options = FitOptions { settings: Settings { seed, ..Settings::default() }, ..FitOptions::default() };
+    let privacy = PrivateOptions { ledgers, ..PrivateOptions::new(epsilon, 1e-5) };
+    let mut bits = |silo: usize| Box::new(SeededBits::new(seed * 100 + silo as u64)) as Box<_>;
+    simulate(&GaussianMean {}, &silos, &device, &options, &privacy, &mut bits)
+}
+
+#[test]
+fn posteriors_are_widened_by_the_noise_that_moves_them() {
+    let mut squares = 0.0;
+    let seeds = 1..=20;
+    for seed in seeds.clone() {
+        let fit = fitted(1.0, seed, None).unwrap();
+        let (site, privacy) = (&fit.report.sites[0], fit.report.privacy.as_ref().unwrap());
+        // The posterior without noise has a deviation of 1/√600.
+        let plain = 1.0 / 600_f64.sqrt();
+        assert!(privacy.widened[0] > 1.2 && (site.sd / plain / privacy.widened[0] - 1.0).abs() < 0.2, "{}", site.sd);
+        assert!(fit.report.warnings.iter().any(|warning| warning.problem.contains("noise for differential privacy")));
+        squares += ((site.mean - 1.0) / site.sd).powi(2);
+    }
+    // The mean square of twenty standard normal numbers is above 2.6 with probability below 1e-4, and ours have less.
+    assert!(squares / 20.0 < 2.6 && squares / 20.0 > 0.05, "{}", squares / 20.0);
+}
+
+#[test]
+fn a_run_beyond_the_budget_of_a_silo_is_refused_before_it_starts_and_a_repeated_one_costs_nothing() {
+    let folder = tempfile::tempdir().unwrap();
+    let ledgers = |epsilon: f64| Some((folder.path().to_owned(), epsilon));
+    let first = fitted(1.0, 1, ledgers(1.2)).unwrap();
+    // The same run asks the same again: it is answered from the ledger, though what is left is not enough for another.
+    let refused = fitted(1.0, 2, ledgers(1.2)).unwrap_err();
+    assert!(matches!(&refused, Error::InSilo { .. }) && refused.to_string().contains("is left"), "{refused}");
+    let ledger = std::fs::read_to_string(folder.path().join("at-0.8.ledger")).unwrap();
+    assert_eq!(ledger.lines().filter(|line| line.contains("\"spent\"")).count(), 12);
+    let again = fitted(1.0, 1, ledgers(2.0)).unwrap();
+    assert_eq!(first.report.sites[0].mean.to_bits(), again.report.sites[0].mean.to_bits());
+    assert_eq!(std::fs::read_to_string(folder.path().join("at-0.8.ledger")).unwrap(), ledger);
+}
+
+#[test]
+fn six_cities_at_epsilon_ten_is_near_the_answer_without_noise() {
+    let device = Device::flex();
+    let silos: Vec<_> = six_cities_silos()
+        .iter()
+        .enumerate()
+        .map(|(index, children)| (format!("city-{index}"), RepeatedBinary::six_cities(children, &device).unwrap()))
+        .collect();
+    let options = FitOptions { threads: 2, ..FitOptions::default() };
+    let mut bits = |silo: usize| Box::new(SeededBits::new(7 + silo as u64)) as Box<_>;
+    let promise = PrivateOptions::new(10.0, 1e-5);
+    let fit = simulate(&MixedLogistic::new(4), &silos, &device, &options, &promise, &mut bits).unwrap();
+    let widened = &fit.report.privacy.as_ref().unwrap().widened;
+    for (index, [mean, sd]) in EXPECTED.into_iter().enumerate() {
+        let site = &fit.report.sites[index];
+        assert!((1.01..1.5).contains(&widened[index]), "{widened:?}");
+        // Four deviations of the noise.
+        let noise = sd * (widened[index].powi(2) - 1.0).sqrt();
+        let found = site.mean;
+        assert!((found - mean).abs() < 4.0 * noise + 0.05 * sd, "{}: {found} of {mean}, noise {noise}", site.label);
+    }
+}
