@@ -429,7 +429,7 @@ fn no_wrong_answer_of_a_larger_model_is_called_right() {
     }
     eprintln!("{} of {} right", tally.right, CASES.len());
     assert!(tally.comforted.is_empty(), "{tally:?}");
-    assert!(tally.right >= 19 && 10 * tally.doubted.len() <= tally.right, "{tally:?}");
+    assert!(tally.right >= 18 && 10 * tally.doubted.len() <= tally.right, "{tally:?}");
 }
 
 #[test]
