@@ -47,7 +47,6 @@ pub(super) fn fields() -> Vec<Field> {
             "design",
             "counts, means and products of the columns, numbers of groups and which cross, and what was agreed of levels and cuts",
             MOST / 8,
-            true,
         ),
         field(
             "differences",
