@@ -5,7 +5,7 @@
 //! ```
 //!
 //! What you should see: a table of five posteriors, federated beside NUTS on the pooled data and beside each silo
-//! alone; the verdict "trust these numbers"; a log evidence of -819.38 nats; beta[1] (smoking) near 0.465 with sd 0.289. Seconds on
+//! alone; the verdict "trust these numbers"; a log evidence of -819.37 nats; beta[1] (smoking) near 0.465 with sd 0.289. Seconds on
 //! two cores after the build. Options after `--`: `--output DIR`, `--seed N`, `--device NAME`. Other algorithms,
 //! families and bounds: `cargo run -p partita-studies -- six_cities --help`.
 

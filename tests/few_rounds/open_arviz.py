@@ -79,7 +79,10 @@ def described(path):
             log_p = sum(norm(0, 10).logpdf(array).sum(axis=tuple(range(2, array.ndim))) for array in trust["posterior"].data_vars.values())
             log_p = log_p + sum(array.sum(array.dims[2:]).values for array in trust["log_likelihood"].data_vars.values())
             # Weighed as draws count: quadrature is held to 0.01 nats at the posterior alone, and is off by nats far from it.
-            apart = np.abs(log_p - stats["log_p"].values)
+            written = stats["log_p"].values
+            # Far draws may have no density, which both then say.
+            none = np.isneginf(log_p) & np.isneginf(written)
+            apart = np.where(none, 0.0, np.abs(np.where(none, 0.0, log_p) - np.where(none, 0.0, written)))
             weights = np.exp((ratios - ratios.max()).values)
             own["apart"] = float((weights * apart).sum() / weights.sum())
             own["apart_anywhere"] = float(apart.max())

@@ -79,9 +79,9 @@ impl Rules {
 /// The numbers of points that are tried in turn, by width: an axis of a product, or all of a rule that is drawn.
 pub(crate) fn ladder(width: usize) -> &'static [usize] {
     match width {
-        0 | 1 => &[7, 11, 15, 18, 22, 31, 45, 63, 127, 255],
-        2 => &[7, 9, 12, 15, 20, 25, 41],
-        3 => &[5, 7, 9, 11, 14, 17, 25],
+        0 | 1 => &[15, 21, 31, 45, 63, 127, 255],
+        2 => &[9, 15, 25, 41],
+        3 => &[7, 11, 17, 25],
         4 | 5 => &[256, 512, 1_024, 2_048, 4_096],
         _ => &[1_024, 2_048, 4_096],
     }
