@@ -82,8 +82,7 @@ fn terms(device: &Device) {
         let passes: Vec<_> = nodes.iter().map(|own| vec![own.clone(), Vec::new()]).collect();
         let levels = density.levels(&globals, &passes, &data).unwrap();
         let found = levels.gradient(|_, _| vec![weight; GROUPS]).unwrap();
-        let rows: f64 = found.value;
-        (rows, found.globals)
+        (found.value, found.globals)
     };
     let by_hand = || {
         let deviation = (-globals[COLUMNS]).exp();

@@ -21,3 +21,4 @@ pub use framework_thesis::gaussian_mean_silos;
 pub use misspecification::{
     Clutter, ClutterPosterior, ClutterSettings, PlanarClutter, PlanarClutterSettings, PlanarCovariance, PlanarPosterior,
 };
+pub use packages::deal_in_three;

@@ -151,7 +151,7 @@ impl Analysis {
     fn row(&self, session: &Session) -> Result<Row> {
         let folder = session.file("silos").join(&self.file);
         std::fs::create_dir_all(&folder)?;
-        let parts = dealt(&self.path, &self.deal, &folder)?;
+        let parts = deal_in_three(&self.path, &self.deal, &folder)?;
         let (one, three) = (self.fit(std::slice::from_ref(&self.path), session)?, self.fit(&parts, session)?);
         let of = |report: &Report, name: &str| -> Result<[f64; 2]> {
             let answer = report.answer();
@@ -225,8 +225,11 @@ fn package(formula: &str, family: &str, parameters: &[String]) -> &'static str {
     }
 }
 
-/// The rows of a file in three, all rows with the same cell of `column` in one.
-fn dealt(path: &Path, column: &str, folder: &Path) -> Result<Vec<PathBuf>> {
+/// Writes the rows of a file to three files in `folder`, all rows with the same cell of `column` to one of them.
+///
+/// # Errors
+/// Of a file without rows, one without that column, and what reading and writing report.
+pub fn deal_in_three(path: &Path, column: &str, folder: &Path) -> Result<Vec<PathBuf>> {
     let text = std::fs::read_to_string(path)?;
     let (header, rows) = text.split_once('\n').ok_or("a file without rows")?;
     let place = header.trim().split(',').position(|name| name.trim_matches('"') == column);

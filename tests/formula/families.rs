@@ -6,7 +6,9 @@ use partita::Fit;
 use partita::formula::Prepared;
 use serde_json::Value;
 
-use super::{fitted_with, in_three, numbers};
+use partita_studies::deal_in_three;
+
+use super::{fitted_with, numbers};
 
 /// The analyses, with the estimates of packages of R.
 fn golden() -> Vec<Value> {
@@ -103,7 +105,8 @@ fn three_silos_give_the_estimates_too() {
     let mut all = Vec::new();
     for analysis in golden().into_iter().map(Analysis::of) {
         let scratch = tempfile::tempdir().unwrap();
-        let (_, fit) = analysis.fit(&in_three(&analysis.path, analysis.case["deal"].as_str().unwrap(), scratch.path()));
+        let column = analysis.case["deal"].as_str().unwrap();
+        let (_, fit) = analysis.fit(&deal_in_three(&analysis.path, column, scratch.path()).unwrap());
         all.extend(wrong(&analysis, &fit));
     }
     assert!(all.is_empty(), "{}", all.join("\n"));

@@ -53,26 +53,3 @@ fn data() -> Option<PathBuf> {
     }
     folder
 }
-
-/// The rows of a file in three, all rows with the same cell of `column` in one.
-fn in_three(path: &Path, column: &str, folder: &Path) -> Vec<PathBuf> {
-    let text = std::fs::read_to_string(path).unwrap();
-    let (header, rows) = text.split_once('\n').unwrap();
-    let place = header.trim().split(',').position(|name| name.trim_matches('"') == column).unwrap();
-    let mut keys: Vec<&str> = Vec::new();
-    let mut parts = [0; 3].map(|_| format!("{header}\n"));
-    for row in rows.lines() {
-        let key = row.split(',').nth(place).unwrap();
-        let known = keys.iter().position(|own| *own == key).unwrap_or_else(|| {
-            keys.push(key);
-            keys.len() - 1
-        });
-        parts[known % 3] += &format!("{row}\n");
-    }
-    let write = |(index, text): (usize, String)| {
-        let path = folder.join(format!("part-{index}.csv"));
-        std::fs::write(&path, text).unwrap();
-        path
-    };
-    parts.into_iter().enumerate().map(write).collect()
-}

@@ -1,8 +1,9 @@
 //! Compares fits of formulas with R's estimates on real data, and three silos with one.
 
+use partita_studies::deal_in_three;
 use serde_json::Value;
 
-use super::{data, fitted, in_three, numbers};
+use super::{data, fitted, numbers};
 
 fn golden() -> Vec<Value> {
     serde_json::from_str(include_str!("../golden/formula_fits.json")).unwrap()
@@ -46,7 +47,7 @@ fn three_silos_give_what_their_pooled_file_gives() {
     for (file, column, formula, family) in cases {
         let scratch = tempfile::tempdir().unwrap();
         let whole = folder.join(format!("{file}.csv"));
-        let parts = in_three(&whole, column, scratch.path());
+        let parts = deal_in_three(&whole, column, scratch.path()).unwrap();
         let (pooled, split) = (fitted(formula, family, &[whole]), fitted(formula, family, &parts));
         // The priors are those of the same columns to the digits that are printed.
         assert_eq!(pooled.0.plan.priors, split.0.plan.priors, "{formula}");

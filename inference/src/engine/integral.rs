@@ -25,7 +25,7 @@ use self::centres::{PartCentres, PartSlopes};
 use self::hermite::Kind;
 use self::layout::TOGETHER;
 use self::part::Part;
-use self::tree::Tree;
+use self::tree::{Tree, enough};
 use crate::engine::error::{Error, Result};
 
 /// A silo's model and data, as an integral reads them.
@@ -172,6 +172,14 @@ impl RowIntegral {
             points = rest;
         }
         Ok(points.is_empty())
+    }
+
+    /// Takes points that are enough whatever the rows: where the rows' own need may not decide on them.
+    pub(crate) fn set_enough_points(&mut self, table: &SiteTable) -> Result<()> {
+        self.parts.iter_mut().try_for_each(|part| {
+            let points: Vec<usize> = part.tree.levels.iter().map(|level| enough(level.width)).collect();
+            part.set_points(&points, table)
+        })
     }
 
     /// $\ell_j(z)$: the log marginal likelihood of the silo's rows at these globals.

@@ -87,6 +87,16 @@ pub(crate) fn ladder(width: usize) -> &'static [usize] {
     }
 }
 
+/// The points, an axis of a product or all that are drawn, that are enough for rows of this width whatever they are.
+pub(crate) fn enough(width: usize) -> usize {
+    let raised = match width {
+        0 | 1 => 2,
+        2 | 3 => 1,
+        _ => 0,
+    };
+    ladder(width)[raised]
+}
+
 impl Tree {
     /// The levels of the rows of a site table that a minibatch names, or all, each with the fewest points.
     pub(crate) fn of(table: &SiteTable, minibatch: &[Minibatch]) -> Result<Self> {

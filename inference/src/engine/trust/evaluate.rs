@@ -305,7 +305,7 @@ impl<M: Model> Judged<'_, M> {
 
 /// The log density of each row: the sum of all that is observed in it, plate after plate; outside plates all is one
 /// row.
-fn by_row(table: &SiteTable, observed: &[(String, Array)]) -> Vec<f64> {
+pub(crate) fn by_row(table: &SiteTable, observed: &[(String, Array)]) -> Vec<f64> {
     let mut plates: Vec<(Option<&String>, Vec<f64>)> = Vec::new();
     for (name, array) in observed {
         let plate = table.site(name).and_then(|site| site.plate.as_ref());

@@ -1,5 +1,6 @@
 //! Draws globals around a posterior, the same at every party: from it, or with heavier tails and far along single numbers.
 
+use partita_core::kernel::dot;
 use partita_core::special::{HALF_LOG_TWO_PI, ln_gamma, log_sum_exp};
 use partita_core::{Key, Noise, NoiseKind, Purpose};
 
@@ -125,10 +126,6 @@ impl Proposal {
         let share = |(kind, count): (f64, u64)| kind + (real(count) / real(OF_ALL)).ln();
         log_sum_exp(&kinds.into_iter().zip(SHARES).map(share).collect::<Vec<_>>()) - log_det
     }
-}
-
-fn dot(a: &[f64], b: &[f64]) -> f64 {
-    a.iter().zip(b).map(|(a, b)| a * b).sum()
 }
 
 #[expect(clippy::cast_precision_loss, reason = "dimensions and degrees of freedom are small")]

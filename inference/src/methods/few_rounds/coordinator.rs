@@ -136,6 +136,15 @@ pub(super) fn start(settings: &Settings, table: &SiteTable) -> Normal {
     start.unwrap_or_else(|| Normal::independent(table.start(), settings.family.scale()))
 }
 
+/// The prior's share at the draws of a distribution.
+pub(super) fn prior_share<M: Model>(density: &LogDensity<'_, M>, draws: &Draws, at: &Normal) -> Result<Share> {
+    let found = (0..draws.len()).map(|index| {
+        let found = density.global(&at.draw(draws.get(index)))?;
+        Ok((found.value, found.globals))
+    });
+    Ok(Share::of(at, draws, &found.collect::<Result<Vec<_>>>()?))
+}
+
 impl<M: Model> FewRounds<M> {
     /// The coordinator of a run over the silos of these names.
     ///
@@ -202,13 +211,7 @@ impl<M: Model> FewRounds<M> {
 
     /// The prior at the draws of a distribution.
     fn prior(&self, at: &Normal) -> Result<Share> {
-        let density = LogDensity::new(&self.model, &self.device, &self.table);
-        let found = (0..self.draws.len()).map(|index| {
-            let found = density.global(&at.draw(self.draws.get(index)))?;
-            Ok((found.value, found.globals))
-        });
-        let found: Vec<(f64, Vec<f64>)> = found.collect::<Result<_>>()?;
-        Ok(Share::of(at, &self.draws, &found))
+        prior_share(&LogDensity::new(&self.model, &self.device, &self.table), &self.draws, at)
     }
 
     /// Merges the silos' starts: the prior, with a quadratic for each silo's rows around its own posterior.

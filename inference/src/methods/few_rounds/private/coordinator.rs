@@ -2,7 +2,7 @@
 
 use partita_core::{Device, LogDensity, Model, SiteTable, theta};
 
-use super::super::coordinator::check;
+use super::super::coordinator::{check, prior_share};
 use super::super::messages::Sizes;
 use super::super::step::Share;
 use super::belief::{Belief, Heard};
@@ -117,11 +117,7 @@ impl<M: Model> Algorithm for PrivateRounds<M> {
         let sizes = Sizes::of(len);
         let at = self.belief.whole()?;
         let density = LogDensity::new(&self.model, &self.device, &self.table);
-        let prior = (0..self.draws.len()).map(|index| {
-            let found = density.global(&at.draw(self.draws.get(index)))?;
-            Ok((found.value, found.globals))
-        });
-        let mut total = Share::of(&at, &self.draws, &prior.collect::<Result<Vec<_>>>()?);
+        let mut total = prior_share(&density, &self.draws, &at)?;
         for (reply, silo) in replies(outcomes, &self.silos, self.step)?.iter().zip(&self.silos) {
             let PrivateAnswer { gradient, curvature } = PrivateAnswer::read(reply, &sizes)?;
             finite(silo, self.step, |_| "its noised sum".into(), &[gradient.as_slice(), &curvature].concat())?;

@@ -17,6 +17,7 @@ use crate::engine::party::{Commit, Program, Standing};
 use crate::engine::rows::outermost_rows;
 use crate::engine::settings::Settings;
 use crate::engine::terms::particles::{Worker, spread};
+use crate::engine::trust::evaluate::by_row;
 use crate::engine::trust::left_out_rows::check_rows;
 use crate::engine::whitened::Draws;
 use crate::engine::wire::manifest::Manifest;
@@ -171,8 +172,7 @@ fn rows_of(table: &SiteTable, device: &Device) -> Result<Rows> {
     if blocks.iter().any(|block| block.width > 0) {
         check_rows("privacy", table, device)?;
         let mut integral = RowIntegral::new(table)?;
-        let points: Vec<usize> = integral.points().into_iter().map(enough).collect();
-        integral.set_points(&points, table)?;
+        integral.set_enough_points(table)?;
         return Ok(Rows::Integrated(integral));
     }
     let mut observed = table.sites().iter().filter(|site| site.role == Role::Observed);
@@ -188,16 +188,6 @@ fn rows_of(table: &SiteTable, device: &Device) -> Result<Rows> {
     }
 }
 
-/// Points of a rule that are enough whatever the row: a row's own need may not decide on them.
-fn enough(fewest: usize) -> usize {
-    match fewest {
-        15 => 31,
-        9 => 15,
-        7 => 11,
-        other => other,
-    }
-}
-
 /// The log marginal likelihood of each row at these globals.
 fn values<M: Model>(
     Worker { model, data }: &Worker<M>,
@@ -209,20 +199,9 @@ fn values<M: Model>(
     match rows {
         Rows::Integrated(integral) => integral.rows_alone(&Integrand { model, data, device, table }, globals, MOVES),
         Rows::Observed => {
-            let blocks = table.blocks();
-            let locals = vec![Vec::new(); blocks.len()];
+            let locals = vec![Vec::new(); table.blocks().len()];
             let found = pointwise_log_likelihood(model, device, table, data, Latents { globals, locals: &locals })?;
-            let mut sums: Vec<Vec<f64>> = blocks.iter().map(|_| Vec::new()).collect();
-            for (name, array) in found {
-                let Some(site) = table.site(&name) else { continue };
-                let (sum, count) = (&mut sums[site.block()], blocks[site.block()].rows);
-                sum.resize(count, 0.0);
-                let each = array.values.len() / count.max(1);
-                sum.iter_mut()
-                    .zip(array.values.chunks(each.max(1)))
-                    .for_each(|(slot, own)| *slot += own.iter().sum::<f64>());
-            }
-            Ok(sums.concat())
+            Ok(by_row(table, &found))
         }
     }
 }
