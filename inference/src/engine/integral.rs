@@ -25,7 +25,7 @@ use self::centres::{PartCentres, PartSlopes};
 use self::hermite::Kind;
 use self::layout::TOGETHER;
 use self::part::Part;
-use self::tree::{Tree, enough};
+use self::tree::{Tree, coarse, enough};
 use crate::engine::error::{Error, Result};
 
 /// A silo's model and data, as an integral reads them.
@@ -176,8 +176,17 @@ impl RowIntegral {
 
     /// Takes points that are enough whatever the rows: where the rows' own need may not decide on them.
     pub(crate) fn set_enough_points(&mut self, table: &SiteTable) -> Result<()> {
+        self.set_by_width(enough, table)
+    }
+
+    /// Takes points that lead to where a posterior is, and are too few to say what it is.
+    pub(crate) fn set_coarse_points(&mut self, table: &SiteTable) -> Result<()> {
+        self.set_by_width(coarse, table)
+    }
+
+    fn set_by_width(&mut self, points: fn(usize) -> usize, table: &SiteTable) -> Result<()> {
         self.parts.iter_mut().try_for_each(|part| {
-            let points: Vec<usize> = part.tree.levels.iter().map(|level| enough(level.width)).collect();
+            let points: Vec<usize> = part.tree.levels.iter().map(|level| points(level.width)).collect();
             part.set_points(&points, table)
         })
     }

@@ -60,7 +60,7 @@ impl Slot {
 }
 
 /// Rows evaluated together: enough that a node of the tape costs less than its numbers, few enough for the cache.
-pub(super) const TOGETHER: usize = 16_384;
+pub(super) const TOGETHER: usize = 32_768;
 
 impl Layout {
     /// That of the rows which `rows` name, or all; several passes go together over all rows alone.

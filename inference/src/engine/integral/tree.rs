@@ -87,6 +87,15 @@ pub(crate) fn ladder(width: usize) -> &'static [usize] {
     }
 }
 
+/// The points, an axis of a product or all that are drawn, that lead to where a posterior is.
+pub(crate) fn coarse(width: usize) -> usize {
+    match width {
+        0 | 1 => 7,
+        2 | 3 => 5,
+        _ => ladder(width)[0],
+    }
+}
+
 /// The points, an axis of a product or all that are drawn, that are enough for rows of this width whatever they are.
 pub(crate) fn enough(width: usize) -> usize {
     let raised = match width {

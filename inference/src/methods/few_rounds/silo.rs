@@ -138,6 +138,7 @@ impl<M: Model> FewRoundsSilo<M> {
         let start = start(&self.settings, &self.rows.table);
         let own = match self.rows.integral.sample() {
             None => {
+                self.rows.coarsen()?;
                 let own = self.fit_alone(start, 1.0)?;
                 self.rows.choose_points(&own, self.until(START_POINTS))?;
                 self.fit_alone(own, 1.0)?
