@@ -13,6 +13,7 @@ mod keys;
 mod models;
 mod page;
 mod pages;
+mod private_fit;
 mod reading;
 mod shared;
 mod silo;

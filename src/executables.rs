@@ -9,7 +9,11 @@ mod vertical;
 
 pub use desk::{Desk, Planned, Start, UnfinishedRun, Watch};
 pub use files::{CoordinatorFile, SiloFile};
-pub use study::{Stay, StudyFile, StudyQuestions, StudyResult, run_study_coordinator, run_study_silo};
+pub(crate) use study::write_privacy;
+pub use study::{
+    ProtectedUnit, SiloPrivacy, Stay, StudyFile, StudyPrivacy, StudyQuestions, StudyResult, run_study_coordinator,
+    run_study_silo,
+};
 pub use vertical::{run_label_holder, run_party};
 
 use std::path::Path;

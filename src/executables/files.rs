@@ -6,17 +6,18 @@ use std::path::PathBuf;
 use partita_flower::{Engine, Error, LostSilo, Patience, Result, STOCK_ROUND_SECONDS};
 use serde::Deserialize;
 
+use super::SiloPrivacy;
 use crate::formula::ReadOptions;
 
 /// A silo's own file, such as `north.toml`: its name, its data, and the requests its owner allows.
-#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct SiloFile {
     /// The silo's name.
     pub name: String,
     /// Its SuperNode.
     pub engine: Engine,
-    /// The requests it answers: `sfvi`, `few`, `avg`, `fed`, `pvi`, `vertical`, `evaluate`, `trust`, `leave_one_out`,
+    /// The requests it answers: `sfvi`, `few`, `private`, `avg`, `fed`, `pvi`, `vertical`, `evaluate`, `trust`, `leave_one_out`,
     /// `predictive`, `formula`, `average`. In a study it may be left out: then the silo answers what the study's file asks for.
     #[serde(default)]
     pub allow: Vec<String>,
@@ -51,6 +52,9 @@ pub struct SiloFile {
     /// In a study, how its file is read: what the file itself does not show.
     #[serde(default)]
     pub read: ReadOptions,
+    /// What the owner allows about single rows, over all studies: the silo then takes part in private studies alone.
+    #[serde(default)]
+    pub privacy: Option<SiloPrivacy>,
 }
 
 impl SiloFile {
@@ -61,6 +65,7 @@ impl SiloFile {
             ("fitted", self.fitted.is_some()),
             ("refuse", !self.refuse.is_empty()),
             ("read", self.read != ReadOptions::default()),
+            ("privacy", self.privacy.is_some()),
         ];
         match entries.iter().find(|(_, is_given)| *is_given) {
             None => Ok(()),

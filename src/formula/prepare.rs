@@ -167,12 +167,25 @@ impl Study {
             notes.push(crossing.note());
             study.declared.groups_across_silos.insert(crossing.fewer);
         };
-        let plan = self.plan(&summary)?;
+        notes.extend(columns.iter().filter_map(left_out));
+        Ok(Prepared { notes, ..study.prepared(silos, designs, agreement, &summary, device)? })
+    }
+
+    /// The model with the rows of all silos, once it is known what they agree on.
+    pub(super) fn prepared(
+        &self,
+        silos: &[SiloTable],
+        designs: Vec<Design>,
+        agreement: Agreement,
+        summary: &DesignSummary,
+        device: &Device,
+    ) -> Result<Prepared, StudyError> {
+        let plan = self.plan(summary)?;
         let rows = designs.iter().map(|design| Ok((design.silo.clone(), self.rows(design, &plan, device)?)));
         let rows = rows.collect::<Result<_, StudyError>>()?;
-        notes.extend(columns.iter().filter_map(left_out));
         let groups = designs.into_iter().map(|design| design.random.into_iter().map(RowGroups::of).collect()).collect();
-        Ok(Prepared { plan, silos: rows, notes, agreement, study, tables: silos.to_vec(), groups })
+        let (study, tables) = (self.clone(), silos.to_vec());
+        Ok(Prepared { plan, silos: rows, notes: Vec::new(), agreement, study, tables, groups })
     }
 
     /// The cells of a silo's file that the formula needs.

@@ -19,12 +19,12 @@ const NAMES: [&str; 3] = ["north", "south", "west"];
 type Own<'a> = &'a str;
 
 /// Starts a party of a study in its folder.
-fn start(folder: &Path, task: &str, name: &str) -> Running {
+pub(super) fn start(folder: &Path, task: &str, name: &str) -> Running {
     start_with(folder, task, name, &[])
 }
 
 /// The same with more arguments.
-fn start_with(folder: &Path, task: &str, name: &str, more: &[&str]) -> Running {
+pub(super) fn start_with(folder: &Path, task: &str, name: &str, more: &[&str]) -> Running {
     let log = std::fs::File::options().create(true).append(true).open(folder.join(format!("{name}.log"))).unwrap();
     let mut command = Command::new(executable("partita"));
     command.arg(task).current_dir(folder);
@@ -34,13 +34,13 @@ fn start_with(folder: &Path, task: &str, name: &str, more: &[&str]) -> Running {
     Running::spawn(command.args(more).stdout(log.try_clone().unwrap()).stderr(log))
 }
 
-fn wait(running: &mut Running) {
+pub(super) fn wait(running: &mut Running) {
     while !running.is_over() {
         std::thread::sleep(std::time::Duration::from_millis(100));
     }
 }
 
-fn read(folder: &Path, name: &str) -> String {
+pub(super) fn read(folder: &Path, name: &str) -> String {
     std::fs::read_to_string(folder.join(name)).unwrap_or_default()
 }
 

@@ -7,6 +7,7 @@ use partita_flower::{Error, Result};
 
 use super::StudyFile;
 use super::agree::declined;
+use super::privacy::PrivateSeat;
 use super::program::{Seat, StudySilo};
 use crate::executables::{Planned, SiloFile, Watch, place, sit_down};
 use crate::formula::SiloTable;
@@ -52,8 +53,10 @@ pub fn run_study_silo(study: &StudyFile, file: &SiloFile, stay: Stay, watch: Wat
             });
         }
     }
-    for line in profile.to_string().lines() {
-        (watch.log)(line);
+    let private = PrivateSeat::of(study, &file, &own, &rows)?;
+    match &private {
+        Some(private) => private.lines()?.iter().for_each(|line| (watch.log)(line)),
+        None => profile.to_string().lines().for_each(|line| (watch.log)(line)),
     }
     // What is refused is not said in the greeting either.
     let count = if file.refuse.iter().any(|item| item == "rows") { 0 } else { rows.rows() };
@@ -75,6 +78,7 @@ pub fn run_study_silo(study: &StudyFile, file: &SiloFile, stay: Stay, watch: Wat
         fitted: file.fitted.clone(),
         contrasts: study.contrasts.clone(),
         reported: Arc::clone(&reported),
+        private,
     };
     let make = move || Ok(Box::new(StudySilo::new(seat.clone())) as _);
     let Watch { stop, log } = watch;
