@@ -1,6 +1,10 @@
 //! Fits models to silos whose answers are differentially private sums over rows, and nothing else.
 
+#[cfg(feature = "cli")]
+pub(crate) mod audited;
 mod noised_sums;
+#[cfg(feature = "cli")]
+pub(crate) mod secure;
 
 pub use noised_sums::NoisedSums;
 
@@ -112,6 +116,7 @@ pub fn simulate<M: Model + 'static>(
 }
 
 /// A private fit, with the coordinator that was run.
+#[cfg_attr(not(feature = "cli"), allow(dead_code, reason = "commands ask it further questions"))]
 pub(crate) struct PrivateFit {
     pub(crate) fitted: Fitted,
     pub(crate) algorithm: Box<dyn Algorithm>,

@@ -11,6 +11,7 @@ use ureq::tls::{Certificate, ClientCert, PemItem, PrivateKey, RootCerts, TlsConf
 
 use crate::engine::Engine;
 use crate::error::{Error, Result};
+use crate::jitter::spread;
 use crate::node_signer::NodeSigner;
 use crate::notice::{User, Wait};
 use crate::secret::signature;
@@ -129,7 +130,7 @@ impl Connection {
             if let Some(user) = &self.user {
                 wait.look(user, || format!("the engine at {}", self.address))?;
             }
-            std::thread::sleep(pause);
+            std::thread::sleep(spread(pause));
             pause = (2 * pause).min(Duration::from_secs(2));
         }
     }

@@ -23,6 +23,7 @@ use crate::control::start_run;
 use crate::engine::Engine;
 use crate::envelope::Envelope;
 use crate::error::{Error, Result};
+use crate::history_file::HistoryFile;
 use crate::notice::{User, Wait};
 use crate::object::{ObjectId, Objects, hexadecimal};
 use crate::record::pack;
@@ -49,6 +50,8 @@ pub struct Flower {
     /// Who sits rounds out.
     missing: Vec<bool>,
     bytes: [u64; 2],
+    history: Vec<Event>,
+    history_file: HistoryFile,
     /// What silos seal their answers to, if there is a key that signs requests.
     answer_key: AnswerKey,
     user: User,
@@ -75,7 +78,6 @@ struct Place {
     round: u64,
     /// The latest round of each silo whose answer was taken.
     accepted: Vec<u64>,
-    history: Vec<Event>,
     /// The engine's task of the coordinator that wrote this.
     task: Leftover,
     /// Whether the run has ended as it should: another may take its folder.
@@ -149,7 +151,6 @@ impl Flower {
             start: 0,
             round: 0,
             accepted: vec![0; count],
-            history: Vec::new(),
             task: task.leftover(None),
             is_over: false,
         };
@@ -165,6 +166,8 @@ impl Flower {
             folder: None,
             missing,
             bytes: [0; 2],
+            history: Vec::new(),
+            history_file: HistoryFile::default(),
             answer_key: AnswerKey::new()?,
             user,
             wait: Wait::new(Duration::ZERO),
@@ -212,7 +215,7 @@ impl Flower {
     /// What happened to silos, since the run began: who was missing when.
     #[must_use]
     pub fn history(&self) -> &[Event] {
-        &self.place.history
+        &self.history
     }
 
     /// Bytes of requests sent and of answers received, as they crossed the wire without the transport's own headers.
@@ -286,7 +289,7 @@ impl Flower {
     fn note(&mut self, silo: usize, round: u64, kind: EventKind, what: String) {
         let event = Event { round, silo: self.options.silos[silo].clone(), kind, what };
         let line = event.to_string();
-        self.place.history.push(event);
+        self.history.push(event);
         (self.user.log)(&line);
         // The engine's log is for people too: a run does not end because a line of it was lost.
         let _ = self.task.log(&line);
@@ -309,6 +312,7 @@ impl Flower {
     /// Saves where the run is. Silos save their own state after every answer.
     fn save_place(&mut self, folder: &Path) -> Result<()> {
         let accepted = self.under_way.handed_over(&self.place.accepted);
+        self.history_file.append(folder, &self.history)?;
         self.write_place(folder, Place { accepted, ..self.place.clone() })
     }
 
@@ -321,9 +325,10 @@ impl Flower {
             let problem = format!("it is of {found} silos, this run has {silos}");
             return Err(Error::File { path: folder.join(PLACE), problem });
         }
-        let mut history = place.history.clone();
-        history.append(&mut self.place.history);
-        self.place = Place { start: place.start + 1, history, task: self.task.leftover(None), ..place };
+        let mut history = self.history_file.take_up(folder)?;
+        history.append(&mut self.history);
+        self.history = history;
+        self.place = Place { start: place.start + 1, task: self.task.leftover(None), ..place };
         self.write_place(folder, self.place.clone())
     }
 

@@ -15,7 +15,7 @@ use crate::keeper::Keeper;
 use crate::object::{Limits, ObjectId, Objects};
 use crate::record::{pack, unpack};
 use crate::seal::seal;
-use crate::signature::{CoordinatorPublicKey, SIGNATURE};
+use crate::signature::{PartyKey, PartyPublicKey, SIGNATURE};
 use crate::task::{COORDINATOR, Leftover, Task, now};
 use crate::transit::{Arrived, Trouble};
 use crate::wire::Metadata;
@@ -35,8 +35,10 @@ pub struct SiloOptions {
     pub identity: String,
     /// The number of rows that it reports.
     pub rows: u64,
+    /// The key that signs its answers; without it, who carries them can change them.
+    pub signs: Option<PartyKey>,
     /// The coordinator that it answers, and nothing else; without it, whoever reaches its SuperNode.
-    pub coordinator: Option<CoordinatorPublicKey>,
+    pub coordinator: Option<PartyPublicKey>,
 }
 
 /// The kind of the message by which a silo introduces itself.
@@ -273,6 +275,10 @@ impl SiloOptions {
             Some(key) => seal(&reply, &own, &key)?,
             None => reply,
         };
+        let own = match &self.signs {
+            Some(key) => key.sign_answer(&reply, own),
+            None => own,
+        };
         let mut objects = Objects::default();
         let root = pack(&reply, &own, &mut objects)?;
         Ok((objects, root, line))
@@ -348,6 +354,7 @@ mod tests {
             largest_request: 1,
             identity: identity.clone(),
             rows: 1,
+            signs: None,
             coordinator: None,
         };
         let asked = |options: &SiloOptions, kind| {

@@ -223,7 +223,6 @@ impl Spread {
 
     fn cell(&self, row: u32, prime: u32) -> String {
         let share = ((f64::from(row) + 0.5) * f64::from(prime).sqrt()).fract();
-        #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a share of a count is below it")]
         let place = |count: u32| ((share * f64::from(count)) as u32).min(count - 1);
         match self {
             Self::Whole(low, count) => (low + i64::from(place(*count))).to_string(),

@@ -15,9 +15,10 @@ const CEILING: usize = 500;
 const TEST_CEILING: usize = 800;
 
 /// Programs, which tell their users what happens.
-const PROGRAMS: [&str; 12] = [
+const PROGRAMS: [&str; 13] = [
     "src/commands.rs",
     "src/commands/answers.rs",
+    "src/commands/audit.rs",
     "src/commands/calibrate.rs",
     "src/commands/check.rs",
     "src/commands/coordinator.rs",

@@ -12,7 +12,7 @@ use partita::models::six_cities;
 use partita::privacy::{Budget, Ledger, Spent};
 use serde_json::Value;
 
-use super::study::{read, start, start_with, wait};
+use super::study::{read, run_page, start, start_with, wait};
 
 /// A private study over these silos.
 fn study(silos: &[&str], epsilon: f64, seed: u64) -> String {
@@ -40,6 +40,70 @@ fn write_files(folder: &Path, deployment: &Deployment, silos: &[&str], study: &s
     }
     let engine = format!("[engine]\naddress = \"{}\"\npatience_seconds = 60\n", deployment.coordinator().address);
     write("coordinator.toml", &format!("state = \"state\"\noutput = \"output\"\ndeadline_seconds = 60\n{engine}"));
+}
+
+/// The keys with which three silos sign and mask, and the tables of their files.
+fn with_masks(folder: &Path, names: &[&str], fewest: usize) -> Vec<String> {
+    for name in names.iter().filter(|name| !folder.join(format!("{name}-signs.key")).exists()) {
+        let mut keys = Command::new(executable("partita"));
+        assert!(keys.current_dir(folder).args(["keys", "silo", name]).output().unwrap().status.success());
+    }
+    let peers = |own: &str| {
+        let others = names.iter().filter(|name| **name != own);
+        others.map(|name| format!("{name} = \"{name}-signs.pub\"\n")).collect::<String>()
+    };
+    let one = |name: &&str| {
+        format!(
+            "signs = \"{name}-signs.key\"\n[privacy]\nepsilon = 3.0\ndelta = 1e-5\n[secure]\nfewest = {fewest}\n[secure.peers]\n{}",
+            peers(name)
+        )
+    };
+    names.iter().map(one).collect()
+}
+
+#[test]
+fn masked_sums_over_an_engine_lead_to_a_report_though_a_silo_is_killed_and_rosters_are_those_of_owners() {
+    let Some(programs) = installed() else { return };
+    let scratch = tempfile::tempdir().unwrap();
+    let folder = scratch.path();
+    let names = ["north", "south", "west"];
+    let deployment = Deployment::start(&programs, folder, names.len(), Pace::Capped);
+    let masked = study(&names, 2.0, 1).replace("delta = 1e-5\n", "delta = 1e-5\nsecure_sums = true\n");
+    write_files(folder, &deployment, &names, &masked, "");
+    let write_all = |fewest| {
+        for (name, own) in names.iter().zip(with_masks(folder, &names, fewest)) {
+            let path = folder.join(format!("{name}.toml"));
+            let text = std::fs::read_to_string(&path).unwrap();
+            // The last table of the file is that of the engine; what is before it is what was written above.
+            let (top, engine) = text.split_once("[engine]").unwrap();
+            let top = top.split("signs = ").next().unwrap();
+            std::fs::write(&path, format!("{top}{own}\n[engine]{engine}")).unwrap();
+        }
+    };
+    // An owner who wants more silos than there are does not take part.
+    write_all(4);
+    wait(&mut start(folder, "silo", "north"));
+    assert!(read(folder, "north.log").contains("found 3, expected at least 4"), "{}", read(folder, "north.log"));
+    write_all(3);
+    let mut silos = names.map(|name| start(folder, "silo", name));
+    let mut coordinator = start(folder, "coordinator", "coordinator");
+    let charged = || read(folder, "south-state.ledger").matches("\"spent\"").count();
+    let started = Instant::now();
+    while charged() < 4 {
+        assert!(started.elapsed() < Duration::from_secs(120), "{}", read(folder, "coordinator.log"));
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    // With the process its keys are gone: keys are exchanged anew, and no sum is charged for it twice.
+    silos[1].kill();
+    silos[1] = start(folder, "silo", "south");
+    wait(&mut coordinator);
+    let said = read(folder, "coordinator.log");
+    assert!(said.contains("verdict") && said.contains("differentially private"), "{said}");
+    assert!((12..=13).contains(&charged()), "{}", charged());
+    let silo = read(folder, "north.log");
+    assert!(silo.contains("private.masked_round") && !silo.contains(": private.round"), "{silo}");
+    assert!(silo.contains("masked with 2 silos, at least 3 in all"), "{silo}");
+    assert!(silo.matches("private.key").count() >= 2, "{silo}");
 }
 
 fn spent(ledger: &Path) -> Spent {
@@ -166,4 +230,29 @@ fn two_coordinators_with_one_silo_spend_its_budget_once() {
     let Spent { epsilon, releases } = spent(&ledger);
     assert!(epsilon <= 3.0 && releases > 0, "{epsilon} by {releases} sums");
     assert!(folders.iter().any(|folder| !folder.join("output/result.json").exists()));
+}
+
+#[test]
+fn the_page_of_a_private_study_leads_to_a_report_under_a_budget_that_holds_for_the_next() {
+    let Some(programs) = installed() else { return };
+    let scratch = tempfile::tempdir().unwrap();
+    let [said, wrong] = run_page("how-to-private-study.md", 7, scratch.path(), &programs);
+    let place = scratch.path().join("private-study");
+    let logs = ["north/north.log", "north/second.log", "link/link.log"].map(|name| read(&place, name)).join("\n");
+    for words in [
+        "without noise: 1000 of 1000 guesses right",
+        "privacy: everything that a silo sent is (3, 1e-5)-differentially private",
+        "\"releases_of_each_silo\": 12",
+        "the second study was refused",
+        "the owner's privacy budget: with this request epsilon would be",
+    ] {
+        assert!(said.contains(words), "{words}: {said}\n{wrong}\n{logs}");
+    }
+    for name in ["north", "south", "west"] {
+        let own: Value = serde_json::from_str(&read(&place, &format!("{name}/{name}-report/privacy.json"))).unwrap();
+        assert_eq!(own["spent"]["releases"].as_u64(), Some(12), "{own}");
+        let log = read(&place, &format!("{name}/{name}.log"));
+        assert!(log.contains("masked with 2 silos") && !log.contains("answers whoever"), "{log}");
+        assert_eq!(spent(&place.join(format!("{name}/{name}-state.ledger"))).releases, 12, "{name}");
+    }
 }

@@ -227,6 +227,23 @@ fn a_private_seed_changes_the_noise_the_coordinator_could_know() {
     assert_eq!(reply(Some(99)), reply(Some(99)));
 }
 
+#[test]
+fn a_party_that_is_made_alone_takes_its_seed_from_the_options_and_no_other_party_needs_it() {
+    let (device, names) = (Device::flex(), ["silo".to_owned()]);
+    let settings = Settings { family: six_cities_family(), ..Settings::default() };
+    let reply = |private_seed: Option<u64>| {
+        let algorithm = AlgorithmChoice::Sfvi;
+        let options = FitOptions { algorithm, settings: settings.clone(), private_seed, ..FitOptions::default() };
+        let model = six_cities_model();
+        let (mut silo, count) = silo_program(&model, &names, 0, &data(false, &device), &device, &options).unwrap();
+        let open = FitOptions { private_seed: None, ..options };
+        let mut algorithm = coordinator(&model, &names, &[count], &device, &open).unwrap();
+        silo.answer(&algorithm.outgoing().unwrap()[0].message).unwrap().get_floats("grad_mean").unwrap()
+    };
+    assert_ne!(reply(None), reply(Some(99)));
+    assert_eq!(reply(Some(99)), reply(Some(99)));
+}
+
 /// What a silo sent, what it may send, and the numbers that are its own.
 struct Sent {
     replies: Vec<Message>,

@@ -181,7 +181,14 @@ impl Flower {
             let Some(greeting) = greeted.find(|one| one.ids.iter().any(|own| own.as_str() == id)) else { continue };
             greeting.ids.retain(|own| own.as_str() != id);
             let Ok((objects, root)) = arrived.content else { continue };
-            let Ok((message, envelope)) = self.answer_key.read(&objects, &root) else { continue };
+            let (message, envelope) = match self.answer_key.read(&objects, &root, &self.options.signatures) {
+                Ok(found) => found,
+                Err(error @ Error::Unwelcome { .. }) => {
+                    (self.user.log)(&format!("what node {} says is refused: {error}", greeting.node));
+                    continue;
+                }
+                Err(_) => continue,
+            };
             if message.kind == FAILED && envelope.run == self.place.run {
                 let what = message.get_setting("what").map_or("an unknown reason", |what| what);
                 let (node, what) = (greeting.node, crate::npy::shown(what));

@@ -7,6 +7,7 @@ use partita_inference::{Manifest, Outcome, Request};
 use super::roster::Moment;
 use super::{Attempt, EventKind, Flower, LostSilo};
 use crate::error::{Error, Result};
+use crate::jitter::spread;
 use crate::object::{ObjectId, Objects};
 use crate::silo::FAILED;
 use crate::transit::Arrived;
@@ -171,7 +172,7 @@ impl Flower {
             return Verdict::Lost(reason);
         }
         one.attempt += 1;
-        (one.sent, one.not_before) = (None, now + pause);
+        (one.sent, one.not_before) = (None, now + spread(pause));
         Verdict::Again
     }
 
@@ -232,7 +233,7 @@ impl Flower {
     ) -> Result<std::result::Result<Outcome, String>> {
         let silo = one.request.silo;
         let name = self.options.silos[silo].clone();
-        let (reply, envelope) = match self.answer_key.read(objects, root) {
+        let (reply, envelope) = match self.answer_key.read(objects, root, &self.options.signatures) {
             Ok(found) => found,
             Err(error) => return Ok(Err(error.to_string())),
         };

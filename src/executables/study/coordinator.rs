@@ -20,6 +20,7 @@ use crate::executables::{
 use crate::formula::predict::globals;
 use crate::formula::shared_model::SharedModel;
 use crate::formula::{Contrast, Contrasted, Plan, PriorPredictive, SiloTable, StudyError, Whose};
+use crate::private::secure::SecureSums;
 
 /// What a coordinator asks of a study beyond what its file asks.
 #[derive(Debug, Clone, Default)]
@@ -92,7 +93,10 @@ pub fn run_study_coordinator(study: &StudyFile, desk: Desk<'_>, asked: &StudyQue
         }
         let rows = announce(&agreed, &mut exchange)?;
         let how = Fitting { run: run.file, fit: &fit, rows: &rows, file, log };
-        let (mut fitted, algorithm) = fit_over(&plan.model, how, &mut exchange, progress)?;
+        let (mut fitted, algorithm) = match study.privacy.as_ref().is_some_and(|own| own.secure_sums) {
+            true => fit_over(&plan.model, how, &mut SecureSums::new(&mut exchange), progress),
+            false => fit_over(&plan.model, how, &mut exchange, progress),
+        }?;
         fitted.manifest.fields.extend(match study.privacy {
             Some(_) => public_fields(),
             None => fields(),

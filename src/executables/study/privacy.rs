@@ -4,9 +4,9 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use partita_core::{Device, Model};
-use partita_flower::{Error, Result};
+use partita_flower::{Error, PartyKey, PartyPublicKey, Result};
 use partita_inference::{FitOptions, PrivateRoundsOptions, Report, SiloProgram, write_atomically};
-use partita_privacy::{Accountant, Budget, Conversion, Cost, Ledger, Mark, SystemEntropy};
+use partita_privacy::{Accountant, Budget, Conversion, Cost, Ledger, Mark, Peers, SiloKey, SystemEntropy};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
@@ -15,6 +15,7 @@ use super::agree::{Agreed, declined};
 use crate::executables::SiloFile;
 use crate::formula::stand_in::AgreedAlone;
 use crate::formula::{Columns, DeclaredColumn, MissingCells, Study};
+use crate::private::secure::{MaskedSilo, Masking};
 use crate::private::{self, NoisedSums, PrivateOptions};
 
 /// What is protected.
@@ -59,6 +60,9 @@ pub struct StudyPrivacy {
     /// The noised sums that every silo is asked for.
     #[serde(default = "rounds")]
     pub rounds: u64,
+    /// Whether silos mask their sums, so that the coordinator reads the sum over all of them alone.
+    #[serde(default)]
+    pub secure_sums: bool,
     /// What is declared of the columns: the range of each column of numbers, and the levels of those that `declared` does
     /// not list.
     #[serde(default)]
@@ -169,6 +173,8 @@ pub(super) struct PrivateSeat {
     ledger: Ledger,
     /// The folder of the silo's state.
     state: PathBuf,
+    /// With whom it masks its sums, where the study asks for masks.
+    masking: Option<Masking>,
 }
 
 /// The file of a state that says how far the ledger had come.
@@ -230,7 +236,8 @@ impl PrivateSeat {
         let budget = Budget { epsilon: allowed.epsilon, delta: allowed.delta, unit: "row".into() };
         let ledger = Ledger::open(&ledger_path(file, &allowed), budget).map_err(|error| declined(&error))?;
         let (rounds, state) = (promise.options().rounds()?, file.state.clone());
-        let own = Self { agreed, promise, rounds, allowed, ledger, state };
+        let masking = masking(study, file, &promise)?;
+        let own = Self { agreed, promise, rounds, allowed, ledger, state, masking };
         own.expect()?;
         Ok(Some(own))
     }
@@ -239,8 +246,15 @@ impl PrivateSeat {
     pub(super) fn lines(&self) -> Result<Vec<String>> {
         let spent = self.ledger.spent().map_err(|error| declined(&error))?;
         let SiloPrivacy { epsilon, delta, .. } = self.allowed;
+        let masked = match &self.masking {
+            None => "its sums leave it with noise and without masks".to_owned(),
+            Some(own) => {
+                format!("its sums leave it masked with {} silos, at least {} in all", own.peers.len() - 1, own.fewest)
+            }
+        };
         Ok(vec![
             self.promise.promise()?,
+            format!("privacy: {masked}"),
             format!(
                 "privacy: epsilon {:.4} of the owner's {epsilon} at delta {delta:e} is spent, by {} sums; nothing else is said of the rows but their number",
                 spent.epsilon, spent.releases
@@ -258,7 +272,11 @@ impl PrivateSeat {
         fit: &FitOptions,
     ) -> partita_inference::Result<(Box<dyn SiloProgram>, usize)> {
         let sums = NoisedSums::new(Some(self.ledger.clone()), Box::new(SystemEntropy::default()));
-        private::silo(name, model, rows, device, &fit.settings, &self.rounds, sums)
+        let (own, count) = private::silo(name, model, rows, device, &fit.settings, &self.rounds, sums)?;
+        Ok(match &self.masking {
+            None => (own, count),
+            Some(masking) => (Box::new(MaskedSilo::new(own, masking.clone())), count),
+        })
     }
 
     /// Writes into the state how far the ledger has come.
@@ -300,6 +318,45 @@ impl PrivateSeat {
         });
         write_atomically(&folder.join(PRIVACY), format!("{text:#}\n").as_bytes())
     }
+}
+
+/// With whom a silo masks its sums.
+fn masking(study: &StudyFile, file: &SiloFile, promise: &StudyPrivacy) -> Result<Option<Masking>> {
+    let what = "secure sums";
+    let secure = match (promise.secure_sums, &file.secure) {
+        (false, None) => return Ok(None),
+        (false, Some(_)) => {
+            let expected = "`secure_sums = true` under `[privacy]`: this silo's file has `[secure]`".into();
+            let remedy = "Ask for a study with masks, or take `[secure]` out: then the coordinator reads this silo's noised sums.";
+            return unwelcome(what, "a study without masks".into(), expected, remedy);
+        }
+        (true, None) => {
+            let expected = "`[secure]`, with `fewest` and the public keys of the other silos".into();
+            let remedy =
+                "Get `NAME-signs.pub` of every other silo from its owner, and name the files under `[secure.peers]`.";
+            return unwelcome(what, "no `[secure]` in the silo's file".into(), expected, remedy);
+        }
+        (true, Some(secure)) => secure,
+    };
+    let Some(signs) = &file.signs else {
+        let expected = "the file of the silo's private key".into();
+        return unwelcome(what, "no `signs` in the silo's file".into(), expected, "Make it by `partita keys silo`.");
+    };
+    let key = SiloKey::from_bytes(&PartyKey::read(signs)?.secret_bytes());
+    let mut peers = Peers::from([(file.name.clone(), key.public())]);
+    for name in study.silos.iter().filter(|name| **name != file.name) {
+        let Some(path) = secure.peers.get(name) else {
+            let expected = "a key of every silo of the study".into();
+            let remedy = "Get `NAME-signs.pub` from its owner, and name the file under `[secure.peers]`.";
+            return unwelcome(what, format!("no key of silo `{name}`"), expected, remedy);
+        };
+        peers.insert(name.clone(), PartyPublicKey::read(path)?.bytes());
+    }
+    if peers.len() < secure.fewest.max(2) {
+        let expected = format!("at least {}, as this silo's file says", secure.fewest.max(2));
+        return unwelcome("the silos of a secure sum", peers.len().to_string(), expected, "Wait for more silos.");
+    }
+    Ok(Some(Masking { key, peers, fewest: secure.fewest.max(2) }))
 }
 
 /// The file of what is spent.

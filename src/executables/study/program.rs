@@ -249,3 +249,6 @@ impl SiloProgram for StudySilo {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;
