@@ -28,7 +28,7 @@ impl Promised<'_> {
         self.refuse()?;
         let Self { study, file, privacy, options, how } = &self;
         let device = Device::flex();
-        let prepared = study.prepare_declared(&options.tables()?, &privacy.columns, &device)?;
+        let prepared = study.prepare(&options.tables()?, &device)?;
         say_prepared(&prepared);
         println!("{}", privacy.promise()?);
         let questions = self.questions(&prepared, &device)?;

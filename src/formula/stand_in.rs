@@ -74,11 +74,11 @@ impl Study {
         Ok(AgreedAlone { agreement, summary })
     }
 
-    /// Reads the files and makes the model as [`Study::prepare`] does, without asking silos for anything of their rows.
+    /// [`Study::prepare`] without asking silos for anything of their rows.
     ///
     /// # Errors
-    /// As for [`Study::prepare`], and [`StudyError::Unfit`] for what the study does not declare.
-    pub(crate) fn prepare_declared(
+    /// As for that, and [`StudyError::Unfit`] for what the study does not declare.
+    pub(super) fn prepare_declared(
         &self,
         silos: &[SiloTable],
         declared: &BTreeMap<String, DeclaredColumn>,

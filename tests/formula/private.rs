@@ -41,7 +41,7 @@ fn a_private_study_asks_for_nothing_that_has_no_noise() {
     let found = StudyFile::parse(&study("", 3.0).replace("age = [-2, 1]\n", "")).unwrap_err().to_string();
     assert!(found.contains("the column `age`, of which the study declares nothing"), "{found}");
     let found = StudyFile::parse(&study("", -1.0)).unwrap_err().to_string();
-    assert!(found.contains("found -1 for 12 releases"), "{found}");
+    assert!(found.contains("epsilon is -1 for 12 releases"), "{found}");
     let found = StudyFile::parse(&study("", 3.0).replace("\"row\"", "\"person\"")).unwrap_err().to_string();
     assert!(found.contains("`person`"), "{found}");
     let own = StudyFile::parse(&study("contrasts = [\"smoke: 1 - 0 at age = 0\"]", 3.0)).unwrap();
@@ -65,6 +65,18 @@ fn questions_that_need_rows_without_noise_are_refused_by_their_names_in_one_proc
         let said = refused(folder, &[&fit[..], more].concat());
         assert!(said.contains(words), "{words}: {said}");
     }
+    // What else one does with a study before its fit is about the same model.
+    let priors = |task: &str| {
+        let arguments = [task, "--study", "study.toml", "--silo", "north=north.csv"];
+        let done = Command::new(fixtures::executable("partita")).current_dir(folder).args(arguments).output().unwrap();
+        let said = String::from_utf8_lossy(&done.stdout).into_owned();
+        said.lines().filter(|line| line.starts_with("prior: ")).map(str::to_owned).collect::<Vec<_>>()
+    };
+    let (checked, fitted) = (priors("check"), priors("fit"));
+    assert!(checked.len() == 5 && checked == fitted, "{checked:?} {fitted:?}");
+    assert!(checked[1].starts_with("prior: smoke ~ normal(0, 4.99"), "{checked:?}");
+    let calibrate = ["calibrate", "--study", "study.toml", "--silo", "north=north.csv"];
+    assert!(refused(folder, &calibrate).contains("calibration of a private study"));
     // Beyond what its ledgers have left a study is refused, and nothing is charged for it.
     let ledgers = ["--ledgers", "ledgers"];
     let done = Command::new(fixtures::executable("partita"))

@@ -113,12 +113,13 @@ impl StudyFile {
     /// # Errors
     /// [`Error::Malformed`], with the place in the formula.
     pub(crate) fn study(&self, read: ReadOptions) -> Result<Study> {
-        let Self { family, missing, declared, priors, .. } = self.clone();
+        let Self { family, missing, declared, priors, privacy, .. } = self.clone();
+        let stand_in = privacy.map(|own| own.columns);
         let mut study = Study::new(&self.formula, family).map_err(|error| malformed(&error))?;
         for formula in &self.parameters {
             study = study.with_parameter(formula).map_err(|error| malformed(&error))?;
         }
-        Ok(Study { read, missing, declared, priors, ..study })
+        Ok(Study { read, missing, declared, priors, stand_in, ..study })
     }
 
     /// The run that it asks for.

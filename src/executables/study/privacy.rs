@@ -233,10 +233,10 @@ impl PrivateSeat {
         }
         let agreed = promise.agreed(own)?;
         own.declared_design(rows, &agreed.agreement).map_err(|error| declined(&error))?;
+        let masking = masking(study, file, &promise)?;
         let budget = Budget { epsilon: allowed.epsilon, delta: allowed.delta, unit: "row".into() };
         let ledger = Ledger::open(&ledger_path(file, &allowed), budget).map_err(|error| declined(&error))?;
         let (rounds, state) = (promise.options().rounds()?, file.state.clone());
-        let masking = masking(study, file, &promise)?;
         let own = Self { agreed, promise, rounds, allowed, ledger, state, masking };
         own.expect()?;
         Ok(Some(own))

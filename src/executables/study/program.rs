@@ -6,7 +6,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use partita_core::{Device, SiteTable};
 use partita_inference::{
-    Error, FitOptions, LocalReport, Message, Result, SiloProgram, evaluating_silo, silo_program, write_atomically,
+    Error, FitOptions, LocalReport, Manifest, Message, Result, SiloProgram, evaluating_silo, silo_program,
+    write_atomically,
 };
 use partita_models::regression::RegressionRows;
 
@@ -231,7 +232,7 @@ impl SiloProgram for StudySilo {
     }
 
     fn answer(&mut self, request: &Message) -> Result<Message> {
-        match request.kind.as_str() {
+        let answer = match request.kind.as_str() {
             agree::PROFILE => {
                 self.is_open(request)?;
                 put(Message::new("formula.profiled"), "profile", &self.seat.profile)
@@ -240,13 +241,20 @@ impl SiloProgram for StudySilo {
             agree::MODEL => self.model(request),
             agree::AVERAGE => self.average(request),
             agree::REPORT => self.report(request),
-            "silo.save" => self.save(request),
-            "silo.restore" => self.restore(request),
+            "silo.save" => return self.save(request),
+            "silo.restore" => return self.restore(request),
+            // What the program answers, it has held to its own manifest.
             _ => match &mut self.seated {
-                Some(own) => own.program.answer(request),
-                None => Err(early(request)),
+                Some(own) => return own.program.answer(request),
+                None => return Err(early(request)),
             },
-        }
+        }?;
+        let fields = match &self.seat.private {
+            Some(_) => agree::public_fields(),
+            None => agree::fields(),
+        };
+        Manifest { fields }.check(self.name(), &answer)?;
+        Ok(answer)
     }
 }
 
