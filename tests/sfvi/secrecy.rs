@@ -6,7 +6,7 @@ use fixtures::{ConjugateGaussian, Parties, conjugate, groups, six_cities_family,
 use partita::core::Groups;
 use partita::inference::{
     Algorithm, Error, FedOptOptions, Field, Manifest, Message, Outcome, Pvi, PviSilo, Record, Release, Silo,
-    SiloProgram, VerticalOptions, coordinator, silo_program,
+    SiloProgram, StartFrom, VerticalOptions, coordinator, silo_program,
 };
 use partita::models::vertical::Linear;
 use partita::models::{GaussianMean, MixedLogistic, RepeatedBinary, six_cities};
@@ -230,7 +230,8 @@ fn a_private_seed_changes_the_noise_the_coordinator_could_know() {
 #[test]
 fn a_party_that_is_made_alone_takes_its_seed_from_the_options_and_no_other_party_needs_it() {
     let (device, names) = (Device::flex(), ["silo".to_owned()]);
-    let settings = Settings { family: six_cities_family(), ..Settings::default() };
+    let start = StartFrom::Declared;
+    let settings = Settings { family: six_cities_family(), start, ..Settings::default() };
     let reply = |private_seed: Option<u64>| {
         let algorithm = AlgorithmChoice::Sfvi;
         let options = FitOptions { algorithm, settings: settings.clone(), private_seed, ..FitOptions::default() };
