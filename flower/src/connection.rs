@@ -209,7 +209,7 @@ fn refused(operation: &'static str, status: u16, answer: &[u8]) -> Error {
         412 => "The engine has another version: install flwr 1.41 everywhere.",
         _ => "See the engine's log.",
     };
-    Error::Refused { operation, status, detail: crate::npy::shown(&detail), remedy }
+    Error::Refused { operation, status, detail: crate::error::shown(&detail), remedy }
 }
 
 fn decode<A: Message + Default>(operation: &'static str, bytes: Vec<u8>) -> Result<A> {

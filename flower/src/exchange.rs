@@ -18,6 +18,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use partita_inference::{Message, write_atomically};
 use serde::{Deserialize, Serialize};
 
+use crate::carrier::Parcel;
 use crate::connection::Connection;
 use crate::control::start_run;
 use crate::engine::Engine;
@@ -25,8 +26,7 @@ use crate::envelope::Envelope;
 use crate::error::{Error, Result};
 use crate::history_file::HistoryFile;
 use crate::notice::{User, Wait};
-use crate::object::{ObjectId, Objects, hexadecimal};
-use crate::record::pack;
+use crate::object::{ObjectId, hexadecimal};
 use crate::seal::AnswerKey;
 use crate::task::{COORDINATOR, Leftover, Task, now};
 use crate::transit::Inbox;
@@ -244,8 +244,8 @@ impl Flower {
         self.write_place(folder, Place { is_over: true, ..place })
     }
 
-    /// Sends a message to a node.
-    fn send(&mut self, message: &Message, node: u64, attempt: Attempt) -> Result<ObjectId> {
+    /// A message to a node, ready to be sent.
+    fn parcel<'a>(&self, message: &'a Message, node: u64, attempt: Attempt) -> Parcel<'a> {
         let Attempt { silo, round, attempt, time } = attempt;
         let accepted = silo.map_or(0, |silo| self.place.accepted[silo]);
         let kept = silo.and_then(|silo| Some(self.kept.as_ref()?[silo]));
@@ -266,8 +266,6 @@ impl Flower {
             Some(key) => key.sign(message, envelope, &self.answer_key.public()),
             None => envelope,
         };
-        let mut objects = Objects::default();
-        let root = pack(message, &envelope, &mut objects)?;
         let metadata = Metadata {
             run_id: self.task.run_id,
             message_id: String::new(),
@@ -281,9 +279,14 @@ impl Flower {
             src_task_id: Some(self.task.task_id),
             dst_task_id: None,
         };
-        let (id, sent) = self.task.carrier().push(metadata, &mut objects, &root)?;
-        self.bytes[0] += sent;
-        Ok(id)
+        Parcel { metadata, message, envelope }
+    }
+
+    /// Sends messages in one call; the identifier of each that was taken.
+    fn push(&mut self, parcels: &[Parcel<'_>]) -> Result<Vec<Option<ObjectId>>> {
+        let sent = self.task.carrier().push_all(parcels)?;
+        self.bytes[0] += sent.iter().flatten().map(|sent| sent.bytes).sum::<u64>();
+        Ok(sent.into_iter().map(|sent| sent.map(|sent| sent.id)).collect())
     }
 
     fn note(&mut self, silo: usize, round: u64, kind: EventKind, what: String) {

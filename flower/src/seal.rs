@@ -11,8 +11,8 @@ use x25519_dalek::{PublicKey, StaticSecret};
 
 use crate::envelope::Envelope;
 use crate::error::{Error, Result};
+use crate::frame::unpack;
 use crate::object::{ObjectId, Objects, from_hexadecimal, hexadecimal};
-use crate::record::unpack;
 use crate::signature::PartyPublicKey;
 
 /// The kind of a sealed answer.
@@ -135,7 +135,7 @@ fn random() -> Result<[u8; 32]> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::record::pack;
+    use crate::frame::pack;
 
     fn envelope() -> Envelope {
         let (run, identity, silo) = ("run".into(), "abc".into(), "north".into());
@@ -148,7 +148,7 @@ mod tests {
         let key = AnswerKey::new().unwrap();
         let sealed = seal(&answer, &envelope(), &key.public()).unwrap();
         let mut objects = Objects::default();
-        let root = pack(&sealed, &envelope(), &mut objects).unwrap();
+        let root = pack(&sealed, &envelope(), &[], &mut objects).unwrap();
         let (sealed, place) = unpack(&objects, &root).unwrap();
         assert_eq!(key.open(&sealed, &place).unwrap(), answer);
 

@@ -191,7 +191,7 @@ impl PartyPublicKey {
             }
             Problem::Late => CLOCKS,
         };
-        let expected = format!("one by silo `{}`, within an hour", crate::npy::shown(&envelope.silo));
+        let expected = format!("one by silo `{}`, within an hour", crate::error::shown(&envelope.silo));
         Err(Error::Unwelcome {
             what: "the signature of an answer",
             found: problem.words().to_owned(),
@@ -291,8 +291,8 @@ mod tests {
         let (message, envelope) = request();
         let envelope = key().sign(&message, envelope, "seal");
         let mut objects = crate::object::Objects::default();
-        let root = crate::record::pack(&message, &envelope, &mut objects).unwrap();
-        let (message, envelope) = crate::record::unpack(&objects, &root).unwrap();
+        let root = crate::frame::pack(&message, &envelope, &[], &mut objects).unwrap();
+        let (message, envelope) = crate::frame::unpack(&objects, &root).unwrap();
         key().public().check(&message, &envelope).unwrap();
 
         let refused = |message: &Message, envelope: &Envelope| {

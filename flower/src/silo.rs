@@ -6,14 +6,15 @@ use std::time::{Duration, Instant};
 
 use partita_inference::{Message, write_atomically};
 
+use crate::carrier::Parcel;
 use crate::connection::Connection;
 use crate::engine::Engine;
 use crate::envelope::Envelope;
 use crate::error::{Error, Result};
 use crate::fleet::serve_as_node;
+use crate::frame::unpack;
 use crate::keeper::Keeper;
 use crate::object::{Limits, ObjectId, Objects};
-use crate::record::{pack, unpack};
 use crate::seal::seal;
 use crate::signature::{PartyKey, PartyPublicKey, SIGNATURE};
 use crate::task::{COORDINATOR, Leftover, Task, now};
@@ -161,8 +162,8 @@ fn answer(
     keep_unfinished(&unfinished, &task, &head)?;
     let content = arrived.content.map_err(unreadable);
     let served = match content.and_then(|(objects, root)| options.serve(&head, &objects, &root, keeper)) {
-        Ok((mut objects, root, line)) => {
-            let sent = task.carrier().push(head, &mut objects, &root);
+        Ok(Served { answer, envelope, line }) => {
+            let sent = task.carrier().push(&Parcel { metadata: head, message: &answer, envelope });
             let problem = sent.as_ref().err().map(|_| "the answer was not taken");
             log(&line);
             if let Err(error) = sent {
@@ -245,6 +246,14 @@ fn give_back(path: &Path, connection: &Connection, log: &mut dyn FnMut(&str)) {
     let _ = std::fs::remove_file(path);
 }
 
+/// The answer to a message, and a line for the log.
+#[derive(Debug)]
+pub(crate) struct Served {
+    pub(crate) answer: Message,
+    pub(crate) envelope: Envelope,
+    pub(crate) line: String,
+}
+
 impl SiloOptions {
     /// The answer to the content of a message, and a line for the log.
     pub(crate) fn serve(
@@ -253,7 +262,7 @@ impl SiloOptions {
         objects: &Objects,
         root: &ObjectId,
         keeper: &mut Keeper,
-    ) -> Result<(Objects, ObjectId, String)> {
+    ) -> Result<Served> {
         if head.ttl <= 0.0 {
             let problem = format!("it came {:.0} s after its time, and was not answered", -head.ttl);
             return Err(Error::malformed("a message", problem));
@@ -262,10 +271,8 @@ impl SiloOptions {
         if let Err(error) = self.coordinator.as_ref().map_or(Ok(()), |key| key.check(&message, &envelope)) {
             // A stranger learns nothing else, not even the silo's name.
             let stranger = Envelope { run: envelope.run, round: envelope.round, ..Envelope::default() };
-            let mut objects = Objects::default();
-            let reply = Message::new(FAILED).setting("error", "Unwelcome").setting("what", SIGNATURE);
-            let root = pack(&reply, &stranger, &mut objects)?;
-            return Ok((objects, root, format!("refused: {error}")));
+            let answer = Message::new(FAILED).setting("error", "Unwelcome").setting("what", SIGNATURE);
+            return Ok(Served { answer, envelope: stranger, line: format!("refused: {error}") });
         }
         let (reply, line) = self.reply(&message, &envelope, keeper)?;
         // Only who was checked to be the coordinator says for whom an answer is sealed.
@@ -279,9 +286,7 @@ impl SiloOptions {
             Some(key) => key.sign_answer(&reply, own),
             None => own,
         };
-        let mut objects = Objects::default();
-        let root = pack(&reply, &own, &mut objects)?;
-        Ok((objects, root, line))
+        Ok(Served { answer: reply, envelope: own, line })
     }
 
     /// The answer to a request: the result, or the kind of the error. The error's text stays here, since it may quote
@@ -311,7 +316,7 @@ impl SiloOptions {
 
     fn check(&self, message: &Message, envelope: &Envelope) -> Result<()> {
         let unwelcome = |what, found: &str, expected: String, remedy| {
-            Err(Error::Unwelcome { what, found: crate::npy::shown(found), expected, remedy })
+            Err(Error::Unwelcome { what, found: crate::error::shown(found), expected, remedy })
         };
         let Self { name, allow, .. } = self;
         if envelope.silo != *name {

@@ -96,7 +96,7 @@ impl Patience {
         }
         Err(Error::Unwelcome {
             what: "the size of an answer",
-            found: format!("`{}` of silo `{silo}` with norm {norm:e}", crate::npy::shown(name)),
+            found: format!("`{}` of silo `{silo}` with norm {norm:e}", crate::error::shown(name)),
             expected: format!("at most {largest:e}"),
             remedy: "Ask the silo's owner what happened, or raise `largest_norm` in the coordinator's file.",
         })
