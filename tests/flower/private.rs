@@ -5,7 +5,7 @@ use std::path::Path;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-use fixtures::engine::{Deployment, Pace, copy, installed};
+use fixtures::engine::{Deployment, Pace, Running, copy, installed};
 use fixtures::executable;
 use fixtures::visits::{FORMULA, visits};
 use partita::models::six_cities;
@@ -40,6 +40,16 @@ fn write_files(folder: &Path, deployment: &Deployment, silos: &[&str], study: &s
     }
     let engine = format!("[engine]\naddress = \"{}\"\npatience_seconds = 60\n", deployment.coordinator().address);
     write("coordinator.toml", &format!("state = \"state\"\noutput = \"output\"\ndeadline_seconds = 60\n{engine}"));
+}
+
+/// Waits until a silo has ended at its start.
+fn ended(mut silo: Running, folder: &Path, name: &str) -> String {
+    let started = Instant::now();
+    while !silo.is_over() {
+        assert!(started.elapsed() < Duration::from_secs(60), "it serves: {}", read(folder, &format!("{name}.log")));
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    read(folder, &format!("{name}.log"))
 }
 
 /// The keys with which three silos sign and mask, and the tables of their files.
@@ -82,8 +92,8 @@ fn masked_sums_over_an_engine_lead_to_a_report_though_a_silo_is_killed_and_roste
     };
     // An owner who wants more silos than there are does not take part.
     write_all(4);
-    wait(&mut start(folder, "silo", "north"));
-    assert!(read(folder, "north.log").contains("found 3, expected at least 4"), "{}", read(folder, "north.log"));
+    let said = ended(start(folder, "silo", "north"), folder, "north");
+    assert!(said.contains("found 3, expected at least 4"), "{said}");
     write_all(3);
     let mut silos = names.map(|name| start(folder, "silo", name));
     let mut coordinator = start(folder, "coordinator", "coordinator");
@@ -202,8 +212,7 @@ fn no_kill_and_no_older_state_lowers_a_ledger_and_an_older_ledger_is_refused() {
     // The ledger of the fourth round beside a state that saw more.
     north.kill();
     std::fs::write(&ledger, &older).unwrap();
-    wait(&mut start_with(folder, "silo", "north", &[]));
-    let said = read(folder, "north.log");
+    let said = ended(start(folder, "silo", "north"), folder, "north");
     assert!(said.contains("It was put back to an earlier state or replaced"), "{said}");
 }
 
