@@ -3,6 +3,7 @@
 
 mod answers;
 mod asked;
+mod audit;
 mod calibrate;
 mod check;
 mod coordinator;
@@ -13,6 +14,7 @@ mod keys;
 mod models;
 mod page;
 mod pages;
+mod private_fit;
 mod reading;
 mod shared;
 mod silo;
@@ -47,6 +49,8 @@ enum Task {
     /// Tests by simulation whether fits over these files can be believed: data drawn from the prior are fitted, and the truth is
     /// ranked among the draws.
     Calibrate(calibrate::Options),
+    /// Audits the noise of private studies: what canaries betray of themselves without it and with it.
+    Audit(audit::Options),
     /// Prints the report of a fit that was written, or writes its page anew; it fits nothing.
     Report(page::Options),
     /// Says what one CSV file holds, and which of it would leave its silo for a formula.
@@ -72,6 +76,7 @@ pub fn run(models: &Models) -> ExitCode {
         Task::Check(options) => check::run(&options, models),
         Task::Simulate(options) => simulate::run(&options),
         Task::Calibrate(options) => interruptible(|stop| calibrate::run(&options, models, stop)),
+        Task::Audit(options) => audit::run(&options),
         Task::Report(options) => page::run(&options),
         Task::Describe(options) => describe::run(&options),
         Task::Init(options) => init::run(&options),

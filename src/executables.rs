@@ -2,14 +2,20 @@
 
 mod desk;
 mod files;
+mod least_rows;
 mod lost_silo;
 pub(crate) mod questions;
 mod study;
 mod vertical;
 
 pub use desk::{Desk, Planned, Start, UnfinishedRun, Watch};
-pub use files::{CoordinatorFile, SiloFile};
-pub use study::{Stay, StudyFile, StudyQuestions, StudyResult, run_study_coordinator, run_study_silo};
+pub use files::{CoordinatorFile, NoiseOf, SiloFile, SiloSecure};
+use least_rows::least_rows;
+pub(crate) use study::write_privacy;
+pub use study::{
+    ProtectedUnit, SiloPrivacy, Stay, StudyFile, StudyPrivacy, StudyQuestions, StudyResult, run_study_coordinator,
+    run_study_silo,
+};
 pub use vertical::{run_label_holder, run_party};
 
 use std::path::Path;
@@ -17,7 +23,7 @@ use std::sync::Arc;
 
 use partita_core::{Device, Model};
 use partita_flower::{
-    CoordinatorPublicKey, Error, Flower, Keeper, Length, Limits, Log, Program, Result, RunFile, SiloOptions, serve,
+    Error, Flower, Keeper, Length, Limits, Log, PartyKey, PartyPublicKey, Program, Result, RunFile, SiloOptions, serve,
 };
 use partita_inference::{
     Algorithm, Counters, Exchange, FitOptions, Fitted, HtmlOptions, LocalLatents, LocalReport, Progress, Report,
@@ -40,7 +46,7 @@ where
     M::Data: Clone + Send + 'static,
 {
     let device = Device::flex();
-    let fit = run.file.fit_options(run.base)?;
+    let fit = FitOptions { private_seed: file.private_seed()?, ..run.file.fit_options(run.base)? };
     let index = place(run.file, &file.name)?;
     file.check_for_rows()?;
     run.file.check_allowed(&file.allow)?;
@@ -107,13 +113,15 @@ fn place(run: &RunFile, name: &str) -> Result<u32> {
 /// Serves the program of `make` until it is stopped; its state then.
 fn sit_down(run: Planned<'_>, file: &SiloFile, rows: usize, make: Program, watch: Watch<'_>) -> Result<Keeper> {
     let identity = run.file.identity(run.base)?;
-    let mut keeper = Keeper::open(&file.state, make)?;
+    let make = least_rows(file.least_held_out_rows, make);
+    let mut keeper = Keeper::open(&file.state, make)?.at_most(file.requests_a_day);
     let SiloFile { name, engine, allow, .. } = file.clone();
     let (short, model, address) = (&identity[..12], &run.file.model, &engine.address);
     (watch.log)(&format!("silo `{name}` of a run of {model} `{short}` with {rows} rows, waiting at {address}"));
     let (rows, largest_request) = (rows as u64, file.largest_request.unwrap_or(Limits::default().bytes));
-    let coordinator = file.coordinator.as_deref().map(CoordinatorPublicKey::read).transpose()?;
-    let options = SiloOptions { name, engine, allow, largest_request, identity, rows, coordinator };
+    let coordinator = file.coordinator.as_deref().map(PartyPublicKey::read).transpose()?;
+    let signs = file.signs.as_deref().map(PartyKey::read).transpose()?;
+    let options = SiloOptions { name, engine, allow, largest_request, identity, rows, signs, coordinator };
     serve(&options, &mut keeper, watch.stop, watch.log)?;
     Ok(keeper)
 }
@@ -154,7 +162,7 @@ struct Fitting<'a> {
 fn fit_over<M: Model + 'static>(
     model: &M,
     how: Fitting<'_>,
-    exchange: &mut Flower,
+    exchange: &mut dyn Exchange,
     progress: &mut dyn Progress,
 ) -> Result<(Fitted, Box<dyn Algorithm>)> {
     let (device, Fitting { run, fit, rows, file, log }) = (Device::flex(), how);

@@ -16,6 +16,7 @@ mod prior_predictive;
 mod priors;
 pub(crate) mod shared_model;
 mod simulate;
+pub(crate) mod stand_in;
 mod stated_prior;
 mod summary;
 
@@ -29,5 +30,6 @@ pub use prepare::{Plan, Prepared, SiloTable, Study};
 pub use prior_predictive::PriorPredictive;
 pub use priors::PriorLine;
 pub use simulate::Simulated;
+pub use stand_in::DeclaredColumn;
 pub use stated_prior::StatedPrior;
 pub use summary::{CrossedGroupings, DesignSummary, RandomSummary};

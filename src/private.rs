@@ -1,6 +1,10 @@
 //! Fits models to silos whose answers are differentially private sums over rows, and nothing else.
 
+#[cfg(feature = "cli")]
+pub(crate) mod audited;
 mod noised_sums;
+#[cfg(feature = "cli")]
+pub(crate) mod secure;
 
 pub use noised_sums::NoisedSums;
 
@@ -8,10 +12,10 @@ use std::path::PathBuf;
 
 use partita_core::{Device, Model};
 use partita_inference::{
-    Error, FitOptions, Fitted, InProcess, PrivateParty, PrivateRounds, PrivateRoundsOptions, PrivateRoundsSilo, Result,
-    Settings, SiloProgram, fit_parties,
+    Algorithm, AlgorithmChoice, Error, FitOptions, Fitted, InProcess, PrivateParty, PrivateRoundsOptions,
+    PrivateRoundsSilo, Result, Settings, SiloProgram, coordinator, fit_parties,
 };
-use partita_privacy::{Accountant, Budget, Cost, Entropy, Ledger, SystemEntropy};
+use partita_privacy::{Accountant, Budget, Entropy, Ledger, SystemEntropy};
 
 /// What is promised of every row of every silo, and within which budget.
 #[derive(Debug, Clone, PartialEq)]
@@ -51,14 +55,12 @@ impl PrivateOptions {
         Ok(PrivateRoundsOptions { rounds: self.rounds, ..PrivateRoundsOptions::new(self.epsilon, self.delta, noise) })
     }
 
-    /// The ledger of a silo, which has room for the whole run.
-    fn ledger(&self, silo: &str, noise: f64) -> Result<Option<Ledger>> {
+    /// The ledger of a silo.
+    fn ledger(&self, silo: &str) -> Result<Option<Ledger>> {
         let Some((folder, epsilon)) = &self.ledgers else { return Ok(None) };
         let budget = Budget { epsilon: *epsilon, delta: self.delta, unit: "row".into() };
-        let ledger = Ledger::open(&folder.join(format!("{silo}.ledger")), budget).map_err(declined)?;
-        let cost = Cost::new(noise, self.rounds).map_err(declined)?;
-        ledger.admit(cost).map_err(|error| declined(error).in_silo(silo, 0))?;
-        Ok(Some(ledger))
+        // Each answer looks for room for all that are still to come: a run that does not fit spends nothing.
+        Ledger::open(&folder.join(format!("{silo}.ledger")), budget).map(Some).map_err(declined)
     }
 }
 
@@ -69,7 +71,7 @@ impl PrivateOptions {
 /// without noise.
 ///
 /// # Errors
-/// [`Error::Declined`] for a run beyond the budget of a silo, before it starts; [`Error::Setting`] for a model that few
+/// [`Error::Declined`] for a run beyond the budget of a silo, before anything is spent on it; [`Error::Setting`] for a model that few
 /// rounds do not take, or whose outcomes are in no row; otherwise as for [`partita_inference::fit()`].
 ///
 /// # Example
@@ -110,23 +112,58 @@ pub fn simulate<M: Model + 'static>(
     privacy: &PrivateOptions,
     bits: &mut dyn FnMut(usize) -> Box<dyn Entropy + Send>,
 ) -> Result<Fitted> {
+    fit_with(model, silos, device, options, privacy, bits).map(|own| own.fitted)
+}
+
+/// A private fit, with the coordinator that was run.
+#[cfg_attr(not(feature = "cli"), allow(dead_code, reason = "commands ask it further questions"))]
+pub(crate) struct PrivateFit {
+    pub(crate) fitted: Fitted,
+    pub(crate) algorithm: Box<dyn Algorithm>,
+}
+
+/// [`simulate`], for those who have further questions to the posterior.
+pub(crate) fn fit_with<M: Model + 'static>(
+    model: &M,
+    silos: &[(String, M::Data)],
+    device: &Device,
+    options: &FitOptions,
+    privacy: &PrivateOptions,
+    bits: &mut dyn FnMut(usize) -> Box<dyn Entropy + Send>,
+) -> Result<PrivateFit> {
     let rounds = privacy.rounds()?;
     let threads = Some((options.threads / silos.len().max(1)).max(1));
     let settings = Settings { threads: options.settings.threads.or(threads), ..options.settings.clone() };
     let (mut programs, mut rows): (Vec<Box<dyn SiloProgram>>, Vec<usize>) = (Vec::new(), Vec::new());
     for (index, (name, data)) in silos.iter().enumerate() {
-        let sums = NoisedSums::new(privacy.ledger(name, rounds.noise)?, bits(index));
-        let silo = PrivateRoundsSilo::new(name, model, data, device, &settings, &rounds, Box::new(sums))?;
-        rows.push(silo.rows());
-        let manifest = silo.manifest();
-        programs.push(Box::new(PrivateParty::new(Box::new(silo), manifest)));
+        let sums = NoisedSums::new(privacy.ledger(name)?, bits(index));
+        let (program, own) = silo(name, model, data, device, &settings, &rounds, sums)?;
+        rows.push(own);
+        programs.push(program);
     }
     let names: Vec<String> = silos.iter().map(|(name, _)| name.clone()).collect();
-    let mut algorithm = PrivateRounds::new(model, device, &settings, &names, &rows, &rounds)?;
-    let mut exchange = InProcess::new(programs, options.threads)?;
     // Bounds and weights are sums without noise, which private silos refuse.
-    let options = FitOptions { settings, trust_draws: Some(0), elbo_draws: 1, ..options.clone() };
-    fit_parties(model, device, &options, &mut algorithm, &mut exchange, None)
+    let algorithm = AlgorithmChoice::PrivateRounds(rounds);
+    let options = FitOptions { algorithm, settings, trust_draws: Some(0), elbo_draws: 1, ..options.clone() };
+    let mut algorithm = coordinator(model, &names, &rows, device, &options)?;
+    let mut exchange = InProcess::new(programs, options.threads)?;
+    let fitted = fit_parties(model, device, &options, &mut *algorithm, &mut exchange, None)?;
+    Ok(PrivateFit { fitted, algorithm })
+}
+
+/// A silo whose sums `sums` makes private, and the number of its rows: it answers with these sums and nothing else.
+pub(crate) fn silo<M: Model + 'static>(
+    name: &str,
+    model: &M,
+    data: &M::Data,
+    device: &Device,
+    settings: &Settings,
+    rounds: &PrivateRoundsOptions,
+    sums: NoisedSums,
+) -> Result<(Box<dyn SiloProgram>, usize)> {
+    let silo = PrivateRoundsSilo::new(name, model, data, device, settings, rounds, Box::new(sums))?;
+    let (rows, manifest) = (silo.rows(), silo.manifest());
+    Ok((Box::new(PrivateParty::new(Box::new(silo), manifest)), rows))
 }
 
 fn declined(error: partita_privacy::Error) -> Error {

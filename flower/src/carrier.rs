@@ -3,10 +3,13 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
+use partita_inference::Message;
 use prost::Message as _;
 
 use crate::connection::Connection;
+use crate::envelope::Envelope;
 use crate::error::{Error, Result};
+use crate::frame::pack;
 use crate::object::{Limits, Object, ObjectId, Objects};
 use crate::transit::{Arrived, Step, Transit, Trouble};
 use crate::wire::{
@@ -33,14 +36,34 @@ pub(crate) struct Carrier {
     pub(crate) api: Api,
 }
 
-/// What the engine says to the head of a message.
+/// A message on its way to a party.
+#[derive(Debug)]
+pub(crate) struct Parcel<'a> {
+    pub(crate) metadata: Metadata,
+    pub(crate) message: &'a Message,
+    pub(crate) envelope: Envelope,
+}
+
+/// A message that the engine has taken.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Sent {
+    pub(crate) id: ObjectId,
+    /// The bytes sent for it.
+    pub(crate) bytes: u64,
+}
+
+/// What the engine says to the heads of messages.
 struct Announced {
     /// The objects that it does not have yet.
-    missing: Vec<String>,
+    missing: BTreeSet<String>,
     session: String,
-    /// The bytes of the head.
-    sent: u64,
+    /// The bytes of the heads.
+    bytes: u64,
+    /// The identifiers of the messages in their order, each empty where it was not stored; none where it does not say.
+    stored: Option<Vec<String>>,
 }
+
+const PUSHING: &str = "sending a message";
 
 /// The engine's code for a party that failed at a message.
 const PARTY_FAILED: i64 = 2;
@@ -57,10 +80,28 @@ impl Carrier {
         Some(Node { node_id: self.node })
     }
 
-    /// Sends a message with the content `root` of `objects`; returns its identifier and the bytes sent.
-    pub(crate) fn push(&self, metadata: Metadata, objects: &mut Objects, root: &ObjectId) -> Result<(ObjectId, u64)> {
-        let head = Head { metadata: Some(metadata), content: None, error: None };
-        self.push_head(head, objects, vec![root.clone()])
+    /// Sends a message; returns its identifier and the bytes sent.
+    pub(crate) fn push(&self, parcel: &Parcel<'_>) -> Result<Sent> {
+        let mut sent = self.push_all(std::slice::from_ref(parcel))?;
+        sent.pop().flatten().ok_or_else(|| Error::Refused {
+            operation: PUSHING,
+            status: 200,
+            detail: "it was not stored: its receiver is not connected, or its time had passed".into(),
+            remedy: "Check that the silo is connected.",
+        })
+    }
+
+    /// Sends messages in one call, and then their objects; `None` for each that the engine did not take, such as one to a
+    /// node that is gone. What several share is sent once.
+    pub(crate) fn push_all(&self, parcels: &[Parcel<'_>]) -> Result<Vec<Option<Sent>>> {
+        let mut objects = Objects::default();
+        let mut heads = Vec::with_capacity(parcels.len());
+        for Parcel { metadata, message, envelope } in parcels {
+            // Two messages of equal content to two nodes are two objects.
+            let id = pack(message, envelope, &metadata.encode_to_vec(), &mut objects)?;
+            heads.push((Head { metadata: Some(metadata.clone()), content: Some(Empty {}), error: None }, id));
+        }
+        self.push_heads(heads, &objects)
     }
 
     /// Answers a message with an error, so that the engine need not wait for another answer.
@@ -68,17 +109,32 @@ impl Carrier {
         let error = Some(EngineError { code: PARTY_FAILED, reason: reason.to_owned() });
         // The engine refuses a message without time left, and would wait for another.
         let metadata = Metadata { ttl: metadata.ttl.max(1.0), ..metadata };
-        let head = Head { metadata: Some(metadata), content: None, error };
-        self.push_head(head, &mut Objects::default(), Vec::new()).map(drop)
+        let (head, mut objects) = (Head { metadata: Some(metadata), content: None, error }, Objects::default());
+        let id = objects.add(&Object::new("Message", Vec::new(), head.encode_to_vec()));
+        self.push_heads(vec![(head, id)], &objects).map(drop)
     }
 
-    fn push_head(&self, head: Head, objects: &mut Objects, children: Vec<ObjectId>) -> Result<(ObjectId, u64)> {
-        let id = objects.add(&Object::new("Message", children, head.encode_to_vec()));
-        let content = head.error.is_none().then_some(Empty {});
-        let named = Metadata { message_id: id.as_str().to_owned(), ..head.metadata.unwrap_or_default() };
-        let run_id = named.run_id;
-        let head = Head { metadata: Some(named), content, error: head.error };
-        let Announced { missing, session, mut sent } = self.announce(head, objects.tree(&id)?, &id)?;
+    fn push_heads(&self, heads: Vec<(Head, ObjectId)>, objects: &Objects) -> Result<Vec<Option<Sent>>> {
+        let run_id = heads.first().and_then(|(head, _)| head.metadata.as_ref()).map_or(0, |metadata| metadata.run_id);
+        let (mut named, mut trees, mut sent) = (Vec::new(), Vec::new(), Vec::new());
+        for (mut head, id) in heads {
+            if let Some(metadata) = &mut head.metadata {
+                id.as_str().clone_into(&mut metadata.message_id);
+            }
+            trees.push(objects.tree(&id)?);
+            named.push(head);
+            sent.push(Some(Sent { id, bytes: 0 }));
+        }
+        let Announced { missing, session, bytes, stored } = self.announce(named, trees)?;
+        for (place, slot) in sent.iter_mut().enumerate() {
+            let is_stored = stored.as_ref().is_none_or(|stored| {
+                stored.get(place).is_some_and(|id| slot.as_ref().is_some_and(|sent| sent.id.as_str() == id))
+            });
+            if !is_stored {
+                *slot = None;
+            }
+        }
+        let mut total = bytes;
         for object in &missing {
             let request = PushObjectRequest {
                 node: self.node(),
@@ -87,7 +143,7 @@ impl Carrier {
                 object_content: objects.encoded(&ObjectId::parse(object)?)?.to_vec(),
                 session_id: session.clone(),
             };
-            sent += request.encoded_len() as u64;
+            total += request.encoded_len() as u64;
             let stored: PushObjectResponse =
                 self.connection.call("sending an object", &self.path("push-object"), &request)?;
             if !stored.stored {
@@ -96,33 +152,28 @@ impl Carrier {
                 return Err(Error::Refused { operation: "sending an object", status: 200, detail, remedy });
             }
         }
-        Ok((id, sent))
+        // What several messages share counts with the first of them.
+        if let Some(first) = sent.iter_mut().flatten().next() {
+            first.bytes = total;
+        }
+        Ok(sent)
     }
 
-    /// Sends the head of a message, and the tree of its objects.
-    fn announce(&self, head: Head, tree: ObjectTree, id: &ObjectId) -> Result<Announced> {
-        let (operation, path) = ("sending a message", self.path("push-messages"));
-        let (messages_list, message_object_trees) = (vec![head], vec![tree]);
+    /// Sends the heads of messages, and the trees of their objects.
+    fn announce(&self, messages_list: Vec<Head>, message_object_trees: Vec<ObjectTree>) -> Result<Announced> {
+        let path = self.path("push-messages");
         match self.api {
             Api::Runtime => {
                 let request = PushAppMessagesRequest { messages_list, message_object_trees };
-                let answer: PushAppMessagesResponse = self.connection.call(operation, &path, &request)?;
-                if answer.message_ids != [id.as_str()] {
-                    return Err(Error::Refused {
-                        operation,
-                        status: 200,
-                        detail: "it was not stored: its receiver is not connected, or its time had passed".into(),
-                        remedy: "Check that the silo's SuperNode is connected.",
-                    });
-                }
-                let sent = request.encoded_len() as u64;
-                Ok(Announced { missing: answer.objects_to_push, session: answer.session_id, sent })
+                let answer: PushAppMessagesResponse = self.connection.call(PUSHING, &path, &request)?;
+                let (missing, stored) = (answer.objects_to_push.into_iter().collect(), Some(answer.message_ids));
+                Ok(Announced { missing, session: answer.session_id, bytes: request.encoded_len() as u64, stored })
             }
             Api::Fleet => {
                 let request = PushMessagesRequest { node: self.node(), messages_list, message_object_trees };
-                let answer: PushMessagesResponse = self.connection.call(operation, &path, &request)?;
-                let sent = request.encoded_len() as u64;
-                Ok(Announced { missing: answer.objects_to_push, session: answer.session_id, sent })
+                let answer: PushMessagesResponse = self.connection.call(PUSHING, &path, &request)?;
+                let missing = answer.objects_to_push.into_iter().collect();
+                Ok(Announced { missing, session: answer.session_id, bytes: request.encoded_len() as u64, stored: None })
             }
         }
     }

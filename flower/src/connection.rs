@@ -11,6 +11,7 @@ use ureq::tls::{Certificate, ClientCert, PemItem, PrivateKey, RootCerts, TlsConf
 
 use crate::engine::Engine;
 use crate::error::{Error, Result};
+use crate::jitter::spread;
 use crate::node_signer::NodeSigner;
 use crate::notice::{User, Wait};
 use crate::secret::signature;
@@ -129,7 +130,7 @@ impl Connection {
             if let Some(user) = &self.user {
                 wait.look(user, || format!("the engine at {}", self.address))?;
             }
-            std::thread::sleep(pause);
+            std::thread::sleep(spread(pause));
             pause = (2 * pause).min(Duration::from_secs(2));
         }
     }
@@ -208,7 +209,7 @@ fn refused(operation: &'static str, status: u16, answer: &[u8]) -> Error {
         412 => "The engine has another version: install flwr 1.41 everywhere.",
         _ => "See the engine's log.",
     };
-    Error::Refused { operation, status, detail: crate::npy::shown(&detail), remedy }
+    Error::Refused { operation, status, detail: crate::error::shown(&detail), remedy }
 }
 
 fn decode<A: Message + Default>(operation: &'static str, bytes: Vec<u8>) -> Result<A> {

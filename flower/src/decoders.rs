@@ -3,9 +3,8 @@
 use partita_inference::Message;
 use prost::Message as _;
 
-use crate::npy::npy_decode;
+use crate::frame::unpack;
 use crate::object::{Limits, Object, ObjectId, Objects, identifiers};
-use crate::record::unpack;
 use crate::wire::{
     AcquireTaskResponse, GetNodesResponse, PullAppMessagesResponse, PullObjectResponse, PullTaskInputResponse,
     PushAppMessagesResponse, StartRunResponse,
@@ -27,9 +26,8 @@ pub type Decoder = (&'static str, fn(&[u8]) -> bool);
 /// assert!(decode(&Object::new("ArrayChunk", Vec::new(), b"abc".to_vec()).encode()));
 /// assert!(!decode(b"abc"));
 /// ```
-pub const DECODERS: [Decoder; 6] = [
+pub const DECODERS: [Decoder; 5] = [
     ("object", |bytes| Object::decode(bytes).is_ok()),
-    ("array", |bytes| npy_decode("array", bytes).is_ok()),
     ("message", |bytes| Message::decode(bytes).is_ok()),
     ("content", |bytes| content(bytes).is_some()),
     ("pulled", pulled),

@@ -5,10 +5,11 @@ use serde::{Deserialize, Serialize};
 use crate::signature::Signature;
 
 /// The version of the content of messages; both sides must have the same.
-pub const LAYOUT_VERSION: u64 = 2;
+pub const LAYOUT_VERSION: u64 = 3;
 
 /// The identity of a message.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Envelope {
     /// The run's own name, made by its coordinator once and kept over restarts.
     pub run: String,

@@ -103,3 +103,8 @@ impl Error {
         Self::Malformed { what, problem: problem.into() }
     }
 }
+
+/// The beginning of a peer's text, for errors.
+pub(crate) fn shown(text: &str) -> String {
+    text.chars().filter(|letter| !letter.is_control()).take(60).collect()
+}

@@ -18,14 +18,15 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use partita_inference::{Message, write_atomically};
 use serde::{Deserialize, Serialize};
 
+use crate::carrier::Parcel;
 use crate::connection::Connection;
 use crate::control::start_run;
 use crate::engine::Engine;
 use crate::envelope::Envelope;
 use crate::error::{Error, Result};
+use crate::history_file::HistoryFile;
 use crate::notice::{User, Wait};
-use crate::object::{ObjectId, Objects, hexadecimal};
-use crate::record::pack;
+use crate::object::{ObjectId, hexadecimal};
 use crate::seal::AnswerKey;
 use crate::task::{COORDINATOR, Leftover, Task, now};
 use crate::transit::Inbox;
@@ -49,6 +50,8 @@ pub struct Flower {
     /// Who sits rounds out.
     missing: Vec<bool>,
     bytes: [u64; 2],
+    history: Vec<Event>,
+    history_file: HistoryFile,
     /// What silos seal their answers to, if there is a key that signs requests.
     answer_key: AnswerKey,
     user: User,
@@ -75,7 +78,6 @@ struct Place {
     round: u64,
     /// The latest round of each silo whose answer was taken.
     accepted: Vec<u64>,
-    history: Vec<Event>,
     /// The engine's task of the coordinator that wrote this.
     task: Leftover,
     /// Whether the run has ended as it should: another may take its folder.
@@ -149,7 +151,6 @@ impl Flower {
             start: 0,
             round: 0,
             accepted: vec![0; count],
-            history: Vec::new(),
             task: task.leftover(None),
             is_over: false,
         };
@@ -165,6 +166,8 @@ impl Flower {
             folder: None,
             missing,
             bytes: [0; 2],
+            history: Vec::new(),
+            history_file: HistoryFile::default(),
             answer_key: AnswerKey::new()?,
             user,
             wait: Wait::new(Duration::ZERO),
@@ -212,7 +215,7 @@ impl Flower {
     /// What happened to silos, since the run began: who was missing when.
     #[must_use]
     pub fn history(&self) -> &[Event] {
-        &self.place.history
+        &self.history
     }
 
     /// Bytes of requests sent and of answers received, as they crossed the wire without the transport's own headers.
@@ -241,8 +244,8 @@ impl Flower {
         self.write_place(folder, Place { is_over: true, ..place })
     }
 
-    /// Sends a message to a node.
-    fn send(&mut self, message: &Message, node: u64, attempt: Attempt) -> Result<ObjectId> {
+    /// A message to a node, ready to be sent.
+    fn parcel<'a>(&self, message: &'a Message, node: u64, attempt: Attempt) -> Parcel<'a> {
         let Attempt { silo, round, attempt, time } = attempt;
         let accepted = silo.map_or(0, |silo| self.place.accepted[silo]);
         let kept = silo.and_then(|silo| Some(self.kept.as_ref()?[silo]));
@@ -263,8 +266,6 @@ impl Flower {
             Some(key) => key.sign(message, envelope, &self.answer_key.public()),
             None => envelope,
         };
-        let mut objects = Objects::default();
-        let root = pack(message, &envelope, &mut objects)?;
         let metadata = Metadata {
             run_id: self.task.run_id,
             message_id: String::new(),
@@ -278,15 +279,20 @@ impl Flower {
             src_task_id: Some(self.task.task_id),
             dst_task_id: None,
         };
-        let (id, sent) = self.task.carrier().push(metadata, &mut objects, &root)?;
-        self.bytes[0] += sent;
-        Ok(id)
+        Parcel { metadata, message, envelope }
+    }
+
+    /// Sends messages in one call; the identifier of each that was taken.
+    fn push(&mut self, parcels: &[Parcel<'_>]) -> Result<Vec<Option<ObjectId>>> {
+        let sent = self.task.carrier().push_all(parcels)?;
+        self.bytes[0] += sent.iter().flatten().map(|sent| sent.bytes).sum::<u64>();
+        Ok(sent.into_iter().map(|sent| sent.map(|sent| sent.id)).collect())
     }
 
     fn note(&mut self, silo: usize, round: u64, kind: EventKind, what: String) {
         let event = Event { round, silo: self.options.silos[silo].clone(), kind, what };
         let line = event.to_string();
-        self.place.history.push(event);
+        self.history.push(event);
         (self.user.log)(&line);
         // The engine's log is for people too: a run does not end because a line of it was lost.
         let _ = self.task.log(&line);
@@ -309,6 +315,7 @@ impl Flower {
     /// Saves where the run is. Silos save their own state after every answer.
     fn save_place(&mut self, folder: &Path) -> Result<()> {
         let accepted = self.under_way.handed_over(&self.place.accepted);
+        self.history_file.append(folder, &self.history)?;
         self.write_place(folder, Place { accepted, ..self.place.clone() })
     }
 
@@ -321,9 +328,10 @@ impl Flower {
             let problem = format!("it is of {found} silos, this run has {silos}");
             return Err(Error::File { path: folder.join(PLACE), problem });
         }
-        let mut history = place.history.clone();
-        history.append(&mut self.place.history);
-        self.place = Place { start: place.start + 1, history, task: self.task.leftover(None), ..place };
+        let mut history = self.history_file.take_up(folder)?;
+        history.append(&mut self.history);
+        self.history = history;
+        self.place = Place { start: place.start + 1, task: self.task.leftover(None), ..place };
         self.write_place(folder, self.place.clone())
     }
 

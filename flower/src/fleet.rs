@@ -8,13 +8,13 @@ use partita_inference::write_atomically;
 use prost::Message as _;
 use serde::{Deserialize, Serialize};
 
-use crate::carrier::{Api, Carrier};
+use crate::carrier::{Api, Carrier, Parcel};
 use crate::connection::Connection;
 use crate::error::{Error, Result};
 use crate::heart::Heart;
 use crate::keeper::Keeper;
 use crate::object::Limits;
-use crate::silo::{SiloOptions, answering, refusal, unreadable};
+use crate::silo::{Served, SiloOptions, answering, refusal, unreadable};
 use crate::transit::Arrived;
 use crate::wire::{
     ActivateNodeRequest, ActivateNodeResponse, DeactivateNodeRequest, Empty, Metadata, Node, RegisterNodeFleetRequest,
@@ -137,9 +137,9 @@ impl FleetNode {
         self.keep(Some(&head))?;
         let content = arrived.content.map_err(unreadable);
         let served = match content.and_then(|(objects, root)| options.serve(&head, &objects, &root, keeper)) {
-            Ok((mut objects, root, line)) => {
+            Ok(Served { answer, envelope, line }) => {
                 log(&line);
-                if let Err(error) = self.carrier.push(head, &mut objects, &root) {
+                if let Err(error) = self.carrier.push(&Parcel { metadata: head, message: &answer, envelope }) {
                     log(&format!("that answer was not taken: {error}"));
                 }
                 Ok(())

@@ -1,5 +1,6 @@
 //! Keeps a silo's state on disk, so that after a crash nothing is lost and nothing applied twice.
 
+mod allowance;
 mod archive;
 
 use std::path::{Path, PathBuf};
@@ -34,6 +35,8 @@ pub struct Keeper {
     /// The program, and the round after which its state is.
     program: Option<(u64, Box<dyn SiloProgram>)>,
     state: State,
+    /// The most requests that are answered in a day.
+    requests_a_day: Option<u64>,
     /// No other silo uses the folder.
     _lock: FolderLock,
 }
@@ -117,7 +120,14 @@ impl Keeper {
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => State::default(),
             Err(error) => return Err(file(&path, &error)),
         };
-        Ok(Self { folder: folder.to_owned(), make, program: None, state, _lock: lock })
+        Ok(Self { folder: folder.to_owned(), make, program: None, state, requests_a_day: None, _lock: lock })
+    }
+
+    /// Answers at most so many requests a day; a repeated answer is not counted.
+    #[must_use]
+    pub fn at_most(mut self, requests_a_day: Option<u64>) -> Self {
+        self.requests_a_day = requests_a_day;
+        self
     }
 
     pub(crate) fn folder(&self) -> &Path {
@@ -169,6 +179,9 @@ impl Keeper {
             return Ok(reply);
         }
         self.welcome(envelope)?;
+        if let Some(most) = self.requests_a_day {
+            allowance::count(&self.folder, most)?;
+        }
         let settled = self.state.back_to(envelope.accepted, envelope.kept);
         if settled.newest() < self.state.newest() {
             // What is undone is removed from the record before anything is written in its place.

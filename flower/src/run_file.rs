@@ -72,6 +72,10 @@ pub struct RunFile {
     /// The options of `vertical`, for columns at different parties: entries of [`partita_inference::VerticalOptions`].
     #[serde(default)]
     pub vertical: Option<Map<String, Value>>,
+    /// The options of `private-rounds`: entries of [`partita_inference::PrivateRoundsOptions`], epsilon, delta and noise among
+    /// them.
+    #[serde(default, rename = "private-rounds")]
+    pub private_rounds: Option<Map<String, Value>>,
     /// The number of sampled bounds whose mean is reported.
     #[serde(default = "bounds")]
     pub elbo_draws: usize,
@@ -125,6 +129,9 @@ impl RunFile {
         let algorithm = match self.algorithm {
             AlgorithmName::Sfvi => AlgorithmChoice::Sfvi,
             AlgorithmName::FewRounds => AlgorithmChoice::FewRounds(FewRoundsOptions::default()),
+            AlgorithmName::PrivateRounds => {
+                AlgorithmChoice::PrivateRounds(options::private_rounds(self.private_rounds.as_ref())?)
+            }
             AlgorithmName::SfviAvg => {
                 let entries = self.sfvi_avg.clone().unwrap_or_default();
                 AlgorithmChoice::SfviAvg(options::rounds(&entries, self.local_steps)?)
@@ -140,14 +147,17 @@ impl RunFile {
             AlgorithmName::Vertical => AlgorithmChoice::Vertical(options::vertical(self.vertical.as_ref())?),
         };
         let (leave_one_out_draws, checks) = (self.leave_one_out_draws, self.checks.clone());
-        let elbo_draws = self.elbo_draws;
-        Ok(FitOptions { algorithm, settings, elbo_draws, leave_one_out_draws, checks, ..FitOptions::default() })
+        // Bounds and weights are sums without noise.
+        let is_private = self.algorithm == AlgorithmName::PrivateRounds;
+        let (elbo_draws, trust_draws) = if is_private { (1, Some(0)) } else { (self.elbo_draws, None) };
+        let usual = FitOptions::default();
+        Ok(FitOptions { algorithm, settings, elbo_draws, trust_draws, leave_one_out_draws, checks, ..usual })
     }
 
     /// Refuses entries that the algorithm does not use, since they would have no effect.
     fn check_entries(&self) -> Result<()> {
-        use AlgorithmName::{FedOpt, Pvi, SfviAvg, Vertical};
-        let entries: [(&str, bool, &[AlgorithmName]); 7] = [
+        use AlgorithmName::{FedOpt, PrivateRounds, Pvi, SfviAvg, Vertical};
+        let entries: [(&str, bool, &[AlgorithmName]); 8] = [
             ("local_steps", self.local_steps != 1, &[SfviAvg, FedOpt, Pvi]),
             ("schedule", self.schedule.is_some(), &[Pvi]),
             ("damping", self.damping.is_some(), &[Pvi]),
@@ -155,6 +165,7 @@ impl RunFile {
             ("fed-opt", self.fed_opt.is_some(), &[FedOpt]),
             ("pvi", self.pvi.is_some(), &[Pvi]),
             ("vertical", self.vertical.is_some(), &[Vertical]),
+            ("private-rounds", self.private_rounds.is_some(), &[PrivateRounds]),
         ];
         let foreign =
             |(_, is_given, takers): &&(&str, bool, &[AlgorithmName])| *is_given && !takers.contains(&self.algorithm);
@@ -207,7 +218,7 @@ impl RunFile {
                 rounds * options::vertical(self.vertical.as_ref()).map_or(1, |how| how.exchanges_a_step())
             }
             // It ends by itself: `steps` is the most it may take.
-            AlgorithmName::FewRounds => self.steps,
+            AlgorithmName::FewRounds | AlgorithmName::PrivateRounds => self.steps,
             AlgorithmName::Sfvi | AlgorithmName::FedOpt | AlgorithmName::Pvi => rounds,
         }
     }
@@ -236,7 +247,7 @@ impl RunFile {
     #[must_use]
     pub fn asks(&self) -> Vec<&'static str> {
         let after = [
-            ("trust", self.algorithm != AlgorithmName::Vertical),
+            ("trust", !matches!(self.algorithm, AlgorithmName::Vertical | AlgorithmName::PrivateRounds)),
             ("evaluate", self.held_out_draws > 0),
             ("leave_one_out", self.leave_one_out_draws > 0),
             ("predictive", !self.checks.is_empty()),
@@ -260,6 +271,7 @@ impl RunFile {
         // What its tables say is in settings and algorithm, whose order no build of a party changes.
         let rest =
             Self { settings: Map::new(), sfvi_avg: None, fed_opt: None, pvi: None, vertical: None, ..self.clone() };
+        let rest = Self { private_rounds: None, ..rest };
         let all = serde_json::to_string(&(rest, &options.settings, &options.algorithm, env!("CARGO_PKG_VERSION")));
         let all = all.map_err(|error| Error::malformed("a run file", error.to_string()))?;
         Ok(hexadecimal(&Sha256::digest(all.as_bytes())))

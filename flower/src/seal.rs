@@ -1,5 +1,7 @@
 //! Seals a silo's answers to the coordinator that asked, so that the engine between them reads none of their numbers.
 
+use std::collections::BTreeMap;
+
 use aes_gcm::aead::{Aead, KeyInit, Payload};
 use aes_gcm::{Aes256Gcm, Nonce};
 use hkdf::Hkdf;
@@ -9,8 +11,9 @@ use x25519_dalek::{PublicKey, StaticSecret};
 
 use crate::envelope::Envelope;
 use crate::error::{Error, Result};
+use crate::frame::unpack;
 use crate::object::{ObjectId, Objects, from_hexadecimal, hexadecimal};
-use crate::record::unpack;
+use crate::signature::PartyPublicKey;
 
 /// The kind of a sealed answer.
 const SEALED: &str = "flower.sealed";
@@ -34,9 +37,18 @@ impl AnswerKey {
         hexadecimal(PublicKey::from(&self.0).as_bytes())
     }
 
-    /// Reads the answer `root` of `objects`, and opens it if it is sealed.
-    pub(crate) fn read(&self, objects: &Objects, root: &ObjectId) -> Result<(Message, Envelope)> {
+    /// Reads the answer `root` of `objects`, and opens it if it is sealed; who is one of `signatures` has to have signed it.
+    ///
+    /// # Errors
+    /// [`Error::Unwelcome`] for an answer in the name of a silo that has not signed it; [`Error::Malformed`].
+    pub(crate) fn read(
+        &self,
+        objects: &Objects,
+        root: &ObjectId,
+        signatures: &BTreeMap<String, PartyPublicKey>,
+    ) -> Result<(Message, Envelope)> {
         let (message, envelope) = unpack(objects, root)?;
+        signatures.get(&envelope.silo).map_or(Ok(()), |key| key.check_answer(&message, &envelope))?;
         match message.kind == SEALED {
             true => Ok((self.open(&message, &envelope)?, envelope)),
             false => Ok((message, envelope)),
@@ -123,7 +135,7 @@ fn random() -> Result<[u8; 32]> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::record::pack;
+    use crate::frame::pack;
 
     fn envelope() -> Envelope {
         let (run, identity, silo) = ("run".into(), "abc".into(), "north".into());
@@ -136,7 +148,7 @@ mod tests {
         let key = AnswerKey::new().unwrap();
         let sealed = seal(&answer, &envelope(), &key.public()).unwrap();
         let mut objects = Objects::default();
-        let root = pack(&sealed, &envelope(), &mut objects).unwrap();
+        let root = pack(&sealed, &envelope(), &[], &mut objects).unwrap();
         let (sealed, place) = unpack(&objects, &root).unwrap();
         assert_eq!(key.open(&sealed, &place).unwrap(), answer);
 

@@ -1,4 +1,4 @@
-//! Signs a coordinator's requests, so that silos which have its public key answer to it and to nothing else.
+//! Signs a coordinator's requests and silos' answers, so that who has a public key takes nothing for its owner's but what is.
 
 use std::path::Path;
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -16,50 +16,51 @@ use crate::pem::{der, pem};
 const PRIVATE: &[u8] = b"\x30\x2e\x02\x01\x00\x30\x05\x06\x03\x2b\x65\x70\x04\x22\x04\x20";
 const PUBLIC: &[u8] = b"\x30\x2a\x30\x05\x06\x03\x2b\x65\x70\x03\x21\x00";
 
-/// What is signed begins with this, so that no signature for another purpose is one of a request.
-const PURPOSE: &[u8] = b"partita request 1\0";
+/// What is signed begins with one of these, so that no signature for another purpose is one of a request or an answer.
+const REQUEST: &[u8] = b"partita request 1\0";
+const ANSWER: &[u8] = b"partita answer of a silo 1\0";
 
 /// How far the time of a signature may be from the silo's clock, in milliseconds.
 const HOUR: u64 = 3_600_000;
 
-/// The signature of a request: Ed25519 (RFC 8032) over the whole message, its envelope and the time.
+/// The signature of a request or an answer: Ed25519 (RFC 8032) over the whole message, its envelope and the time.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Signature {
     /// When it was made, in milliseconds since 1970.
     pub at: u64,
-    /// The X25519 key to which the answer is to be sealed, in hexadecimal.
+    /// The X25519 key to which the answer to a request is to be sealed, in hexadecimal; empty in an answer.
     pub seal: String,
     /// Its 64 bytes, in hexadecimal.
     pub bytes: String,
 }
 
-/// The private key of a coordinator.
+/// The private key of a coordinator, which signs its requests, or of a silo, which signs its answers.
 ///
 /// # Example
 /// ```
-/// use partita_flower::CoordinatorKey;
+/// use partita_flower::PartyKey;
 /// // `openssl genpkey -algorithm ed25519 -out coordinator.key`; this one is that of RFC 8410.
-/// let key = CoordinatorKey::parse(
+/// let key = PartyKey::parse(
 ///     "-----BEGIN PRIVATE KEY-----\nMC4CAQAwBQYDK2VwBCIEINTuctv5E1hK1bbY8fdp+K06/nwoy/HU++CXqI9EdVhC\n-----END PRIVATE KEY-----\n",
 /// )?;
 /// let public = "-----BEGIN PUBLIC KEY-----\nMCowBQYDK2VwAyEAGb9ECWmEzf6FQbrBZ9w7lshQhqowtrbLDFw4rXAxZuE=\n-----END PUBLIC KEY-----\n";
-/// assert_eq!(key.public(), partita_flower::CoordinatorPublicKey::parse(public)?);
+/// assert_eq!(key.public(), partita_flower::PartyPublicKey::parse(public)?);
 /// # Ok::<(), partita_flower::Error>(())
 /// ```
-#[derive(Clone)]
-pub struct CoordinatorKey(SigningKey);
+#[derive(Clone, PartialEq, Eq)]
+pub struct PartyKey(SigningKey);
 
-/// The public key of the coordinator that a silo answers.
+/// The public key of the coordinator that a silo answers, or of a silo whose answers a coordinator takes.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct CoordinatorPublicKey(VerifyingKey);
+pub struct PartyPublicKey(VerifyingKey);
 
-impl std::fmt::Debug for CoordinatorKey {
+impl std::fmt::Debug for PartyKey {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        formatter.debug_struct("CoordinatorKey").field("public", &self.public()).finish_non_exhaustive()
+        formatter.debug_struct("PartyKey").field("public", &self.public()).finish_non_exhaustive()
     }
 }
 
-impl CoordinatorKey {
+impl PartyKey {
     /// Reads the file of a private key.
     ///
     /// # Errors
@@ -74,7 +75,7 @@ impl CoordinatorKey {
     /// [`Error::Malformed`] for anything else.
     pub fn parse(text: &str) -> Result<Self> {
         let wrong = "it is no Ed25519 key in PKCS #8 and PEM: make one by `openssl genpkey -algorithm ed25519`";
-        let bytes = key(text, PRIVATE).ok_or_else(|| Error::malformed("the private key of a coordinator", wrong))?;
+        let bytes = key(text, PRIVATE).ok_or_else(|| Error::malformed("the private key of a party", wrong))?;
         Ok(Self(SigningKey::from_bytes(&bytes)))
     }
 
@@ -85,9 +86,9 @@ impl CoordinatorKey {
     ///
     /// # Example
     /// ```
-    /// use partita_flower::{CoordinatorKey, CoordinatorPublicKey};
-    /// let key = CoordinatorKey::generate()?;
-    /// assert_eq!(CoordinatorPublicKey::parse(&key.public().pem())?, CoordinatorKey::parse(&key.pem())?.public());
+    /// use partita_flower::{PartyKey, PartyPublicKey};
+    /// let key = PartyKey::generate()?;
+    /// assert_eq!(PartyPublicKey::parse(&key.public().pem())?, PartyKey::parse(&key.pem())?.public());
     /// # Ok::<(), partita_flower::Error>(())
     /// ```
     pub fn generate() -> Result<Self> {
@@ -102,24 +103,35 @@ impl CoordinatorKey {
         pem("PRIVATE KEY", &[PRIVATE, self.0.as_bytes()].concat())
     }
 
+    /// The 32 bytes of the private key, for what else its owner signs.
+    #[must_use]
+    pub fn secret_bytes(&self) -> [u8; 32] {
+        self.0.to_bytes()
+    }
+
     /// The public key that belongs to it.
     #[must_use]
-    pub fn public(&self) -> CoordinatorPublicKey {
-        CoordinatorPublicKey(self.0.verifying_key())
+    pub fn public(&self) -> PartyPublicKey {
+        PartyPublicKey(self.0.verifying_key())
     }
 
     /// The envelope of a request with its signature, made now; `seal` is the key to which the answer is to be sealed.
     pub(crate) fn sign(&self, message: &Message, envelope: Envelope, seal: &str) -> Envelope {
-        self.sign_at(now(), message, envelope, seal)
+        self.sign_at((REQUEST, now()), message, envelope, seal)
     }
 
-    fn sign_at(&self, at: u64, message: &Message, envelope: Envelope, seal: &str) -> Envelope {
-        let bytes = hexadecimal(&self.0.sign(&signed(message, &envelope, at, seal)).to_bytes());
+    /// The envelope of an answer with its signature, made now.
+    pub(crate) fn sign_answer(&self, answer: &Message, envelope: Envelope) -> Envelope {
+        self.sign_at((ANSWER, now()), answer, envelope, "")
+    }
+
+    fn sign_at(&self, (purpose, at): (&[u8], u64), message: &Message, envelope: Envelope, seal: &str) -> Envelope {
+        let bytes = hexadecimal(&self.0.sign(&signed(purpose, message, &envelope, at, seal)).to_bytes());
         Envelope { signature: Some(Signature { at, seal: seal.to_owned(), bytes }), ..envelope }
     }
 }
 
-impl CoordinatorPublicKey {
+impl PartyPublicKey {
     /// The text of its file.
     #[must_use]
     pub fn pem(&self) -> String {
@@ -141,7 +153,7 @@ impl CoordinatorPublicKey {
     pub fn parse(text: &str) -> Result<Self> {
         let wrong = || {
             let problem = "it is no Ed25519 key in PEM: write it by `openssl pkey -in coordinator.key -pubout`";
-            Error::malformed("the public key of a coordinator", problem)
+            Error::malformed("the public key of a party", problem)
         };
         let bytes = key(text, PUBLIC).ok_or_else(wrong)?;
         VerifyingKey::from_bytes(&bytes).map(Self).map_err(|_| wrong())
@@ -152,26 +164,79 @@ impl CoordinatorPublicKey {
     /// # Errors
     /// [`Error::Unwelcome`].
     pub(crate) fn check(&self, message: &Message, envelope: &Envelope) -> Result<()> {
-        let unwelcome = |found: &str, remedy| {
-            let expected = "one by the coordinator of this silo's file, within an hour".into();
-            Err(Error::Unwelcome { what: SIGNATURE, found: found.to_owned(), expected, remedy })
+        let Some(problem) = self.problem(REQUEST, message, envelope) else { return Ok(()) };
+        let remedy = match problem {
+            Problem::None => "Give the coordinator its `key`.",
+            Problem::Another => {
+                "Ask the coordinator's owner for the public key of its file, and give it as `coordinator`."
+            }
+            Problem::Late => CLOCKS,
         };
-        let remedy = "Ask the coordinator's owner for the public key of its file, and give it as `coordinator`.";
-        let Some(signature) = &envelope.signature else {
-            return unwelcome("none", "Give the coordinator its `key`.");
+        let expected = "one by the coordinator of this silo's file, within an hour".into();
+        Err(Error::Unwelcome { what: SIGNATURE, found: problem.words().to_owned(), expected, remedy })
+    }
+
+    /// Refuses an answer that this silo has not signed within the last hour.
+    ///
+    /// # Errors
+    /// [`Error::Unwelcome`].
+    pub(crate) fn check_answer(&self, answer: &Message, envelope: &Envelope) -> Result<()> {
+        let Some(problem) = self.problem(ANSWER, answer, envelope) else { return Ok(()) };
+        let remedy = match problem {
+            Problem::None => {
+                "Give the silo its `signs`, or take its name out of `signatures` in the coordinator's file."
+            }
+            Problem::Another => {
+                "Somebody else answered. Compare `signatures` in the coordinator's file with the silo's owner."
+            }
+            Problem::Late => CLOCKS,
         };
+        let expected = format!("one by silo `{}`, within an hour", crate::error::shown(&envelope.silo));
+        Err(Error::Unwelcome {
+            what: "the signature of an answer",
+            found: problem.words().to_owned(),
+            expected,
+            remedy,
+        })
+    }
+
+    /// The 32 bytes of the key.
+    #[must_use]
+    pub fn bytes(&self) -> [u8; 32] {
+        self.0.to_bytes()
+    }
+
+    fn problem(&self, purpose: &[u8], message: &Message, envelope: &Envelope) -> Option<Problem> {
+        let Some(signature) = &envelope.signature else { return Some(Problem::None) };
         let bytes = from_hexadecimal::<64>(&signature.bytes);
         let found = bytes.map(|bytes| ed25519_dalek::Signature::from_bytes(&bytes));
-        let content = signed(message, envelope, signature.at, &signature.seal);
+        let content = signed(purpose, message, envelope, signature.at, &signature.seal);
         if found.is_none_or(|found| self.0.verify_strict(&content, &found).is_err()) {
-            return unwelcome("another's, or one of another content", remedy);
+            return Some(Problem::Another);
         }
-        if signature.at.abs_diff(now()) > HOUR {
-            return unwelcome("one of another time", "Set the clocks of this machine and of the coordinator's.");
-        }
-        Ok(())
+        (signature.at.abs_diff(now()) > HOUR).then_some(Problem::Late)
     }
 }
+
+/// What is wrong with a signature.
+#[derive(Clone, Copy)]
+enum Problem {
+    None,
+    Another,
+    Late,
+}
+
+impl Problem {
+    fn words(self) -> &'static str {
+        match self {
+            Self::None => "none",
+            Self::Another => "another's, or one of another content",
+            Self::Late => "one of another time",
+        }
+    }
+}
+
+const CLOCKS: &str = "Set the clocks of this machine and of the coordinator's.";
 
 /// What a request without a valid signature is refused for.
 pub(crate) const SIGNATURE: &str = "the signature of a request";
@@ -193,17 +258,13 @@ fn now() -> u64 {
 }
 
 /// The bytes that are signed: each part after its length, so that no two messages give the same.
-fn signed(message: &Message, envelope: &Envelope, at: u64, seal: &str) -> Vec<u8> {
+fn signed(purpose: &[u8], message: &Message, envelope: &Envelope, at: u64, seal: &str) -> Vec<u8> {
     let Envelope { run, began, start, round, attempt, accepted, kept, identity, silo, signature: _ } = envelope;
-    let mut bytes = PURPOSE.to_vec();
+    let mut bytes = purpose.to_vec();
     for word in [at, *began, *start, *round, *attempt, *accepted, *kept] {
         bytes.extend_from_slice(&word.to_le_bytes());
     }
-    // Parts travel in the order of their names.
-    let mut message = message.clone();
-    message.records.sort_by(|a, b| a.name.cmp(&b.name));
-    message.numbers.sort_by(|a, b| a.0.cmp(&b.0));
-    message.settings.sort();
+    let message = message.ordered();
     for part in [run.as_bytes(), identity.as_bytes(), silo.as_bytes(), seal.as_bytes(), &message.encode()] {
         bytes.extend_from_slice(&(part.len() as u64).to_le_bytes());
         bytes.extend_from_slice(part);
@@ -215,8 +276,8 @@ fn signed(message: &Message, envelope: &Envelope, at: u64, seal: &str) -> Vec<u8
 mod tests {
     use super::*;
 
-    fn key() -> CoordinatorKey {
-        CoordinatorKey(SigningKey::from_bytes(&[7; 32]))
+    fn key() -> PartyKey {
+        PartyKey(SigningKey::from_bytes(&[7; 32]))
     }
 
     fn request() -> (Message, Envelope) {
@@ -230,8 +291,8 @@ mod tests {
         let (message, envelope) = request();
         let envelope = key().sign(&message, envelope, "seal");
         let mut objects = crate::object::Objects::default();
-        let root = crate::record::pack(&message, &envelope, &mut objects).unwrap();
-        let (message, envelope) = crate::record::unpack(&objects, &root).unwrap();
+        let root = crate::frame::pack(&message, &envelope, &[], &mut objects).unwrap();
+        let (message, envelope) = crate::frame::unpack(&objects, &root).unwrap();
         key().public().check(&message, &envelope).unwrap();
 
         let refused = |message: &Message, envelope: &Envelope| {
@@ -273,7 +334,7 @@ mod tests {
             assert!(refused(&other, &envelope).contains("another content"));
         }
         assert!(refused(&message, &Envelope { signature: None, ..envelope.clone() }).contains("found none"));
-        let another = CoordinatorKey(SigningKey::from_bytes(&[8; 32])).sign(&message, envelope.clone(), "seal");
+        let another = PartyKey(SigningKey::from_bytes(&[8; 32])).sign(&message, envelope.clone(), "seal");
         refused(&message, &another);
         for bytes in ["", "zz", "é", &"0".repeat(128), &"é".repeat(64)] {
             let signature = Some(Signature { at: now(), seal: "seal".into(), bytes: bytes.into() });
@@ -285,10 +346,35 @@ mod tests {
     fn a_signature_of_two_hours_ago_or_ahead_is_refused() {
         let (message, envelope) = request();
         for at in [now() - 2 * HOUR, now() + 2 * HOUR] {
-            let late = key().sign_at(at, &message, envelope.clone(), "seal");
+            let late = key().sign_at((REQUEST, at), &message, envelope.clone(), "seal");
             let found = key().public().check(&message, &late).unwrap_err().to_string();
             assert!(found.contains("one of another time"), "{found}");
         }
+    }
+
+    #[test]
+    fn an_answer_is_taken_from_its_silo_alone_and_no_request_is_an_answer() {
+        let (message, envelope) = request();
+        let own = key().sign_answer(&message, envelope.clone());
+        key().public().check_answer(&message, &own).unwrap();
+        let refused = |message: &Message, envelope: &Envelope| {
+            key().public().check_answer(message, envelope).unwrap_err().to_string()
+        };
+        assert!(refused(&message, &envelope).contains("found none"));
+        assert!(refused(&message, &key().sign(&message, envelope.clone(), "")).contains("another's"));
+        let another = PartyKey(SigningKey::from_bytes(&[8; 32])).sign_answer(&message, envelope.clone());
+        assert!(refused(&message, &another).contains("another's"));
+        for moved in [
+            Envelope { round: 4, ..own.clone() },
+            Envelope { attempt: 9, ..own.clone() },
+            Envelope { run: "other".into(), ..own.clone() },
+            Envelope { silo: "south".into(), ..own.clone() },
+        ] {
+            assert!(refused(&message, &moved).contains("another's"));
+        }
+        assert!(refused(&message.clone().number("more", 1.0), &own).contains("another's"));
+        // What a silo signs is no request either.
+        assert!(key().public().check(&message, &own).is_err());
     }
 
     #[test]

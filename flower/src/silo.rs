@@ -6,16 +6,17 @@ use std::time::{Duration, Instant};
 
 use partita_inference::{Message, write_atomically};
 
+use crate::carrier::Parcel;
 use crate::connection::Connection;
 use crate::engine::Engine;
 use crate::envelope::Envelope;
 use crate::error::{Error, Result};
 use crate::fleet::serve_as_node;
+use crate::frame::unpack;
 use crate::keeper::Keeper;
 use crate::object::{Limits, ObjectId, Objects};
-use crate::record::{pack, unpack};
 use crate::seal::seal;
-use crate::signature::{CoordinatorPublicKey, SIGNATURE};
+use crate::signature::{PartyKey, PartyPublicKey, SIGNATURE};
 use crate::task::{COORDINATOR, Leftover, Task, now};
 use crate::transit::{Arrived, Trouble};
 use crate::wire::Metadata;
@@ -35,8 +36,10 @@ pub struct SiloOptions {
     pub identity: String,
     /// The number of rows that it reports.
     pub rows: u64,
+    /// The key that signs its answers; without it, who carries them can change them.
+    pub signs: Option<PartyKey>,
     /// The coordinator that it answers, and nothing else; without it, whoever reaches its SuperNode.
-    pub coordinator: Option<CoordinatorPublicKey>,
+    pub coordinator: Option<PartyPublicKey>,
 }
 
 /// The kind of the message by which a silo introduces itself.
@@ -159,8 +162,8 @@ fn answer(
     keep_unfinished(&unfinished, &task, &head)?;
     let content = arrived.content.map_err(unreadable);
     let served = match content.and_then(|(objects, root)| options.serve(&head, &objects, &root, keeper)) {
-        Ok((mut objects, root, line)) => {
-            let sent = task.carrier().push(head, &mut objects, &root);
+        Ok(Served { answer, envelope, line }) => {
+            let sent = task.carrier().push(&Parcel { metadata: head, message: &answer, envelope });
             let problem = sent.as_ref().err().map(|_| "the answer was not taken");
             log(&line);
             if let Err(error) = sent {
@@ -243,6 +246,14 @@ fn give_back(path: &Path, connection: &Connection, log: &mut dyn FnMut(&str)) {
     let _ = std::fs::remove_file(path);
 }
 
+/// The answer to a message, and a line for the log.
+#[derive(Debug)]
+pub(crate) struct Served {
+    pub(crate) answer: Message,
+    pub(crate) envelope: Envelope,
+    pub(crate) line: String,
+}
+
 impl SiloOptions {
     /// The answer to the content of a message, and a line for the log.
     pub(crate) fn serve(
@@ -251,7 +262,7 @@ impl SiloOptions {
         objects: &Objects,
         root: &ObjectId,
         keeper: &mut Keeper,
-    ) -> Result<(Objects, ObjectId, String)> {
+    ) -> Result<Served> {
         if head.ttl <= 0.0 {
             let problem = format!("it came {:.0} s after its time, and was not answered", -head.ttl);
             return Err(Error::malformed("a message", problem));
@@ -260,10 +271,8 @@ impl SiloOptions {
         if let Err(error) = self.coordinator.as_ref().map_or(Ok(()), |key| key.check(&message, &envelope)) {
             // A stranger learns nothing else, not even the silo's name.
             let stranger = Envelope { run: envelope.run, round: envelope.round, ..Envelope::default() };
-            let mut objects = Objects::default();
-            let reply = Message::new(FAILED).setting("error", "Unwelcome").setting("what", SIGNATURE);
-            let root = pack(&reply, &stranger, &mut objects)?;
-            return Ok((objects, root, format!("refused: {error}")));
+            let answer = Message::new(FAILED).setting("error", "Unwelcome").setting("what", SIGNATURE);
+            return Ok(Served { answer, envelope: stranger, line: format!("refused: {error}") });
         }
         let (reply, line) = self.reply(&message, &envelope, keeper)?;
         // Only who was checked to be the coordinator says for whom an answer is sealed.
@@ -273,9 +282,11 @@ impl SiloOptions {
             Some(key) => seal(&reply, &own, &key)?,
             None => reply,
         };
-        let mut objects = Objects::default();
-        let root = pack(&reply, &own, &mut objects)?;
-        Ok((objects, root, line))
+        let own = match &self.signs {
+            Some(key) => key.sign_answer(&reply, own),
+            None => own,
+        };
+        Ok(Served { answer: reply, envelope: own, line })
     }
 
     /// The answer to a request: the result, or the kind of the error. The error's text stays here, since it may quote
@@ -305,7 +316,7 @@ impl SiloOptions {
 
     fn check(&self, message: &Message, envelope: &Envelope) -> Result<()> {
         let unwelcome = |what, found: &str, expected: String, remedy| {
-            Err(Error::Unwelcome { what, found: crate::npy::shown(found), expected, remedy })
+            Err(Error::Unwelcome { what, found: crate::error::shown(found), expected, remedy })
         };
         let Self { name, allow, .. } = self;
         if envelope.silo != *name {
@@ -348,6 +359,7 @@ mod tests {
             largest_request: 1,
             identity: identity.clone(),
             rows: 1,
+            signs: None,
             coordinator: None,
         };
         let asked = |options: &SiloOptions, kind| {

@@ -60,7 +60,7 @@ const ON_ITS_WAY: Duration = Duration::from_secs(120);
 impl Transit {
     pub(crate) fn new(metadata: Metadata, error: Option<EngineError>, tree: &ObjectTree, limits: Limits) -> Self {
         let reported =
-            error.map(|EngineError { code, reason }| Trouble::Reported { code, reason: crate::npy::shown(&reason) });
+            error.map(|EngineError { code, reason }| Trouble::Reported { code, reason: crate::error::shown(&reason) });
         let (trouble, missing) = match (reported, identifiers(tree, limits)) {
             (Some(reported), _) => (Some(reported), VecDeque::new()),
             (None, Ok(missing)) => (None, missing.into()),
@@ -106,12 +106,7 @@ impl Transit {
 
     fn whole(&mut self, carrier: &Carrier, message: &ObjectId) -> Result<Step> {
         carrier.confirm(self.metadata.run_id, message)?;
-        let object = self.objects.get(message, "Message")?;
-        let [root] = object.children.as_slice() else {
-            let problem = format!("it has {} contents, expected 1", object.children.len());
-            return Err(Error::malformed("a message", problem));
-        };
-        Ok(Step::Over(Ok((std::mem::take(&mut self.objects), root.clone()))))
+        Ok(Step::Over(Ok((std::mem::take(&mut self.objects), message.clone()))))
     }
 }
 

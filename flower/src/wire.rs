@@ -2,68 +2,10 @@
 //!
 //! A test compares every field with the descriptors of the installed engine.
 
-use prost::{Message, Oneof};
+use prost::Message;
 
 /// The minor version of `flwr` whose wire format this crate uses.
 pub const ENGINE_VERSION: &str = "1.41";
-
-/// A value of a `ConfigRecord`; any other kind is refused, so it is not declared.
-#[derive(Clone, PartialEq, Message)]
-pub(crate) struct ConfigRecordValue {
-    #[prost(oneof = "ConfigValue", tags = "1, 3, 5")]
-    pub(crate) value: Option<ConfigValue>,
-}
-
-#[derive(Clone, PartialEq, Oneof)]
-pub(crate) enum ConfigValue {
-    #[prost(double, tag = "1")]
-    Double(f64),
-    #[prost(uint64, tag = "3")]
-    Unsigned(u64),
-    #[prost(string, tag = "5")]
-    Text(String),
-}
-
-#[derive(Clone, PartialEq, Message)]
-pub(crate) struct ConfigRecordItem {
-    #[prost(string, tag = "1")]
-    pub(crate) key: String,
-    #[prost(message, optional, tag = "2")]
-    pub(crate) value: Option<ConfigRecordValue>,
-}
-
-#[derive(Clone, PartialEq, Message)]
-pub(crate) struct ConfigRecord {
-    #[prost(message, repeated, tag = "1")]
-    pub(crate) items: Vec<ConfigRecordItem>,
-}
-
-/// A value of a `MetricRecord`; Partita writes numbers of examples only.
-#[derive(Clone, PartialEq, Message)]
-pub(crate) struct MetricRecordValue {
-    #[prost(oneof = "MetricValue", tags = "2")]
-    pub(crate) value: Option<MetricValue>,
-}
-
-#[derive(Clone, Copy, PartialEq, Oneof)]
-pub(crate) enum MetricValue {
-    #[prost(sint64, tag = "2")]
-    Signed(i64),
-}
-
-#[derive(Clone, PartialEq, Message)]
-pub(crate) struct MetricRecordItem {
-    #[prost(string, tag = "1")]
-    pub(crate) key: String,
-    #[prost(message, optional, tag = "2")]
-    pub(crate) value: Option<MetricRecordValue>,
-}
-
-#[derive(Clone, PartialEq, Message)]
-pub(crate) struct MetricRecord {
-    #[prost(message, repeated, tag = "1")]
-    pub(crate) items: Vec<MetricRecordItem>,
-}
 
 /// The sender and the receiver of a message, and its lifetime.
 #[derive(Clone, PartialEq, Message)]

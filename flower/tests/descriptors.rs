@@ -20,10 +20,6 @@ fn engine_name(ours: &str) -> &str {
     match ours {
         "Head" => "Message",
         "EngineError" => "Error",
-        "ConfigRecordItem" => "ConfigRecord.Item",
-        "MetricRecordItem" => "MetricRecord.Item",
-        "ConfigValue" => "ConfigRecordValue",
-        "MetricValue" => "MetricRecordValue",
         other => other,
     }
 }
@@ -35,19 +31,15 @@ fn declared(source: &str) -> Fields {
     let mut attribute = None;
     for line in source.lines().map(str::trim) {
         let words: Vec<&str> = line.split([' ', '{', '(', ':', ',']).filter(|word| !word.is_empty()).collect();
-        if let Some(place) = words.iter().position(|word| matches!(*word, "struct" | "enum")) {
+        if let Some(place) = words.iter().position(|word| *word == "struct") {
             words[place + 1].clone_into(&mut message);
         } else if let Some(inside) = line.strip_prefix("#[prost(").and_then(|rest| rest.strip_suffix(")]")) {
-            // A oneof is declared by its variants.
-            attribute = Some(inside.to_owned()).filter(|inside| !inside.starts_with("oneof"));
+            attribute = Some(inside.to_owned());
         } else if let Some(attribute) = attribute.take() {
             let parts: Vec<&str> = attribute.split(", ").collect();
             let tag = parts.iter().find_map(|part| part.strip_prefix("tag = \"")).unwrap().trim_end_matches('"');
             let kind = parts[0].split(' ').next().unwrap();
-            let is_variant = !line.contains(':');
-            let label = if is_variant {
-                "of:value"
-            } else if parts.contains(&"repeated") {
+            let label = if parts.contains(&"repeated") {
                 "many"
             } else if parts.contains(&"optional") {
                 "maybe"
@@ -55,10 +47,9 @@ fn declared(source: &str) -> Fields {
                 "one"
             };
             let line = line.trim_start_matches("pub(crate) ").trim_start_matches("r#");
-            let (name, rust) = line.split_once([':', '(']).unwrap();
+            let (name, rust) = line.split_once(':').unwrap();
             let rust = rust.trim_end_matches([',', '>', ')']).rsplit('<').next().unwrap().trim();
             let kind = if kind == "message" { engine_name(rust) } else { kind };
-            let name = if is_variant { kind } else { name };
             let place = (engine_name(&message).to_owned(), tag.parse().unwrap());
             assert!(fields.insert(place, [label, kind, name].map(str::to_owned)).is_none(), "{message} {tag} twice");
         }
@@ -103,13 +94,11 @@ fn descriptors() -> Option<Fields> {
 #[test]
 fn every_declaration_is_read_with_its_number_label_type_and_name() {
     let fields = declared(DECLARATIONS);
-    let count = DECLARATIONS.matches("#[prost(").count() - DECLARATIONS.matches("#[prost(oneof").count();
-    assert_eq!(fields.len(), count);
+    assert_eq!(fields.len(), DECLARATIONS.matches("#[prost(").count());
     let field = |message: &str, number| fields[&(message.to_owned(), number)].clone();
     assert_eq!(field("Metadata", 10), ["maybe", "uint64", "src_task_id"]);
     assert_eq!(field("ObjectTree", 2), ["many", "ObjectTree", "children"]);
-    assert_eq!(field("MetricRecordValue", 2), ["of:value", "sint64", "sint64"]);
-    assert_eq!(field("ConfigRecord.Item", 2), ["maybe", "ConfigRecordValue", "value"]);
+    assert_eq!(field("Error", 1), ["one", "sint64", "code"]);
     assert_eq!(field("PushObjectRequest", 4), ["one", "bytes", "object_content"]);
 }
 
@@ -131,7 +120,7 @@ fn a_changed_number_type_or_label_is_noticed() {
             "#[prost(double, tag = \"7\")]\n    pub(crate) ttl: f64",
             "#[prost(float, tag = \"7\")]\n    pub(crate) ttl: f32",
         ),
-        ("#[prost(sint64, tag = \"2\")]\n    Signed", "#[prost(int64, tag = \"2\")]\n    Signed"),
+        ("#[prost(sint64, tag = \"1\")]", "#[prost(int64, tag = \"1\")]"),
         ("#[prost(uint64, optional, tag = \"10\")]", "#[prost(uint64, tag = \"10\")]"),
     ] {
         let changed = DECLARATIONS.replacen(right, wrong, 1);

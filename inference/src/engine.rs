@@ -14,6 +14,7 @@ pub(crate) mod exchange;
 pub(crate) mod family;
 pub(crate) mod gauss_hermite;
 pub(crate) mod integral;
+pub(crate) mod listed_party;
 pub(crate) mod mechanism;
 pub mod metrics;
 

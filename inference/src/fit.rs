@@ -39,6 +39,7 @@ use crate::engine::algorithm::{Algorithm, Posterior};
 use crate::engine::error::{Error, Result};
 use crate::engine::exchange::{Exchange, InProcess, SiloProgram};
 use crate::engine::family::{Family, NamedFamily};
+use crate::engine::listed_party::ListedParty;
 use crate::engine::panic::{COORDINATOR, caught};
 use crate::engine::report::{Report, Warning, algorithm_name};
 use crate::engine::run::{Counters, Progress, RunOptions, RunRecord, Tolerance, run};
@@ -47,7 +48,7 @@ use crate::engine::trust::correction::Wide;
 use crate::engine::trust::estimate::{Estimated, estimate_elbo_within};
 use crate::engine::trust::statistic::PredictiveCheck;
 use crate::methods::columns::VerticalOptions;
-use crate::methods::few_rounds::FewRoundsOptions;
+use crate::methods::few_rounds::{FewRoundsOptions, PrivateRoundsOptions};
 use crate::methods::pvi::PviOptions;
 use crate::methods::rounds::{FedOptOptions, RoundOptions};
 use choice::choose;
@@ -72,6 +73,9 @@ pub enum AlgorithmChoice {
     Sfvi,
     /// Rows integrated out in their silos and natural-gradient steps of the globals: a handful of rounds.
     FewRounds(FewRoundsOptions),
+    /// Few rounds of noised sums over clipped rows. A silo of them is a [`crate::PrivateRoundsSilo`] with the mechanism of
+    /// its owner; the facade's `private::fit` makes all parties.
+    PrivateRounds(PrivateRoundsOptions),
     /// Structured variational inference on pooled data: exactly one silo.
     Central,
     /// SFVI with averaging: rounds of many local steps.
@@ -134,6 +138,9 @@ pub struct FitOptions {
     pub interrupt: Option<Arc<AtomicBool>>,
     /// How long to wait for a silo, in the run and for the bound at its end.
     pub deadline: Option<Duration>,
+    /// The seed of a silo's local noise and minibatches, which no other party knows; `None` for that of the run, by which a
+    /// simulation can be repeated and whoever has it knows this noise.
+    pub private_seed: Option<u64>,
 }
 
 impl Default for FitOptions {
@@ -154,6 +161,7 @@ impl Default for FitOptions {
             tolerance: None,
             interrupt: None,
             deadline: None,
+            private_seed: None,
         }
     }
 }
@@ -363,7 +371,7 @@ pub fn parties<M: Model + 'static>(
     caught(COORDINATOR, || Ok(SiteTable::globals(model, device)?))?;
     let (mut programs, mut rows) = (Vec::new(), Vec::new());
     for ((name, data), index) in silos.iter().zip(0_u32..) {
-        let (program, own) = party::silo(model, name, index, data, device, &options.algorithm, &settings)?;
+        let (program, own) = party::silo(model, name, index, data, device, options, &settings)?;
         programs.push(program);
         rows.push(own);
     }
@@ -412,7 +420,12 @@ pub fn silo_program<M: Model + 'static>(
         let found = format!("{index} of {}", silos.len());
         return Err(Error::Setting { setting: "silo", found, expected: "the place of a silo of the fit" });
     };
-    party::silo(model, name, index, data, device, &options.algorithm, &settings)
+    let (program, rows) = party::silo(model, name, index, data, device, options, &settings)?;
+    // What the coordinator of this run may be told, whoever asks.
+    let sizes = vec![rows.max(1); silos.len()];
+    let coordinator = party::coordinator(model, silos, &sizes, device, &options.algorithm, &settings)?;
+    let manifest = coordinator.manifest().clone();
+    Ok((Box::new(ListedParty::new(program, manifest)), rows))
 }
 
 /// The settings that parties are given.

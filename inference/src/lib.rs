@@ -23,6 +23,7 @@ pub use engine::family::{
     OuterMarginals, PointMass, RowDraw, RowGaussian, RowGradient, RowInputs, RowMarginals, RowOptions, RowReach,
     SiteFamily,
 };
+pub use engine::listed_party::ListedParty;
 pub use engine::mechanism::{Mechanism, RowSum};
 pub use engine::metrics;
 pub use engine::natural::{CovarianceForm, ExponentialFamily, Factor, GammaFamily, Impropriety, NormalFamily};

@@ -124,12 +124,41 @@ impl Ledger {
     /// [`Error::Budget`] beyond the budget: then nothing is charged, and `release` is not called. Whatever `release`
     /// fails with: then the cost stays charged. [`Error::Ledger`] as for [`open`](Self::open).
     pub fn answer(&self, request: &[u8], cost: Cost, release: impl FnOnce() -> Result<Vec<u8>>) -> Result<Answer> {
+        self.answer_of_several(request, cost, cost, release)
+    }
+
+    /// The same for the first of several requests, which cost `together`: it is refused where not all of them fit into what
+    /// is left, so that nothing is spent on a run that could not be finished.
+    ///
+    /// # Errors
+    /// As for [`answer`](Self::answer).
+    ///
+    /// # Example
+    /// ```
+    /// use partita_privacy::{Budget, Cost, Ledger};
+    /// let folder = tempfile::tempdir().unwrap();
+    /// let budget = Budget { epsilon: 1.0, delta: 1e-5, unit: "row".into() };
+    /// let ledger = Ledger::open(&folder.path().join("ledger"), budget)?;
+    /// // One sum would fit, and forty do not.
+    /// let ask = |together| ledger.answer_of_several(b"request 1", Cost::new(18.1, 1)?, together, || Ok(vec![7]));
+    /// assert!(ask(Cost::new(18.1, 40)?).is_err());
+    /// assert_eq!(ledger.spent()?.releases, 0);
+    /// assert!(ask(Cost::new(18.1, 20)?).is_ok());
+    /// # Ok::<(), partita_privacy::Error>(())
+    /// ```
+    pub fn answer_of_several(
+        &self,
+        request: &[u8],
+        cost: Cost,
+        together: Cost,
+        release: impl FnOnce() -> Result<Vec<u8>>,
+    ) -> Result<Answer> {
         let request = hexadecimal::write(&Sha256::digest(request));
         let (mut file, mut seen) = self.lock()?;
         if let Some(bytes) = seen.replies.remove(&request) {
             return Ok(Answer { bytes, stored: true });
         }
-        self.compare(&seen, cost)?;
+        self.compare(&seen, together)?;
         let head = self.append(&mut file, &seen.head, Entry::Spent { request: request.clone(), cost })?;
         let bytes = release()?;
         self.append(&mut file, &head, Entry::Answered { request, reply: hexadecimal::write(&bytes) })?;

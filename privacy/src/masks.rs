@@ -125,6 +125,14 @@ impl Masker {
         Ok(Self { name, run, secrets, fewest, departures, last: None })
     }
 
+    /// Whether [`mask`](Self::mask) would be refused for this place and roster, before anything is computed for it.
+    ///
+    /// # Errors
+    /// As for [`mask`](Self::mask).
+    pub fn check<N: AsRef<str>>(&self, place: Place, roster: &[N]) -> Result<()> {
+        self.checked(place, roster).map(drop)
+    }
+
     /// Masks `values` for the sum over `roster`.
     ///
     /// # Errors

@@ -49,7 +49,10 @@ pub(super) fn run(options: &Options, models: &Models, stop: &Arc<AtomicBool>) ->
     };
     let mut progress = Metrics::new(options.fits.into(), None, 1)?;
     let found: Calibration = match options.asked.subject(models)? {
-        Subject::Formula(study, _) => {
+        Subject::Formula(study, file) => {
+            if file.is_some_and(|own| own.privacy.is_some()) {
+                return Err("calibration of a private study: fits without noise would be judged in place of its own. Take `[privacy]` out of a copy of the study".into());
+            }
             let prepared = study.prepare(&options.asked.tables()?, &device)?;
             say_prepared(&prepared);
             println!();

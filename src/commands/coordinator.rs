@@ -17,7 +17,7 @@ use crate::inference::Report;
 use crate::models::{LogisticRegression, MixedLogistic};
 use clap::Args;
 
-use super::shared::{Shared, SharedFile};
+use super::shared::{Shared, SharedFile, clock};
 
 /// The files of a coordinator, and how it starts.
 #[derive(Args, Debug)]
@@ -53,7 +53,7 @@ pub(super) struct Options {
 
 pub(super) fn run(options: &Options, interrupt: &Arc<AtomicBool>) -> std::result::Result<(), Box<dyn Error>> {
     let file: CoordinatorFile = read_toml(&options.coordinator)?;
-    let log: Log = Arc::new(|line: &str| eprintln!("{line}"));
+    let log: Log = Arc::new(|line: &str| eprintln!("{} {line}", clock()));
     let long = if options.long { LongRuns::Welcome } else { LongRuns::Refused };
     let unfinished = if options.restart { UnfinishedRun::Replaced } else { UnfinishedRun::Kept };
     let start = Start { resume: options.resume, unfinished, long };

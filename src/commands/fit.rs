@@ -9,9 +9,10 @@ use super::answers::{Fitted, rows_asked, say};
 use super::asked::{Asked, Subject};
 use super::models::{Compiled, ModelFit, Models};
 use super::page::write_page;
+use super::private_fit::Promised;
 use crate::executables::StudyFile;
 use crate::executables::questions::{Answers, PRIOR_PREDICTIVE, Questions, RowsAsked, write};
-use crate::formula::{Contrast, Prepared, Study};
+use crate::formula::{Contrast, Prepared, SiloTable, Study};
 use crate::inference::{HtmlOptions, PredictiveCheck};
 use crate::{Device, FitOptions, Settings};
 
@@ -25,24 +26,28 @@ pub(super) struct Options {
     pub(super) output: Option<PathBuf>,
     /// Draws so many data sets from the prior for the rows of the files, and fits nothing.
     #[arg(long, value_name = "DATA_SETS", conflicts_with = "model")]
-    prior_predictive: Option<u32>,
+    pub(super) prior_predictive: Option<u32>,
     /// A posterior predictive check, such as 'zeros of y'; any number of them.
     #[arg(long = "check-rows")]
-    checks: Vec<PredictiveCheck>,
+    pub(super) checks: Vec<PredictiveCheck>,
     /// Writes draws for ArviZ, draws.zarr, replacing one that is there. Needs --output, and the feature `arviz`.
     #[arg(long, requires = "output", conflicts_with = "model")]
     pub(super) arviz: bool,
     /// Predicts the rows of a CSV file, which needs no outcome, as FILE or, for rows of a silo, whose groups are known,
     /// NAME=FILE; any number of them. Needs --output.
     #[arg(long, requires = "output", conflicts_with = "model")]
-    predict: Vec<String>,
+    pub(super) predict: Vec<String>,
     /// Compares two values of a variable, such as 'smoke: 1 - 0 at age = 0', or 'smoke: 1 - 0 averaged' over all rows; any
     /// number of them.
     #[arg(long = "contrast", conflicts_with = "model")]
-    contrasts: Vec<Contrast>,
+    pub(super) contrasts: Vec<Contrast>,
     /// Predicts the rows that were fitted. Needs --output.
     #[arg(long, requires = "output", conflicts_with = "model")]
     pub(super) fitted: bool,
+    /// In a study with `[privacy]`, the folder in which each silo keeps what it has spent, NAME.ledger, over all fits: beyond the
+    /// study's epsilon it refuses. Without it nothing is kept.
+    #[arg(long, value_name = "FOLDER", requires = "study")]
+    pub(super) ledgers: Option<PathBuf>,
     /// The seed; 1, or that of the study, if it is not given.
     #[arg(long)]
     seed: Option<u64>,
@@ -60,6 +65,11 @@ pub(super) fn run(options: &Options, models: &Models) -> Result<(), Box<dyn Erro
 }
 
 impl Options {
+    /// The files of the silos.
+    pub(super) fn tables(&self) -> Result<Vec<SiloTable>, Box<dyn Error>> {
+        self.asked.tables()
+    }
+
     fn how(&self, file: Option<&StudyFile>) -> FitOptions {
         let seed = self.seed.or(file.map(|own| own.seed)).unwrap_or(1);
         let threads = std::thread::available_parallelism().map_or(1, usize::from);
@@ -93,6 +103,12 @@ impl Options {
 
 fn formula(options: &Options, study: &Study, file: Option<&StudyFile>) -> Result<(), Box<dyn Error>> {
     let (device, how) = (Device::flex(), options.how(file));
+    if let Some((file, privacy)) = file.and_then(|file| Some((file, file.privacy.as_ref()?))) {
+        return Promised { study, file, privacy, options, how }.fit();
+    }
+    if options.ledgers.is_some() {
+        return Err("--ledgers for a study without `[privacy]`: nothing is spent. Leave it out".into());
+    }
     let prepared = study.prepare(&options.asked.tables()?, &device)?;
     say_prepared(&prepared);
     if let Some(count) = options.prior_predictive {

@@ -152,6 +152,10 @@ state = {}
 output = {}
 # The silo answers this coordinator, and no other.
 coordinator = "coordinator.pub"
+# Signs the answers: the coordinator has {name}-signs.pub. `partita keys silo {name}` makes both.
+signs = {}
+# The most requests that are answered in a day.
+# requests_a_day = 200
 # What is known of this silo's own rows, for its owner alone.
 # own_rows = "own-rows.csv"
 # fitted = "fitted.csv"
@@ -176,6 +180,7 @@ key = {}
         quoted(&data),
         quoted(&format!("{name}-state")),
         quoted(&format!("{name}-report")),
+        quoted(&format!("{name}-signs.key")),
         quoted(link),
         quoted(&format!("{name}.key")),
     )
@@ -184,9 +189,16 @@ key = {}
 fn coordinator(link: &str, silos: &[String]) -> String {
     let keys: String =
         silos.iter().map(|name| format!("{} = {}\n", quoted(name), quoted(&format!("{name}.pub")))).collect();
+    let signatures: String =
+        silos.iter().map(|name| format!("{} = {}\n", quoted(name), quoted(&format!("{name}-signs.pub")))).collect();
     let keys = match keys.as_str() {
-        "" => "# Keys of silos: no other node is taken for them.\n# [keys]\n# north = \"north.pub\"\n".to_owned(),
-        keys => format!("# Keys of silos: no other node is taken for them.\n[keys]\n{keys}"),
+        "" => "# Keys of silos: no other node is taken for them, and no answer that they have not signed is taken.\n# [keys]\n\
+               # north = \"north.pub\"\n# [signatures]\n# north = \"north-signs.pub\"\n"
+            .to_owned(),
+        keys => format!(
+            "# Keys of silos: no other node is taken for them, and no answer that they have not signed is taken.\n[keys]\n{keys}\n\
+             [signatures]\n{signatures}"
+        ),
     };
     format!(
         r#"# The file of the coordinator.

@@ -4,7 +4,7 @@ use std::error::Error;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
-use crate::flower::{CoordinatorKey, NodeKey};
+use crate::flower::{NodeKey, PartyKey};
 use clap::{Args, Subcommand};
 use rcgen::{
     BasicConstraints, CertificateParams, CertifiedIssuer, DistinguishedName, DnType, IsCa, KeyPair, KeyUsagePurpose,
@@ -19,7 +19,8 @@ pub(super) struct Options {
 
 #[derive(Subcommand, Debug)]
 enum Party {
-    /// Of a silo: NAME.key stays with it, NAME.pub goes to the operator of the SuperLink and to the coordinator.
+    /// Of a silo: NAME.key and NAME-signs.key stay with it, NAME.pub goes to the operator of the SuperLink and to the coordinator,
+    /// NAME-signs.pub to the coordinator and to the other silos.
     Silo {
         /// The silo's name.
         name: String,
@@ -59,11 +60,16 @@ pub(super) fn silo(name: &str, folder: &Path) -> Result<(), Box<dyn Error>> {
     new(&public, &format!("{}\n", NodeKey::of_point(pair.public_key_raw()).openssh(name)))?;
     println!("{} stays here; send {} to the operator of the SuperLink", private.display(), public.display());
     println!("who registers it: flwr supernode register {name}.pub");
+    let key = PartyKey::generate()?;
+    let [private, public] = ["key", "pub"].map(|kind| folder.join(format!("{name}-signs.{kind}")));
+    secret(&private, &key.pem())?;
+    new(&public, &key.public().pem())?;
+    println!("{} signs the answers and stays here; send {} to the coordinator", private.display(), public.display());
     Ok(())
 }
 
 pub(super) fn coordinator(folder: &Path) -> Result<(), Box<dyn Error>> {
-    let key = CoordinatorKey::generate()?;
+    let key = PartyKey::generate()?;
     let (private, public) = (folder.join("coordinator.key"), folder.join("coordinator.pub"));
     secret(&private, &key.pem())?;
     new(&public, &key.public().pem())?;

@@ -1,8 +1,13 @@
-//! Finds the file that all parties of a federated run share: a study, or a run of a model that is compiled in.
+//! Finds the file that all parties of a federated run share, a study or a run, and gives the lines of their logs a time.
 
 use std::path::{Path, PathBuf};
 
 use clap::Args;
+
+/// The time of a line in a log, universal.
+pub(super) fn clock() -> String {
+    humantime::format_rfc3339_seconds(std::time::SystemTime::now()).to_string()
+}
 
 /// The file that all parties share.
 #[derive(Args, Debug)]

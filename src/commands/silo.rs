@@ -11,7 +11,7 @@ use crate::flower::{Result, RunFile, read_toml};
 use crate::models::{LogisticRegression, MixedLogistic};
 use clap::Args;
 
-use super::shared::{Shared, SharedFile};
+use super::shared::{Shared, SharedFile, clock};
 
 /// The files of a silo.
 #[derive(Args, Debug)]
@@ -28,7 +28,7 @@ pub(super) struct Options {
 
 pub(super) fn run(options: &Options, stop: &Arc<AtomicBool>) -> std::result::Result<(), Box<dyn Error>> {
     let file: SiloFile = read_toml(&options.silo)?;
-    let mut log = |line: &str| eprintln!("{line}");
+    let mut log = |line: &str| eprintln!("{} {line}", clock());
     let watch = Watch { stop, log: &mut log };
     Ok(match options.shared.find()? {
         Shared::Study(path) => {

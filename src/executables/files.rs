@@ -4,19 +4,21 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use partita_flower::{Engine, Error, LostSilo, Patience, Result, STOCK_ROUND_SECONDS};
+use partita_privacy::{Entropy, SystemEntropy};
 use serde::Deserialize;
 
+use super::SiloPrivacy;
 use crate::formula::ReadOptions;
 
 /// A silo's own file, such as `north.toml`: its name, its data, and the requests its owner allows.
-#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct SiloFile {
     /// The silo's name.
     pub name: String,
     /// Its SuperNode.
     pub engine: Engine,
-    /// The requests it answers: `sfvi`, `few`, `avg`, `fed`, `pvi`, `vertical`, `evaluate`, `trust`, `leave_one_out`,
+    /// The requests it answers: `sfvi`, `few`, `private`, `avg`, `fed`, `pvi`, `vertical`, `evaluate`, `trust`, `leave_one_out`,
     /// `predictive`, `formula`, `average`. In a study it may be left out: then the silo answers what the study's file asks for.
     #[serde(default)]
     pub allow: Vec<String>,
@@ -36,6 +38,18 @@ pub struct SiloFile {
     /// The file of the coordinator's public key: the silo answers requests that are signed with it, and nothing else.
     #[serde(default)]
     pub coordinator: Option<PathBuf>,
+    /// The file of the private key that signs its answers: a coordinator that has the public one takes no others.
+    #[serde(default)]
+    pub signs: Option<PathBuf>,
+    /// Whose seed the noise of its local steps and its minibatches follow.
+    #[serde(default)]
+    pub noise: NoiseOf,
+    /// The most requests that it answers in a day; any number if it is not given.
+    #[serde(default)]
+    pub requests_a_day: Option<u64>,
+    /// The fewest rows never seen in training of which it says how probable they are.
+    #[serde(default)]
+    pub least_held_out_rows: Option<u64>,
     /// The most bytes of a request; a gigabyte if it is not given.
     #[serde(default)]
     pub largest_request: Option<usize>,
@@ -51,9 +65,58 @@ pub struct SiloFile {
     /// In a study, how its file is read: what the file itself does not show.
     #[serde(default)]
     pub read: ReadOptions,
+    /// What the owner allows about single rows, over all studies: the silo then takes part in private studies alone.
+    #[serde(default)]
+    pub privacy: Option<SiloPrivacy>,
+    /// With whom it masks its sums, in a private study with `secure_sums`.
+    #[serde(default)]
+    pub secure: Option<SiloSecure>,
+}
+
+/// The table `secure` of a silo's file.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct SiloSecure {
+    /// The fewest silos of a sum that this one takes part in: with two each learns the other's number by subtraction.
+    pub fewest: usize,
+    /// The files of the public keys of the other silos, by name, which came by another way than through the coordinator.
+    pub peers: BTreeMap<String, PathBuf>,
+}
+
+/// Whose seed a silo's own noise follows.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum NoiseOf {
+    /// One that the silo makes at its first start and keeps in its state folder: no other party knows it.
+    #[default]
+    Silo,
+    /// That of the run, which all parties have: for a simulation that is to be repeated.
+    Run,
 }
 
 impl SiloFile {
+    /// The seed of the silo's own noise, which is made at its first start.
+    ///
+    /// # Errors
+    /// [`Error::File`] for a file that cannot be read or written.
+    pub(super) fn private_seed(&self) -> Result<Option<u64>> {
+        if self.noise == NoiseOf::Run {
+            return Ok(None);
+        }
+        let path = self.state.join("seed");
+        let wrong = |problem: String| Error::File { path: path.clone(), problem };
+        if let Ok(text) = std::fs::read_to_string(&path) {
+            let seed = u64::from_str_radix(text.trim(), 16);
+            return seed.map(Some).map_err(|error| wrong(format!("it is no seed of a silo ({error})")));
+        }
+        let mut bytes = [0; 8];
+        SystemEntropy::default().fill(&mut bytes).map_err(|error| wrong(error.to_string()))?;
+        let seed = u64::from_le_bytes(bytes);
+        // As of every file that is written by way of a temporary one, only its owner may read it.
+        partita_inference::write_atomically(&path, format!("{seed:016x}\n").as_bytes())?;
+        Ok(Some(seed))
+    }
+
     /// Refuses entries that belong to studies, where the run is not of one.
     pub(super) fn check_for_rows(&self) -> Result<()> {
         let entries = [
@@ -61,6 +124,8 @@ impl SiloFile {
             ("fitted", self.fitted.is_some()),
             ("refuse", !self.refuse.is_empty()),
             ("read", self.read != ReadOptions::default()),
+            ("privacy", self.privacy.is_some()),
+            ("secure", self.secure.is_some()),
         ];
         match entries.iter().find(|(_, is_given)| *is_given) {
             None => Ok(()),
@@ -97,6 +162,8 @@ pub struct CoordinatorFile {
     /// The files of the public keys of the silos' SuperNodes, by name: a node with another key is not accepted as that
     /// silo.
     pub keys: BTreeMap<String, PathBuf>,
+    /// The files of the public keys that sign the answers of silos, by name: what others say in their names is refused.
+    pub signatures: BTreeMap<String, PathBuf>,
     /// The file of the private key that signs its requests.
     pub key: Option<PathBuf>,
     /// In a study, how files of rows to predict are read: what the files themselves do not show.
@@ -117,6 +184,8 @@ struct Written {
     quorum: Option<usize>,
     #[serde(default)]
     keys: BTreeMap<String, PathBuf>,
+    #[serde(default)]
+    signatures: BTreeMap<String, PathBuf>,
     key: Option<PathBuf>,
     appear_seconds: Option<u64>,
     deadline_seconds: Option<u64>,
@@ -150,6 +219,7 @@ impl From<Written> for CoordinatorFile {
             patience,
             quorum: file.quorum,
             keys: file.keys,
+            signatures: file.signatures,
             key: file.key,
             read: file.read,
         }

@@ -1,10 +1,11 @@
 //! Turns the coordinator's file into the options of the exchange and of the algorithm: keys, and lost silos.
 
 use std::collections::BTreeMap;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-use partita_flower::{CoordinatorKey, CoordinatorOptions, Error, LostSilo, NodeKey, Result};
+use partita_flower::{CoordinatorOptions, Error, LostSilo, NodeKey, PartyKey, PartyPublicKey, Result};
 use partita_inference::{AlgorithmChoice, MissingSilo};
 
 use super::CoordinatorFile;
@@ -36,8 +37,13 @@ impl CoordinatorFile {
             silos: silos.to_vec(),
             patience: self.patience,
             quorum,
-            keys: self.read_keys(silos)?,
-            key: self.key.as_deref().map(CoordinatorKey::read).transpose()?,
+            keys: named(&self.keys, silos)?
+                .map(|(name, path)| Ok((name.clone(), NodeKey::read(path)?)))
+                .collect::<Result<_>>()?,
+            signatures: named(&self.signatures, silos)?
+                .map(|(name, path)| Ok((name.clone(), PartyPublicKey::read(path)?)))
+                .collect::<Result<_>>()?,
+            key: self.key.as_deref().map(PartyKey::read).transpose()?,
             interrupt: Arc::clone(interrupt),
         })
     }
@@ -58,20 +64,20 @@ impl CoordinatorFile {
             }
         }
     }
+}
 
-    /// The keys of silos, by name.
-    ///
-    /// # Errors
-    /// [`Error::Unwelcome`] for a name that is not a silo's, [`Error::File`] for a file that holds no key.
-    fn read_keys(&self, silos: &[String]) -> Result<BTreeMap<String, NodeKey>> {
-        if let Some(name) = self.keys.keys().find(|name| !silos.contains(name)) {
-            return Err(Error::Unwelcome {
-                what: "a name among the keys",
-                found: format!("`{name}`"),
-                expected: format!("one of {}, the silos of the run", silos.join(", ")),
-                remedy: "Correct the name under `[keys]` in the coordinator's file, or the silos in the run's.",
-            });
-        }
-        self.keys.iter().map(|(name, path)| Ok((name.clone(), NodeKey::read(path)?))).collect()
+/// The files of keys of silos; an error for a name that is not a silo's.
+fn named<'a>(
+    keys: &'a BTreeMap<String, PathBuf>,
+    silos: &[String],
+) -> Result<impl Iterator<Item = (&'a String, &'a PathBuf)>> {
+    match keys.keys().find(|name| !silos.contains(name)) {
+        None => Ok(keys.iter()),
+        Some(name) => Err(Error::Unwelcome {
+            what: "a name among the keys",
+            found: format!("`{name}`"),
+            expected: format!("one of {}, the silos of the run", silos.join(", ")),
+            remedy: "Correct the name under `[keys]` or `[signatures]` in the coordinator's file, or the silos in the run's.",
+        }),
     }
 }

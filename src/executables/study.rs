@@ -3,9 +3,12 @@
 mod agree;
 mod coordinator;
 mod file;
+mod privacy;
 mod program;
 mod silo;
 
 pub use coordinator::{StudyQuestions, StudyResult, run_study_coordinator};
 pub use file::StudyFile;
+pub(crate) use privacy::write_privacy;
+pub use privacy::{ProtectedUnit, SiloPrivacy, StudyPrivacy};
 pub use silo::{Stay, run_study_silo};

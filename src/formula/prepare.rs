@@ -15,6 +15,7 @@ use super::family::ResponseFamily;
 use super::groups::{Chain, Crossing};
 use super::predictors::{Predictors, with_parameters};
 use super::priors::{INTERCEPT, PriorLine, effects, lines, parameters};
+use super::stand_in::DeclaredColumn;
 use super::stated_prior::{self, StatedPrior};
 use super::summary::DesignSummary;
 
@@ -44,6 +45,8 @@ pub struct Study {
     pub declared: Declared,
     /// Priors in place of the usual ones, by the name of a number or of a class: `b`, `sd`, `cor`.
     pub priors: BTreeMap<String, StatedPrior>,
+    /// What is declared of columns where silos are to say nothing of their rows: the model then follows from it alone.
+    pub stand_in: Option<BTreeMap<String, DeclaredColumn>>,
 }
 
 /// A model that is the same at all parties.
@@ -131,6 +134,7 @@ impl Study {
             missing: MissingCells::Refuse,
             declared: Declared::default(),
             priors: BTreeMap::new(),
+            stand_in: None,
         })
     }
 
@@ -150,6 +154,9 @@ impl Study {
     /// # Errors
     /// [`StudyError`], with the place in formula or file.
     pub fn prepare(&self, silos: &[SiloTable], device: &Device) -> Result<Prepared, StudyError> {
+        if let Some(declared) = &self.stand_in {
+            return self.prepare_declared(silos, declared, device);
+        }
         let columns: Vec<Columns> = silos.iter().map(|silo| self.columns(silo)).collect::<Result<_, _>>()?;
         let (mut study, mut notes) = (self.clone(), Vec::new());
         let (agreement, designs, summary) = loop {
@@ -167,12 +174,25 @@ impl Study {
             notes.push(crossing.note());
             study.declared.groups_across_silos.insert(crossing.fewer);
         };
-        let plan = self.plan(&summary)?;
+        notes.extend(columns.iter().filter_map(left_out));
+        Ok(Prepared { notes, ..study.prepared(silos, designs, agreement, &summary, device)? })
+    }
+
+    /// The model with the rows of all silos, once it is known what they agree on.
+    pub(super) fn prepared(
+        &self,
+        silos: &[SiloTable],
+        designs: Vec<Design>,
+        agreement: Agreement,
+        summary: &DesignSummary,
+        device: &Device,
+    ) -> Result<Prepared, StudyError> {
+        let plan = self.plan(summary)?;
         let rows = designs.iter().map(|design| Ok((design.silo.clone(), self.rows(design, &plan, device)?)));
         let rows = rows.collect::<Result<_, StudyError>>()?;
-        notes.extend(columns.iter().filter_map(left_out));
         let groups = designs.into_iter().map(|design| design.random.into_iter().map(RowGroups::of).collect()).collect();
-        Ok(Prepared { plan, silos: rows, notes, agreement, study, tables: silos.to_vec(), groups })
+        let (study, tables) = (self.clone(), silos.to_vec());
+        Ok(Prepared { plan, silos: rows, notes: Vec::new(), agreement, study, tables, groups })
     }
 
     /// The cells of a silo's file that the formula needs.

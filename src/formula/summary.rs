@@ -39,7 +39,7 @@ pub struct CrossedGroupings {
 
 impl CrossedGroupings {
     /// All of a design, in both orders.
-    fn of(design: &Design) -> Vec<Self> {
+    pub(super) fn of(design: &Design) -> Vec<Self> {
         let within = || design.random.iter().filter(|term| term.scope == GroupScope::WithinSilo);
         let mut all: Vec<Self> = Vec::new();
         for (outer, inner) in within().flat_map(|outer| within().map(move |inner| (outer, inner))) {

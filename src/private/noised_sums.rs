@@ -28,7 +28,7 @@ impl NoisedSums {
 
 impl Mechanism for NoisedSums {
     fn release(&mut self, request: &[u8], sum: RowSum<'_>) -> Result<Vec<f64>> {
-        let RowSum { length, clip, noise, rows } = sum;
+        let RowSum { length, clip, noise, remaining, rows } = sum;
         let grid = Grid::new(clip, Grid::STEPS).map_err(declined)?;
         let scale = grid.noise(noise).map_err(declined)?;
         let (bits, mut of_rows) = (&mut *self.bits, None);
@@ -42,7 +42,10 @@ impl Mechanism for NoisedSums {
         };
         let found = match &self.ledger {
             Some(ledger) => {
-                Cost::new(noise, 1).and_then(|cost| ledger.answer(request, cost, &mut draw)).map(|own| own.bytes)
+                let costs = Cost::new(noise, 1).and_then(|cost| Ok((cost, Cost::new(noise, remaining)?)));
+                costs
+                    .and_then(|(cost, together)| ledger.answer_of_several(request, cost, together, &mut draw))
+                    .map(|own| own.bytes)
             }
             None => draw(),
         };

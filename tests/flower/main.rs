@@ -13,6 +13,7 @@ mod messages;
 mod operations;
 mod own_rows;
 mod policies;
+mod private;
 mod signed;
 mod study;
 mod trust;

@@ -2,14 +2,15 @@
 
 #![allow(clippy::unwrap_used, reason = "a failure in a test is to be loud")]
 
+use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::{Arc, Mutex};
 
 use fixtures::engine::{Deployment, Pace, installed};
 use fixtures::programs::{Folder, NAMES, in_one_process};
 use fixtures::proxy::{Action, Proxy};
-use fixtures::table::{IDENTITY, Served, fitted, how, patience, program, rows};
-use partita::flower::{CoordinatorKey, CoordinatorOptions, CoordinatorPublicKey, Engine, Flower, LostSilo, Patience};
+use fixtures::table::{IDENTITY, Keys, Served, fitted, how, patience, program, rows};
+use partita::flower::{CoordinatorOptions, Engine, Flower, LostSilo, PartyKey, PartyPublicKey, Patience};
 use partita::inference::{AlgorithmChoice, Conjugate};
 use partita::models::GaussianMean;
 use partita::{Device, FitOptions, Model, PviOptions, Settings, fit};
@@ -18,8 +19,8 @@ use partita::{Device, FitOptions, Model, PviOptions, Settings, fit};
 const KEY: &str = "MC4CAQAwBQYDK2VwBCIEINTuctv5E1hK1bbY8fdp+K06/nwoy/HU++CXqI9EdVhC";
 const ANOTHER: &str = "MC4CAQAwBQYDK2VwBCIEIJ1hsZ3v/VpguoRK9JLsLMREScVpezJpGXA7rAMcrn9g";
 
-fn key(text: &str) -> CoordinatorKey {
-    CoordinatorKey::parse(text).unwrap()
+fn key(text: &str) -> PartyKey {
+    PartyKey::parse(text).unwrap()
 }
 
 fn silos() -> Vec<(String, <GaussianMean as Model>::Data)> {
@@ -33,20 +34,35 @@ fn options() -> FitOptions {
     FitOptions { algorithm, settings, elbo_draws: 1, summary_draws: 0, ..FitOptions::default() }
 }
 
-fn served(index: u32, coordinator: Option<CoordinatorPublicKey>, engine: Engine, folder: &Path) -> Served {
+fn served(index: u32, coordinator: Option<PartyPublicKey>, engine: Engine, folder: &Path) -> Served {
+    signing(index, Keys { coordinator, signs: None }, engine, folder)
+}
+
+/// The same with a key that signs its answers.
+fn signing(index: u32, keys: Keys, engine: Engine, folder: &Path) -> Served {
     let (make, rows) = program((&GaussianMean {}, &silos()), index, &options());
     let name = ["north", "south"][index as usize];
-    Served::answering(coordinator, (name, rows), engine, folder, IDENTITY, make)
+    Served::answering(keys, (name, rows), engine, folder, IDENTITY, make)
 }
 
 /// What a coordinator with this key finds, and its log.
-fn found(engine: Engine, key: Option<CoordinatorKey>, appear_seconds: u64) -> (Result<Vec<f64>, String>, String) {
+fn found(engine: Engine, key: Option<PartyKey>, appear_seconds: u64) -> (Result<Vec<f64>, String>, String) {
+    found_by(engine, key, BTreeMap::new(), appear_seconds)
+}
+
+/// The same where the coordinator has keys that sign the answers of silos.
+fn found_by(
+    engine: Engine,
+    key: Option<PartyKey>,
+    signatures: BTreeMap<String, PartyPublicKey>,
+    appear_seconds: u64,
+) -> (Result<Vec<f64>, String>, String) {
     let lines: Arc<Mutex<Vec<String>>> = Arc::default();
     let own = Arc::clone(&lines);
     let log = Arc::new(move |line: &str| own.lock().unwrap().push(line.to_owned()));
     let names = ["north", "south"].map(str::to_owned);
     let patience = Patience { appear_seconds, ..patience(20, LostSilo::Wait) };
-    let how = CoordinatorOptions { key, ..how(engine, &names, 2, patience) };
+    let how = CoordinatorOptions { key, signatures, ..how(engine, &names, 2, patience) };
     let connected = Flower::connect_with(how, IDENTITY, log).map_err(|error| error.to_string());
     let found = connected.map(|mut exchange| {
         let rows = rows(&exchange);
@@ -100,8 +116,37 @@ fn a_silo_with_a_key_answers_its_coordinator_with_the_same_bits_and_nobody_else_
     open.into_iter().for_each(|silo| silo.end().unwrap());
 }
 
+#[test]
+fn who_answers_in_the_name_of_a_silo_without_its_key_is_refused_even_at_the_hello() {
+    let Some(programs) = installed() else { return };
+    let scratch = tempfile::tempdir().unwrap();
+    let deployment = Deployment::start(&programs, scratch.path(), 2, Pace::Capped);
+    let keys = |signs: Option<PartyKey>| Keys { coordinator: Some(key(KEY).public()), signs };
+    let names = ["north", "south"].map(str::to_owned);
+    // The coordinator knows of one key for both here; each signs with it, or with another, or not.
+    let signatures: BTreeMap<String, PartyPublicKey> =
+        names.iter().map(|name| (name.clone(), key(ANOTHER).public())).collect();
+    let north = signing(0, keys(Some(key(ANOTHER))), deployment.silo(0), &scratch.path().join("one"));
+    for forged in [None, Some(key(KEY))] {
+        let south = signing(1, keys(forged), deployment.silo(1), &scratch.path().join("one"));
+        let (problem, said) = found_by(deployment.coordinator(), Some(key(KEY)), signatures.clone(), 12);
+        let problem = problem.unwrap_err();
+        assert!(problem.contains("waited 12 s for the silos `south`"), "{problem}");
+        assert!(said.contains("the signature of an answer: found "), "{said}");
+        // Who names no key takes what comes: this is what the key is for.
+        let (found, _) = found(deployment.coordinator(), Some(key(KEY)), 60);
+        found.unwrap();
+        south.end().unwrap();
+    }
+    let south = signing(1, keys(Some(key(ANOTHER))), deployment.silo(1), &scratch.path().join("one"));
+    let expected = fit(&GaussianMean {}, &silos(), &Device::flex(), &options(), None).unwrap();
+    let (same, said) = found_by(deployment.coordinator(), Some(key(KEY)), signatures, 60);
+    assert_eq!(same.unwrap(), expected.posterior().parameters.to_vec(), "{said}");
+    [north, south].into_iter().for_each(|silo| silo.end().unwrap());
+}
+
 /// What a coordinator finds, and every object that the engine gave it.
-fn overheard(deployment: &Deployment, key: Option<CoordinatorKey>) -> (Result<Vec<f64>, String>, Vec<Vec<u8>>) {
+fn overheard(deployment: &Deployment, key: Option<PartyKey>) -> (Result<Vec<f64>, String>, Vec<Vec<u8>>) {
     let (link, passed) = (Proxy::before(&deployment.coordinator().address), Arc::new(Mutex::new(Vec::new())));
     let own = Arc::clone(&passed);
     link.rule(move |path, _, _| {

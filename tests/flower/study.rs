@@ -19,12 +19,12 @@ const NAMES: [&str; 3] = ["north", "south", "west"];
 type Own<'a> = &'a str;
 
 /// Starts a party of a study in its folder.
-fn start(folder: &Path, task: &str, name: &str) -> Running {
+pub(super) fn start(folder: &Path, task: &str, name: &str) -> Running {
     start_with(folder, task, name, &[])
 }
 
 /// The same with more arguments.
-fn start_with(folder: &Path, task: &str, name: &str, more: &[&str]) -> Running {
+pub(super) fn start_with(folder: &Path, task: &str, name: &str, more: &[&str]) -> Running {
     let log = std::fs::File::options().create(true).append(true).open(folder.join(format!("{name}.log"))).unwrap();
     let mut command = Command::new(executable("partita"));
     command.arg(task).current_dir(folder);
@@ -34,13 +34,13 @@ fn start_with(folder: &Path, task: &str, name: &str, more: &[&str]) -> Running {
     Running::spawn(command.args(more).stdout(log.try_clone().unwrap()).stderr(log))
 }
 
-fn wait(running: &mut Running) {
+pub(super) fn wait(running: &mut Running) {
     while !running.is_over() {
         std::thread::sleep(std::time::Duration::from_millis(100));
     }
 }
 
-fn read(folder: &Path, name: &str) -> String {
+pub(super) fn read(folder: &Path, name: &str) -> String {
     std::fs::read_to_string(folder.join(name)).unwrap_or_default()
 }
 
@@ -190,14 +190,28 @@ fn an_owner_who_allows_no_averages_keeps_them_and_the_report_arrives() {
     }
 }
 
-/// The blocks of shell commands of the page, less the one that installs.
-fn page() -> String {
-    let text = std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/src/tutorial-three-hospitals.md"));
-    let text = text.unwrap();
-    let blocks = text.split("```sh\n").skip(1).map(|rest| rest.split("```").next().unwrap());
-    let (install, rest): (Vec<&str>, Vec<&str>) = blocks.partition(|block| block.contains("pip install"));
-    assert_eq!((install.len(), rest.len()), (1, 8));
-    rest.concat()
+/// The blocks of shell commands of a page, less the one that installs.
+fn page(name: &str) -> Vec<String> {
+    let path = format!("{}/../docs/src/{name}", env!("CARGO_MANIFEST_DIR"));
+    let text = std::fs::read_to_string(path).unwrap();
+    let blocks = text.split("```sh\n").skip(1).map(|rest| rest.split("```").next().unwrap().to_owned());
+    blocks.filter(|block| !block.contains("pip install")).collect()
+}
+
+/// Runs the commands of a page in a folder, and gives what they said and what was wrong.
+pub(super) fn run_page(name: &str, expected_blocks: usize, folder: &Path, programs: &Path) -> [String; 2] {
+    let blocks = page(name);
+    assert_eq!(blocks.len(), expected_blocks);
+    let port = free_ports(1)[0].to_string();
+    let path = std::env::var("PATH").unwrap();
+    let built = executable("partita");
+    let path = format!("{}:{}:{path}", built.parent().unwrap().display(), programs.display());
+    // What the page starts ends with the shell, whatever happens.
+    let text = format!("set -euo pipefail\ntrap 'kill $(jobs -p)' EXIT\n{}", blocks.concat().replace("8000", &port));
+    let mut command = Command::new("bash");
+    command.args(["-c", &text]).current_dir(folder).env("PATH", path).stdin(std::process::Stdio::null());
+    let done = command.output().unwrap();
+    [&done.stdout, &done.stderr].map(|bytes| String::from_utf8_lossy(bytes).into_owned())
 }
 
 #[test]
@@ -205,16 +219,7 @@ fn the_page_of_three_hospitals_leads_from_an_empty_folder_to_a_report_at_every_p
     let Some(programs) = installed() else { return };
     let scratch = tempfile::tempdir().unwrap();
     let folder = scratch.path();
-    let port = free_ports(1)[0].to_string();
-    let path = std::env::var("PATH").unwrap();
-    let built = executable("partita");
-    let path = format!("{}:{}:{path}", built.parent().unwrap().display(), programs.display());
-    // What the page starts ends with the shell, whatever happens.
-    let text = format!("set -euo pipefail\ntrap 'kill $(jobs -p)' EXIT\n{}", page().replace("8000", &port));
-    let mut command = Command::new("bash");
-    command.args(["-c", &text]).current_dir(folder).env("PATH", path).stdin(std::process::Stdio::null());
-    let done = command.output().unwrap();
-    let [said, wrong] = [&done.stdout, &done.stderr].map(|bytes| String::from_utf8_lossy(bytes).into_owned());
+    let [said, wrong] = run_page("tutorial-three-hospitals.md", 8, folder, &programs);
     let place = folder.join("three-hospitals");
     let logs = ["north/north.log", "link/link.log"].map(|name| read(&place, name)).join("\n");
     assert!(said.contains("verdict: trust these numbers\n") && said.contains("odds ratio"), "{said}\n{wrong}\n{logs}");

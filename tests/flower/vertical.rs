@@ -121,7 +121,7 @@ fn files(folder: &Path, deployment: &Deployment) {
     for index in 0..2 {
         let text = format!(
             "name = \"p{index}\"\nallow = [\"vertical\"]\ndata = \"p{index}.csv\"\nlabels = \"labels.csv\"\n\
-             held_out = \"new-p{index}.csv\"\nstate = \"p{index}-state\"\n[engine]\naddress = \"{}\"\n",
+             held_out = \"new-p{index}.csv\"\nstate = \"p{index}-state\"\nnoise = \"run\"\n[engine]\naddress = \"{}\"\n",
             deployment.silo(index).address
         );
         std::fs::write(folder.join(format!("p{index}.toml")), text).unwrap();

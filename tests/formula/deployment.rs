@@ -5,7 +5,7 @@ use std::process::{Command, Output};
 
 use fixtures::visits::FORMULA;
 use partita::executables::{CoordinatorFile, SiloFile, StudyFile};
-use partita::flower::{NodeKey, read_toml};
+use partita::flower::{NodeKey, PartyKey, PartyPublicKey, read_toml};
 
 fn partita(folder: &Path, arguments: &[&str]) -> Output {
     Command::new(fixtures::executable("partita")).current_dir(folder).args(arguments).output().unwrap()
@@ -45,9 +45,12 @@ fn the_files_of_every_party_are_written_once_and_can_be_read() {
     assert_eq!((silo.name.as_str(), silo.data.to_str().unwrap()), ("north", "a \"b\".csv"));
     assert_eq!(silo.engine.key.unwrap(), Path::new("north.key"));
     assert!(NodeKey::read(&folder.join("north.pub")).is_ok());
+    let own = PartyKey::read(&folder.join(silo.signs.unwrap())).unwrap().public();
+    assert_eq!(PartyPublicKey::read(&folder.join("north-signs.pub")).unwrap(), own);
     said(&partita(folder, &["init", "coordinator", "--link", "example.org:8000", "--silo", "north"]));
     let coordinator: CoordinatorFile = read_toml(&folder.join("coordinator.toml")).unwrap();
     assert_eq!(coordinator.keys["north"], Path::new("north.pub"));
+    assert_eq!(coordinator.signatures["north"], Path::new("north-signs.pub"));
 
     for again in [&study[..], &["keys", "silo", "north"], &["init", "coordinator", "--link", "l"]] {
         let done = partita(folder, again);

@@ -11,6 +11,7 @@ mod hostile;
 mod mistakes;
 mod packages;
 mod priors;
+mod private;
 mod questions;
 mod responses;
 mod shelf;

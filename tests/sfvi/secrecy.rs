@@ -6,7 +6,7 @@ use fixtures::{ConjugateGaussian, Parties, conjugate, groups, six_cities_family,
 use partita::core::Groups;
 use partita::inference::{
     Algorithm, Error, FedOptOptions, Field, Manifest, Message, Outcome, Pvi, PviSilo, Record, Release, Silo,
-    SiloProgram, VerticalOptions, coordinator, silo_program,
+    SiloProgram, StartFrom, VerticalOptions, coordinator, silo_program,
 };
 use partita::models::vertical::Linear;
 use partita::models::{GaussianMean, MixedLogistic, RepeatedBinary, six_cities};
@@ -222,6 +222,24 @@ fn a_private_seed_changes_the_noise_the_coordinator_could_know() {
             None => silo,
         };
         silo.answer(&parties.algorithm.outgoing().unwrap()[0].message).unwrap().get_floats("grad_mean").unwrap()
+    };
+    assert_ne!(reply(None), reply(Some(99)));
+    assert_eq!(reply(Some(99)), reply(Some(99)));
+}
+
+#[test]
+fn a_party_that_is_made_alone_takes_its_seed_from_the_options_and_no_other_party_needs_it() {
+    let (device, names) = (Device::flex(), ["silo".to_owned()]);
+    let start = StartFrom::Declared;
+    let settings = Settings { family: six_cities_family(), start, ..Settings::default() };
+    let reply = |private_seed: Option<u64>| {
+        let algorithm = AlgorithmChoice::Sfvi;
+        let options = FitOptions { algorithm, settings: settings.clone(), private_seed, ..FitOptions::default() };
+        let model = six_cities_model();
+        let (mut silo, count) = silo_program(&model, &names, 0, &data(false, &device), &device, &options).unwrap();
+        let open = FitOptions { private_seed: None, ..options };
+        let mut algorithm = coordinator(&model, &names, &[count], &device, &open).unwrap();
+        silo.answer(&algorithm.outgoing().unwrap()[0].message).unwrap().get_floats("grad_mean").unwrap()
     };
     assert_ne!(reply(None), reply(Some(99)));
     assert_eq!(reply(Some(99)), reply(Some(99)));

@@ -11,7 +11,7 @@ use crate::engine::Engine;
 use crate::error::{Error, Result};
 use crate::node_key::NodeKey;
 use crate::object::Limits;
-use crate::signature::CoordinatorKey;
+use crate::signature::{PartyKey, PartyPublicKey};
 
 /// How a coordinator reaches its silos.
 #[derive(Debug, Clone)]
@@ -26,8 +26,11 @@ pub struct CoordinatorOptions {
     pub quorum: usize,
     /// The keys of the SuperNodes of silos, by name: who says that it is such a silo and has another key is refused.
     pub keys: BTreeMap<String, NodeKey>,
+    /// The keys that sign the answers of silos, by name: what is said in their names without one is refused, the hello
+    /// included.
+    pub signatures: BTreeMap<String, PartyPublicKey>,
     /// The key that signs its requests: silos that have its public key answer nothing else.
-    pub key: Option<CoordinatorKey>,
+    pub key: Option<PartyKey>,
     /// Set from outside to end a wait for silos; what is answered within ten seconds is still taken.
     pub interrupt: Arc<AtomicBool>,
 }
@@ -93,7 +96,7 @@ impl Patience {
         }
         Err(Error::Unwelcome {
             what: "the size of an answer",
-            found: format!("`{}` of silo `{silo}` with norm {norm:e}", crate::npy::shown(name)),
+            found: format!("`{}` of silo `{silo}` with norm {norm:e}", crate::error::shown(name)),
             expected: format!("at most {largest:e}"),
             remedy: "Ask the silo's owner what happened, or raise `largest_norm` in the coordinator's file.",
         })

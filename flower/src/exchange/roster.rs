@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 use partita_inference::Message;
 
 use super::{Attempt, EventKind, Flower, PAUSE};
+use crate::carrier::Parcel;
 use crate::error::{Error, Result};
 use crate::exchange::LostSilo;
 use crate::object::ObjectId;
@@ -137,33 +138,40 @@ impl Flower {
         let connected: BTreeMap<u64, Vec<u8>> =
             self.task.nodes()?.into_iter().map(|node| (node.node_id, node.public_key)).collect();
         self.roster.keep(|node| connected.contains_key(&node));
-        connected.keys().for_each(|node| self.greet(*node));
+        self.greet(connected.keys().copied());
         self.hear(&connected, moment)?;
         Ok(connected.len())
     }
 
-    /// Says hello to a node that is no silo yet, if it is time to.
-    fn greet(&mut self, node: u64) {
-        let known = self.roster.greeted.iter().position(|one| one.node == node);
-        let is_due = known.is_none_or(|place| {
-            let one = &self.roster.greeted[place];
-            let hellos = u32::try_from(one.ids.len()).unwrap_or(u32::MAX);
-            !one.is_answered && one.at.elapsed() > AGAIN * hellos.max(1)
-        });
-        if self.roster.nodes.contains(&node) || !is_due {
+    /// Says hello to nodes that are no silo yet, if it is time to.
+    fn greet(&mut self, nodes: impl Iterator<Item = u64>) {
+        let is_due = |node: &u64| {
+            let known = self.roster.greeted.iter().find(|one| one.node == *node);
+            let is_due = known.is_none_or(|one| {
+                let hellos = u32::try_from(one.ids.len()).unwrap_or(u32::MAX);
+                !one.is_answered && one.at.elapsed() > AGAIN * hellos.max(1)
+            });
+            is_due && !self.roster.nodes.contains(node)
+        };
+        let nodes: Vec<u64> = nodes.filter(is_due).collect();
+        if nodes.is_empty() {
             return;
         }
         let attempt = Attempt { silo: None, round: self.place.round, attempt: 1, time: Duration::from_secs(60) };
-        // A node that cannot be reached now is asked at the next look.
-        let Ok(id) = self.send(&Message::new(HELLO), node, attempt) else { return };
-        match known.and_then(|place| self.roster.greeted.get_mut(place)) {
-            Some(one) => {
-                one.ids.push(id);
-                one.at = Instant::now();
-            }
-            None => {
-                let (ids, at) = (vec![id], Instant::now());
-                self.roster.greeted.push(Greeting { node, ids, at, is_answered: false, claims: None });
+        let hello = Message::new(HELLO);
+        let parcels: Vec<Parcel<'_>> = nodes.iter().map(|node| self.parcel(&hello, *node, attempt)).collect();
+        // Nodes that cannot be reached now are asked at the next look.
+        let Ok(ids) = self.push(&parcels) else { return };
+        for (node, id) in nodes.into_iter().zip(ids).filter_map(|(node, id)| Some((node, id?))) {
+            match self.roster.greeted.iter_mut().find(|one| one.node == node) {
+                Some(one) => {
+                    one.ids.push(id);
+                    one.at = Instant::now();
+                }
+                None => {
+                    let (ids, at) = (vec![id], Instant::now());
+                    self.roster.greeted.push(Greeting { node, ids, at, is_answered: false, claims: None });
+                }
             }
         }
     }
@@ -180,11 +188,27 @@ impl Flower {
             let mut greeted = self.roster.greeted.iter_mut();
             let Some(greeting) = greeted.find(|one| one.ids.iter().any(|own| own.as_str() == id)) else { continue };
             greeting.ids.retain(|own| own.as_str() != id);
-            let Ok((objects, root)) = arrived.content else { continue };
-            let Ok((message, envelope)) = self.answer_key.read(&objects, &root) else { continue };
+            let (objects, root) = match arrived.content {
+                Ok(content) => content,
+                Err(trouble) => {
+                    (self.user.log)(&format!(
+                        "node {} could not answer this coordinator's hello ({trouble}): its silo's log says why; all parties need the same version of Partita",
+                        greeting.node
+                    ));
+                    continue;
+                }
+            };
+            let (message, envelope) = match self.answer_key.read(&objects, &root, &self.options.signatures) {
+                Ok(found) => found,
+                Err(error @ Error::Unwelcome { .. }) => {
+                    (self.user.log)(&format!("what node {} says is refused: {error}", greeting.node));
+                    continue;
+                }
+                Err(_) => continue,
+            };
             if message.kind == FAILED && envelope.run == self.place.run {
                 let what = message.get_setting("what").map_or("an unknown reason", |what| what);
-                let (node, what) = (greeting.node, crate::npy::shown(what));
+                let (node, what) = (greeting.node, crate::error::shown(what));
                 (self.user.log)(&format!(
                     "node {node} refused this coordinator's hello for {what}: its silo's file names another key than `key` in the coordinator's"
                 ));
@@ -231,7 +255,7 @@ impl Flower {
             if moment == Moment::Start && self.options.patience.lost_silo != LostSilo::GoOn {
                 return Err(Error::Unwelcome {
                     what: "the model and settings of a silo",
-                    found: format!("{} at silo `{}`", crate::npy::shown(identity), self.options.silos[silo]),
+                    found: format!("{} at silo `{}`", crate::error::shown(identity), self.options.silos[silo]),
                     expected: self.identity.clone(),
                     remedy: "Start all parties with the same run file and the same version of Partita.",
                 });

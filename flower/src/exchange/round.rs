@@ -6,7 +6,9 @@ use partita_inference::{Manifest, Outcome, Request};
 
 use super::roster::Moment;
 use super::{Attempt, EventKind, Flower, LostSilo};
+use crate::carrier::Parcel;
 use crate::error::{Error, Result};
+use crate::jitter::spread;
 use crate::object::{ObjectId, Objects};
 use crate::silo::FAILED;
 use crate::transit::Arrived;
@@ -38,6 +40,9 @@ impl Waiting {
 
 /// What becomes of a request after something happened to it.
 enum Verdict {
+    /// It is sent to this node now.
+    Due(u64),
+    /// It waits.
     Again,
     Lost(String),
 }
@@ -56,10 +61,40 @@ impl Flower {
 
     /// Sends what is to be sent now, and gives up what takes too long.
     pub(super) fn send_waiting(&mut self) -> Result<()> {
+        let mut due = Vec::new();
         for mut one in std::mem::take(&mut self.under_way.waiting) {
-            match self.advance(&mut one)? {
+            match self.advance(&mut one) {
+                Verdict::Due(node) => due.push((one, node)),
                 Verdict::Again => self.under_way.waiting.push(one),
                 Verdict::Lost(reason) => self.given_up(&one, reason)?,
+            }
+        }
+        if due.is_empty() { Ok(()) } else { self.send_due(due) }
+    }
+
+    /// Sends all that is due in one call.
+    fn send_due(&mut self, due: Vec<(Waiting, u64)>) -> Result<()> {
+        let parcels: Vec<Parcel<'_>> =
+            due.iter().map(|(one, node)| self.parcel(&one.request.message, *node, one.attempt())).collect();
+        let (ids, problem) = match self.push(&parcels) {
+            Ok(ids) => {
+                (ids, "the engine did not take it: its receiver is not connected, or its time had passed".into())
+            }
+            Err(error @ (Error::Transport { .. } | Error::Untrusted { .. })) => return Err(error),
+            Err(error) => (vec![None; parcels.len()], error.to_string()),
+        };
+        drop(parcels);
+        for ((mut one, node), id) in due.into_iter().zip(ids) {
+            if let Some(id) = id {
+                one.ids.push(id);
+                (one.sent, one.due) = (Some(node), Instant::now() + one.time);
+                self.under_way.waiting.push(one);
+                continue;
+            }
+            self.roster.forget(one.request.silo);
+            match self.failed(&mut one, format!("it could not be sent: {problem}"), BREATH) {
+                Verdict::Lost(reason) => self.given_up(&one, reason)?,
+                Verdict::Due(_) | Verdict::Again => self.under_way.waiting.push(one),
             }
         }
         Ok(())
@@ -107,54 +142,43 @@ impl Flower {
             // What became of an earlier attempt does not matter while a later one is on its way.
             Err(_) if !is_latest || one.sent.is_none() => self.under_way.waiting.push(one),
             Err(reason) => match self.failed(&mut one, reason, BREATH) {
-                Verdict::Again => self.under_way.waiting.push(one),
                 Verdict::Lost(reason) => self.given_up(&one, reason)?,
+                Verdict::Due(_) | Verdict::Again => self.under_way.waiting.push(one),
             },
         }
         Ok(())
     }
 
-    /// Sends a request that is to be sent, and sees to one that takes too long.
-    fn advance(&mut self, one: &mut Waiting) -> Result<Verdict> {
+    /// Whether a request is to be sent now; sees to one that takes too long.
+    fn advance(&mut self, one: &mut Waiting) -> Verdict {
         let (silo, time, now) = (one.request.silo, one.time, Instant::now());
         let node = self.roster.nodes[silo];
         if let Some(sent) = one.sent {
             if now > one.due {
-                return Ok(self.failed(one, format!("no answer in {} s", time.as_secs()), Duration::ZERO));
+                return self.failed(one, format!("no answer in {} s", time.as_secs()), Duration::ZERO);
             }
             if node != sent {
                 let what = if node == 0 { "its node is gone" } else { "it is another node now" };
-                return Ok(self.failed(one, what.into(), Duration::ZERO));
+                return self.failed(one, what.into(), Duration::ZERO);
             }
-            return Ok(Verdict::Again);
+            return Verdict::Again;
         }
         if now < one.not_before {
-            return Ok(Verdict::Again);
+            return Verdict::Again;
         }
         if node == 0 {
             if self.options.patience.lost_silo != LostSilo::Wait && self.is_dispensable(silo) {
-                return Ok(Verdict::Lost("it is not connected".into()));
+                return Verdict::Lost("it is not connected".into());
             }
             if now > one.due {
                 let reason = format!("it is not connected, for {} s", time.as_secs());
                 let verdict = self.failed(one, reason, Duration::ZERO);
                 one.due = now + time;
-                return Ok(verdict);
+                return verdict;
             }
-            return Ok(Verdict::Again);
+            return Verdict::Again;
         }
-        match self.send(&one.request.message, node, one.attempt()) {
-            Ok(id) => {
-                one.ids.push(id);
-                (one.sent, one.due) = (Some(node), now + time);
-                Ok(Verdict::Again)
-            }
-            Err(error @ (Error::Transport { .. } | Error::Untrusted { .. })) => Err(error),
-            Err(error) => {
-                self.roster.forget(silo);
-                Ok(self.failed(one, format!("it could not be sent: {error}"), BREATH))
-            }
-        }
+        Verdict::Due(node)
     }
 
     /// Notes what went wrong with an attempt, and makes the next one if there is to be one.
@@ -171,7 +195,7 @@ impl Flower {
             return Verdict::Lost(reason);
         }
         one.attempt += 1;
-        (one.sent, one.not_before) = (None, now + pause);
+        (one.sent, one.not_before) = (None, now + spread(pause));
         Verdict::Again
     }
 
@@ -232,7 +256,7 @@ impl Flower {
     ) -> Result<std::result::Result<Outcome, String>> {
         let silo = one.request.silo;
         let name = self.options.silos[silo].clone();
-        let (reply, envelope) = match self.answer_key.read(objects, root) {
+        let (reply, envelope) = match self.answer_key.read(objects, root, &self.options.signatures) {
             Ok(found) => found,
             Err(error) => return Ok(Err(error.to_string())),
         };
@@ -244,7 +268,7 @@ impl Flower {
             if found != expected {
                 return Ok(Err(format!(
                     "its answer is of {what} `{}`, asked was `{expected}`",
-                    crate::npy::shown(found)
+                    crate::error::shown(found)
                 )));
             }
         }
@@ -264,10 +288,10 @@ impl Flower {
     fn refused(&mut self, reply: &partita_inference::Message, one: &Waiting) -> Result<Outcome> {
         let silo = one.request.silo;
         let error = reply.get_setting("error").map_or("unknown", |kind| kind);
-        let what = reply.get_setting("what").map(|what| format!(" about {}", crate::npy::shown(what)));
+        let what = reply.get_setting("what").map(|what| format!(" about {}", crate::error::shown(what)));
         let problem = format!(
             "the silo refused, with an error of kind `{}`{}; its own log says more",
-            crate::npy::shown(error),
+            crate::error::shown(error),
             what.unwrap_or_default()
         );
         self.note(silo, one.round, EventKind::Refused, problem.clone());

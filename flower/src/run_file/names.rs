@@ -11,6 +11,8 @@ pub enum AlgorithmName {
     Sfvi,
     /// Rows integrated out in their silos: a handful of exchanges.
     FewRounds,
+    /// The same by noised sums over clipped rows: for studies with `[privacy]`.
+    PrivateRounds,
     /// Rounds of local steps and an average.
     SfviAvg,
     /// Federated point estimation: FedAvg and its kin.
@@ -22,9 +24,10 @@ pub enum AlgorithmName {
 }
 
 /// Every word that a silo's `allow` may hold.
-const VERBS: [&str; 12] = [
+const VERBS: [&str; 13] = [
     "sfvi",
     "few",
+    "private",
     "avg",
     "fed",
     "pvi",
@@ -43,6 +46,7 @@ impl AlgorithmName {
         match self {
             Self::Sfvi => "sfvi",
             Self::FewRounds => "few-rounds",
+            Self::PrivateRounds => "private-rounds",
             Self::SfviAvg => "sfvi-avg",
             Self::FedOpt => "fed-opt",
             Self::Pvi => "pvi",
@@ -55,6 +59,7 @@ impl AlgorithmName {
         match self {
             Self::Sfvi => &["sfvi"],
             Self::FewRounds => &["few", "trust"],
+            Self::PrivateRounds => &["private"],
             Self::SfviAvg => &["avg", "sfvi"],
             Self::FedOpt => &["fed", "sfvi"],
             Self::Pvi => &["pvi", "sfvi"],

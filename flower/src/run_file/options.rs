@@ -2,7 +2,7 @@
 
 use partita_inference::{
     Adam, Expectation, FedOptOptions, GradientDescent, Lbfgs, LocalSolver, Mask, Optimiser, Plug, PowerExpectation,
-    PviOptions, RoundOptions, Sgd, VerticalOptions,
+    PrivateRoundsOptions, PviOptions, RoundOptions, Sgd, VerticalOptions,
 };
 use serde_json::{Map, Value};
 
@@ -67,6 +67,21 @@ pub(super) fn pvi(entries: &Entries, base: &PviOptions) -> Result<PviOptions> {
     let options = table.over(base, entries)?;
     options.check()?;
     Ok(options)
+}
+
+/// The options of private rounds; the table must name what is promised, and the noise that keeps it.
+///
+/// # Errors
+/// As for [`Table::over`]; [`crate::Error::Malformed`] without `epsilon`, `delta` or `noise`.
+pub(super) fn private_rounds(entries: Option<&Entries>) -> Result<PrivateRoundsOptions> {
+    let table = Table { what: "the table `private-rounds` of a run file", elsewhere: &[], usual: Vec::new() };
+    let Some(entries) = entries else {
+        return Err(table.wrong("it is not there: write `[privacy]` in a study".into()));
+    };
+    match ["epsilon", "delta", "noise"].into_iter().find(|entry| !entries.contains_key(*entry)) {
+        Some(entry) => Err(table.wrong(format!("missing field `{entry}`"))),
+        None => table.over(&PrivateRoundsOptions::new(1.0, 1.0, 1.0), entries),
+    }
 }
 
 /// The options for columns at different parties; the table must name what hides the contributions.

@@ -12,14 +12,18 @@ pub struct RowSum<'a> {
     pub clip: f64,
     /// The scale of the noise on each number, in units of the clip.
     pub noise: f64,
+    /// The sums that the run still asks for, this one among them: a mechanism refuses the first of more than it may give.
+    pub remaining: u64,
     /// What each row contributes, computed where it is needed: each depends on its own row and on the request alone.
     pub rows: &'a mut dyn FnMut() -> Result<Vec<Vec<f64>>>,
 }
 
 impl Debug for RowSum<'_> {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let Self { length, clip, noise, .. } = self;
-        formatter.debug_struct("RowSum").field("length", length).field("clip", clip).field("noise", noise).finish()
+        let Self { length, clip, noise, remaining, .. } = self;
+        let mut shown = formatter.debug_struct("RowSum");
+        shown.field("length", length).field("clip", clip).field("noise", noise).field("remaining", remaining);
+        shown.finish_non_exhaustive()
     }
 }
 

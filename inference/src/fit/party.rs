@@ -2,7 +2,7 @@
 
 use partita_core::{Device, Model};
 
-use super::AlgorithmChoice;
+use super::{AlgorithmChoice, FitOptions};
 use crate::engine::algorithm::Algorithm;
 use crate::engine::error::{Error, Result};
 use crate::engine::exchange::SiloProgram;
@@ -13,7 +13,7 @@ use crate::engine::terms::Silo;
 use crate::engine::terms::particles::Worker;
 use crate::engine::trust::judging::{Integrates, JudgingSilo};
 use crate::methods::columns::VerticalOptions;
-use crate::methods::few_rounds::{FewRounds, FewRoundsSilo};
+use crate::methods::few_rounds::{FewRounds, FewRoundsSilo, PrivateRounds};
 use crate::methods::pvi::{Factors, PriorShare, Pvi, PviOptions, PviSilo};
 use crate::methods::rounds::{AveragingSilo, FedOpt, SfviAvg};
 use crate::methods::sfvi::{Central, CentralSilo, OnDeviceSilo, Sfvi};
@@ -34,6 +34,9 @@ pub(super) fn coordinator<M: Model + 'static>(
                 Box::new(Sfvi::new(model, device, settings, names)?) as Box<dyn Algorithm>
             }
             AlgorithmChoice::FewRounds(how) => Box::new(FewRounds::new(model, device, settings, names, how)?),
+            AlgorithmChoice::PrivateRounds(how) => {
+                Box::new(PrivateRounds::new(model, device, settings, names, rows, how)?)
+            }
             AlgorithmChoice::SfviAvg(how) => {
                 Box::new(SfviAvg::new(model, device, settings, names, sizes, how.clone())?)
             }
@@ -82,13 +85,14 @@ pub(super) fn silo<M: Model + 'static>(
     index: u32,
     data: &M::Data,
     device: &Device,
-    choice: &AlgorithmChoice,
+    options: &FitOptions,
     settings: &Settings,
 ) -> Result<(Box<dyn SiloProgram>, usize)> {
     let judging = |program, integrates| {
         let worker = Worker { model: model.clone(), data: data.clone() };
         Box::new(JudgingSilo::new(program, index, worker, device, settings, integrates)) as Box<dyn SiloProgram>
     };
+    let choice = &options.algorithm;
     caught(name, || {
         let program: Box<dyn SiloProgram> = match choice {
             AlgorithmChoice::FewRounds(how) => {
@@ -99,12 +103,23 @@ pub(super) fn silo<M: Model + 'static>(
             AlgorithmChoice::OnDevice { .. } => Box::new(OnDeviceSilo::new(name, model, data, device, settings)?),
             AlgorithmChoice::Central => Box::new(CentralSilo::new(name, model, data, device, settings)?),
             AlgorithmChoice::Vertical(how) => return Err(vertical(how)),
+            AlgorithmChoice::PrivateRounds(_) => {
+                return Err(Error::Setting {
+                    setting: "algorithm",
+                    found: format!("private rounds for silo `{name}`, which has no mechanism"),
+                    expected: "a `PrivateRoundsSilo` with the mechanism of its owner: studies with `[privacy]`, or `private::fit`",
+                });
+            }
             AlgorithmChoice::Automatic
             | AlgorithmChoice::Sfvi
             | AlgorithmChoice::SfviAvg(_)
             | AlgorithmChoice::FedOpt(_)
             | AlgorithmChoice::Pvi(_) => {
                 let silo = Silo::new(name, index, model, data, device, settings)?;
+                let silo = match options.private_seed {
+                    Some(seed) => silo.private_seed(seed),
+                    None => silo,
+                };
                 let rows = outermost_rows(silo.table());
                 let program: Box<dyn SiloProgram> = match choice {
                     AlgorithmChoice::SfviAvg(how) => Box::new(AveragingSilo::new(silo, index).at_most(how.local_steps)),

@@ -57,6 +57,12 @@ pub(super) fn fields() -> Vec<Field> {
     ]
 }
 
+/// What may leave a silo of a private study beside its noised sums.
+pub(super) fn public_fields() -> Vec<Field> {
+    let own = fields().into_iter().filter(|field| field.name == "rows");
+    own.map(|field| Field { release: Release::Public, ..field }).collect()
+}
+
 /// A value in a message.
 pub(super) fn put(message: Message, name: &str, value: &impl Serialize) -> partita_inference::Result<Message> {
     let text = serde_json::to_string(value).map_err(|error| declined(&error))?;

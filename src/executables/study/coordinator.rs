@@ -10,7 +10,8 @@ use partita_inference::{
 };
 
 use super::StudyFile;
-use super::agree::{self, Agreed, agree, announce, average, declined, fields};
+use super::agree::{self, Agreed, agree, announce, average, declined, fields, public_fields};
+use super::privacy::write_privacy;
 use crate::executables::questions::{Answers, PRIOR_PREDICTIVE, Questions, RowsAsked, RowsToPredict, write as put};
 use crate::executables::{
     CoordinatorFile, Desk, Fitting, NAMES, PAGE, Planned, RESULT, beside_prior, connect, fit_options, fit_over, leave,
@@ -19,6 +20,7 @@ use crate::executables::{
 use crate::formula::predict::globals;
 use crate::formula::shared_model::SharedModel;
 use crate::formula::{Contrast, Contrasted, Plan, PriorPredictive, SiloTable, StudyError, Whose};
+use crate::private::secure::SecureSums;
 
 /// What a coordinator asks of a study beyond what its file asks.
 #[derive(Debug, Clone, Default)]
@@ -65,7 +67,10 @@ pub fn run_study_coordinator(study: &StudyFile, desk: Desk<'_>, asked: &StudyQue
         let agreed = match agreed {
             Some(agreed) => agreed,
             None => {
-                let agreed = agree(&own, &mut exchange)?;
+                let agreed = match &study.privacy {
+                    Some(privacy) => privacy.agreed(&own)?,
+                    None => agree(&own, &mut exchange)?,
+                };
                 agreed.write(&file.state)?;
                 agreed
             }
@@ -83,13 +88,23 @@ pub fn run_study_coordinator(study: &StudyFile, desk: Desk<'_>, asked: &StudyQue
             put(&file.output, PRIOR_PREDICTIVE, &drawn.csv()).map_err(|error| declined(&error))?;
             return Ok(StudyResult::Prior(drawn));
         }
+        if let Some(privacy) = &study.privacy {
+            log(&privacy.promise()?);
+        }
         let rows = announce(&agreed, &mut exchange)?;
         let how = Fitting { run: run.file, fit: &fit, rows: &rows, file, log };
-        let (mut fitted, algorithm) = fit_over(&plan.model, how, &mut exchange, progress)?;
-        fitted.manifest.fields.extend(fields());
+        let (mut fitted, algorithm) = match study.privacy.as_ref().is_some_and(|own| own.secure_sums) {
+            true => fit_over(&plan.model, how, &mut SecureSums::new(&mut exchange), progress),
+            false => fit_over(&plan.model, how, &mut exchange, progress),
+        }?;
+        fitted.manifest.fields.extend(match study.privacy {
+            Some(_) => public_fields(),
+            None => fields(),
+        });
         let (title, effects) = (study.formula.clone(), plan.effects.clone());
         let page = HtmlOptions { title, effects, ..HtmlOptions::default() };
         write(&fitted, &beside_prior(&fitted, &plan.model, page, log), file)?;
+        write_privacy(&fitted.report, &file.output)?;
         let draws = fitted.answer_draws(&plan.model, &*algorithm, &device)?;
         let answered = answer(&shared, questions, &draws, study.seed, &mut exchange);
         if let Err(error) = tell(file, &draws, &mut exchange, log) {

@@ -8,6 +8,7 @@ use partita_inference::{PredictiveCheck, Settings};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
+use super::privacy::StudyPrivacy;
 use crate::formula::{Contrast, Declared, MissingCells, ReadOptions, ResponseFamily, StatedPrior, Study};
 
 /// The file `study.toml`, the same at every party.
@@ -61,6 +62,9 @@ pub struct StudyFile {
     /// The seed of all noise.
     #[serde(default = "one")]
     pub seed: u64,
+    /// What is promised of every row; silos then answer with noised sums, and nothing else that depends on their rows.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub privacy: Option<StudyPrivacy>,
     /// Entries of a run file that are to be other than usual, such as `algorithm`.
     #[serde(default)]
     pub run: Map<String, Value>,
@@ -96,7 +100,11 @@ impl StudyFile {
     }
 
     fn check(&self) -> Result<()> {
-        self.study(ReadOptions::default())?;
+        let study = self.study(ReadOptions::default())?;
+        if let Some(privacy) = &self.privacy {
+            privacy.check(self)?;
+            study.declared_alone(&privacy.columns).map_err(|error| malformed(&error))?;
+        }
         self.run_file()?.fit_options(&self.settings()).map(drop)
     }
 
@@ -105,12 +113,13 @@ impl StudyFile {
     /// # Errors
     /// [`Error::Malformed`], with the place in the formula.
     pub(crate) fn study(&self, read: ReadOptions) -> Result<Study> {
-        let Self { family, missing, declared, priors, .. } = self.clone();
+        let Self { family, missing, declared, priors, privacy, .. } = self.clone();
+        let stand_in = privacy.map(|own| own.columns);
         let mut study = Study::new(&self.formula, family).map_err(|error| malformed(&error))?;
         for formula in &self.parameters {
             study = study.with_parameter(formula).map_err(|error| malformed(&error))?;
         }
-        Ok(Study { read, missing, declared, priors, ..study })
+        Ok(Study { read, missing, declared, priors, stand_in, ..study })
     }
 
     /// The run that it asks for.
@@ -122,6 +131,9 @@ impl StudyFile {
         let hash = ObjectId::of(all.as_bytes()).to_string();
         let mut entries =
             Map::from_iter([("algorithm".to_owned(), json!("few-rounds")), ("steps".to_owned(), json!(MOST_ROUNDS))]);
+        if let Some(privacy) = &self.privacy {
+            entries.extend(privacy.entries()?);
+        }
         entries.extend(self.run.clone());
         let own = [
             ("model", json!(format!("`{}` ({})", self.formula, &hash[..12]))),

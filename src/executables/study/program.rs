@@ -6,11 +6,13 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use partita_core::{Device, SiteTable};
 use partita_inference::{
-    Error, FitOptions, LocalReport, Message, Result, SiloProgram, evaluating_silo, silo_program, write_atomically,
+    Error, FitOptions, LocalReport, Manifest, Message, Result, SiloProgram, evaluating_silo, silo_program,
+    write_atomically,
 };
 use partita_models::regression::RegressionRows;
 
 use super::agree::{self, Agreed, declined, get, put};
+use super::privacy::PrivateSeat;
 use crate::executables::{NAMES, PAGE, RESULT, write_local};
 use crate::formula::contrast::AveragedRows;
 use crate::formula::predict::KnownSilo;
@@ -41,6 +43,8 @@ pub(super) struct Seat {
     pub(super) contrasts: Vec<Contrast>,
     /// Is set once the report is written.
     pub(super) reported: Arc<AtomicBool>,
+    /// What is promised and allowed about single rows.
+    pub(super) private: Option<PrivateSeat>,
 }
 
 /// A silo of a study.
@@ -66,14 +70,31 @@ impl StudySilo {
         Self { seat, device: Device::flex(), seated: None }
     }
 
+    /// Refuses what would say something of single rows, where these are private.
+    fn is_open(&self, request: &Message) -> Result<()> {
+        match &self.seat.private {
+            None => Ok(()),
+            Some(_) => Err(Error::Message {
+                kind: request.kind.clone(),
+                problem: "this study is private: all that the model needs of the columns stands in study.toml, and silos answer with noised sums alone"
+                    .into(),
+            }),
+        }
+    }
+
     fn design(&self, request: &Message) -> Result<Message> {
+        self.is_open(request)?;
         let agreement: Agreement = get(request, "agreement")?;
         let design = self.seat.study.design(&self.seat.columns, &agreement).map_err(|error| declined(&error))?;
         put(Message::new("formula.designed"), "design", &DesignSummary::of(&design))
     }
 
     fn model(&mut self, request: &Message) -> Result<Message> {
-        let agreed = get(request, "agreed")?;
+        // What the coordinator says of it decides on nothing where the study has it all.
+        let agreed = match &self.seat.private {
+            Some(private) => private.agreed.clone(),
+            None => get(request, "agreed")?,
+        };
         let count = match &self.seated {
             Some(own) if own.agreed == agreed => own.count,
             _ => {
@@ -86,17 +107,23 @@ impl StudySilo {
 
     /// The silo of the model that was agreed on.
     fn seat(&self, agreed: Agreed) -> Result<Seated> {
-        let Seat { study, fit, silos, index, columns, held_out, .. } = &self.seat;
+        let Seat { study, fit, silos, index, columns, held_out, private, .. } = &self.seat;
         let plan = study.plan(&agreed.summary).map_err(|error| declined(&error))?;
         let rows_of = |columns: &Columns| -> std::result::Result<_, StudyError> {
-            let design = study.design(columns, &agreed.agreement)?;
+            let design = match private {
+                Some(_) => study.declared_design(columns, &agreed.agreement)?,
+                None => study.design(columns, &agreed.agreement)?,
+            };
             let rows = study.rows(&design, &plan, &self.device)?;
             Ok((rows, design.random.into_iter().map(RowGroups::of).collect()))
         };
         let (rows, groups) = rows_of(columns).map_err(|error| declined(&error))?;
         let held_out = held_out.as_ref().map(rows_of).transpose().map_err(|error| declined(&error))?;
         let model = plan.model.clone();
-        let (program, count) = silo_program(&model, silos, *index, &rows, &self.device, fit)?;
+        let (program, count) = match private {
+            Some(private) => private.silo(self.name(), &model, &rows, &self.device, fit)?,
+            None => silo_program(&model, silos, *index, &rows, &self.device, fit)?,
+        };
         let program: Box<dyn SiloProgram> = match &held_out {
             Some((held_out, _)) => Box::new(evaluating_silo(program, *index, &model, held_out, &self.device, fit)?),
             None => program,
@@ -116,6 +143,7 @@ impl StudySilo {
 
     /// What an averaged contrast of the study is over the rows.
     fn average(&self, request: &Message) -> Result<Message> {
+        self.is_open(request)?;
         let Some(own) = &self.seated else { return Err(early(request)) };
         let text = request.get_setting("contrast")?;
         let Some(contrast) = self.seat.contrasts.iter().find(|own| own.is_averaged && own.text == text) else {
@@ -150,6 +178,9 @@ impl StudySilo {
         }
         // What follows is the owner's alone: whatever becomes of it, the silo has the report.
         self.seat.reported.store(true, Ordering::Relaxed);
+        if let Some(private) = &self.seat.private {
+            private.write_spent(&self.seat.output)?;
+        }
         if let Some(path) = &self.seat.own_rows {
             write_local(&LocalReport::of(&*own.program, &own.plan.model, &own.rows, &self.device)?, path)?;
         }
@@ -164,6 +195,9 @@ impl StudySilo {
             Some(own) => {
                 let saved = own.program.answer(request)?;
                 own.agreed.write(request.get_setting("folder")?.as_ref())?;
+                if let Some(private) = &self.seat.private {
+                    private.mark()?;
+                }
                 Ok(saved)
             }
             // Before the model is known there is nothing to keep.
@@ -198,18 +232,31 @@ impl SiloProgram for StudySilo {
     }
 
     fn answer(&mut self, request: &Message) -> Result<Message> {
-        match request.kind.as_str() {
-            agree::PROFILE => put(Message::new("formula.profiled"), "profile", &self.seat.profile),
+        let answer = match request.kind.as_str() {
+            agree::PROFILE => {
+                self.is_open(request)?;
+                put(Message::new("formula.profiled"), "profile", &self.seat.profile)
+            }
             agree::DESIGN => self.design(request),
             agree::MODEL => self.model(request),
             agree::AVERAGE => self.average(request),
             agree::REPORT => self.report(request),
-            "silo.save" => self.save(request),
-            "silo.restore" => self.restore(request),
+            "silo.save" => return self.save(request),
+            "silo.restore" => return self.restore(request),
+            // What the program answers, it has held to its own manifest.
             _ => match &mut self.seated {
-                Some(own) => own.program.answer(request),
-                None => Err(early(request)),
+                Some(own) => return own.program.answer(request),
+                None => return Err(early(request)),
             },
-        }
+        }?;
+        let fields = match &self.seat.private {
+            Some(_) => agree::public_fields(),
+            None => agree::fields(),
+        };
+        Manifest { fields }.check(self.name(), &answer)?;
+        Ok(answer)
     }
 }
+
+#[cfg(test)]
+mod tests;

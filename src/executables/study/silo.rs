@@ -4,9 +4,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use partita_flower::{Error, Result};
+use partita_inference::FitOptions;
 
 use super::StudyFile;
 use super::agree::declined;
+use super::privacy::PrivateSeat;
 use super::program::{Seat, StudySilo};
 use crate::executables::{Planned, SiloFile, Watch, place, sit_down};
 use crate::formula::SiloTable;
@@ -52,8 +54,10 @@ pub fn run_study_silo(study: &StudyFile, file: &SiloFile, stay: Stay, watch: Wat
             });
         }
     }
-    for line in profile.to_string().lines() {
-        (watch.log)(line);
+    let private = PrivateSeat::of(study, &file, &own, &rows)?;
+    match &private {
+        Some(private) => private.lines()?.iter().for_each(|line| (watch.log)(line)),
+        None => profile.to_string().lines().for_each(|line| (watch.log)(line)),
     }
     // What is refused is not said in the greeting either.
     let count = if file.refuse.iter().any(|item| item == "rows") { 0 } else { rows.rows() };
@@ -64,7 +68,7 @@ pub fn run_study_silo(study: &StudyFile, file: &SiloFile, stay: Stay, watch: Wat
     let output = file.output.clone().unwrap_or_else(|| file.state.clone());
     let seat = Seat {
         study: own,
-        fit: run.file.fit_options(run.base)?,
+        fit: FitOptions { private_seed: file.private_seed()?, ..run.file.fit_options(run.base)? },
         silos: study.silos.clone(),
         index: place(run.file, &file.name)?,
         columns: rows,
@@ -75,6 +79,7 @@ pub fn run_study_silo(study: &StudyFile, file: &SiloFile, stay: Stay, watch: Wat
         fitted: file.fitted.clone(),
         contrasts: study.contrasts.clone(),
         reported: Arc::clone(&reported),
+        private,
     };
     let make = move || Ok(Box::new(StudySilo::new(seat.clone())) as _);
     let Watch { stop, log } = watch;

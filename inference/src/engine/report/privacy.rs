@@ -26,6 +26,15 @@ pub struct Privacy {
 const MOSTLY_NOISE: f64 = 3.0;
 
 impl Privacy {
+    /// What was promised, and by which noise it is kept.
+    #[must_use]
+    pub fn promise(&self) -> String {
+        let Self { epsilon, delta, unit, releases, noise, .. } = self;
+        format!(
+            "everything that a silo sent is ({epsilon}, {delta:e})-differentially private for one row of {unit}: {releases} sums over clipped rows, with noise of {noise:.2} clips on every number"
+        )
+    }
+
     /// What noise did, for the verdict.
     pub(super) fn warning(&self) -> Warning {
         let widest = self.widened.iter().copied().fold(1.0, f64::max);

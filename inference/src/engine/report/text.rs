@@ -17,6 +17,9 @@ impl Display for Report {
         for warning in &self.warnings {
             writeln!(formatter, "{warning}")?;
         }
+        if let Some(privacy) = &self.privacy {
+            writeln!(formatter, "privacy: {}", privacy.promise())?;
+        }
         self.write_sites(formatter)?;
         if let Some(correction) = self.trust.correction() {
             self.write_correction(correction, formatter)?;
@@ -133,6 +136,10 @@ impl Report {
     }
 
     fn write_bound(&self, formatter: &mut Formatter<'_>) -> Result {
+        if self.privacy.is_some() {
+            // A bound is a sum without noise.
+            return Ok(());
+        }
         writeln!(
             formatter,
             "{} {:.2} nats (Monte Carlo standard error {:.2}, {} draws)",

@@ -17,7 +17,7 @@ use crate::engine::exchange::{Exchange, Request, SiloProgram};
 use crate::engine::family::Family;
 use crate::engine::run::{Counters, counted};
 use crate::engine::settings::Settings;
-use crate::engine::wire::manifest::Manifest;
+use crate::engine::wire::manifest::{Field, Manifest};
 use crate::engine::wire::message::{LARGEST_COUNT, Message};
 use crate::engine::wire::typed::message;
 
@@ -47,6 +47,11 @@ message! {
         /// the same sum for replicates of the rows that the posterior predicts
         replicated: Option<Vec<f64>> = Data <= *sizes,
     }
+}
+
+/// All that may leave a silo that is asked to judge a posterior.
+pub(crate) fn judgement_fields() -> Vec<Field> {
+    Judgement::fields(&MOST_REPLICATES)
 }
 
 /// The fewest replicates that have a standard deviation to speak of.

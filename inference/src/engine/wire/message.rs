@@ -237,6 +237,25 @@ impl Message {
         4 + 2 + text(&self.kind) + 3 * 4 + records + numbers + settings
     }
 
+    /// The same with its parts in the order of their names, as they come from an engine: a signature of it, or an account of
+    /// it, does not depend on the way that it took.
+    ///
+    /// # Example
+    /// ```
+    /// use partita_inference::Message;
+    /// let one = Message::new("hello").number("b", 1.0).number("a", 2.0);
+    /// let other = Message::new("hello").number("a", 2.0).number("b", 1.0);
+    /// assert!(one.encode() != other.encode() && one.ordered().encode() == other.ordered().encode());
+    /// ```
+    #[must_use]
+    pub fn ordered(&self) -> Self {
+        let mut message = self.clone();
+        message.records.sort_by(|a, b| a.name.cmp(&b.name));
+        message.numbers.sort_by(|a, b| a.0.cmp(&b.0));
+        message.settings.sort();
+        message
+    }
+
     /// The message as bytes.
     #[must_use]
     #[expect(clippy::cast_possible_truncation, reason = "counts and name lengths are far below 2^32")]

@@ -58,6 +58,10 @@ pub fn party_program(
             aligned(party, labels)?;
         }
         let made = VerticalParty::new(party, index, labels, device, &options.settings, &how)?;
+        let made = match options.private_seed {
+            Some(seed) => made.private_seed(seed),
+            None => made,
+        };
         if let Some(labels) = labels {
             same_outputs(&made, labels)?;
         }

@@ -22,6 +22,7 @@ impl Page<'_> {
             } @else {
                 ul.warnings { @for own in &report.warnings { li { (warning(own)) } } }
             }
+            @if let Some(privacy) = &report.privacy { p { "Privacy: " (privacy.promise()) "." } }
             p {
                 @match report.silos.len() { 1 => "One silo", count => { (count) " silos" } }
                 ", fitted by " (algorithm_name(&report.algorithm).unwrap_or("a method of its own"))

@@ -153,8 +153,9 @@ impl<M: Model> PrivateRoundsSilo<M> {
             each.iter_mut().for_each(|row| row.iter_mut().zip(&scales).for_each(|(slot, scale)| *slot *= scale));
             Ok(each)
         };
-        let sum = RowSum { length: scales.len(), clip, noise, rows: &mut contributions };
-        let mut released = mechanism.release(&message.encode(), sum)?;
+        let remaining = self.options.rounds - step;
+        let sum = RowSum { length: scales.len(), clip, noise, remaining, rows: &mut contributions };
+        let mut released = mechanism.release(&message.ordered().encode(), sum)?;
         if released.len() != scales.len() {
             let problem = format!("a mechanism released {} numbers of {}", released.len(), scales.len());
             return Err(Error::Message { kind: PrivateAnswer::KIND.into(), problem });

@@ -1,0 +1,146 @@
+//! Packs a Partita message with its envelope into one object of the engine, and what is large into chunks beside it.
+
+use std::collections::BTreeSet;
+
+use partita_inference::Message;
+
+use crate::envelope::{Envelope, LAYOUT_VERSION};
+use crate::error::{Error, Result, shown};
+use crate::object::{Object, ObjectId, Objects};
+
+/// How a frame begins.
+const MAGIC: &[u8] = b"partita message ";
+/// The type of a frame's object: the engine knows it, and reads its hash and its children alone.
+const KIND: &str = "Message";
+/// The longest content that stands in the frame itself. A longer one goes beside it, and requests to many silos share it.
+const INLINE: usize = 64 * 1024;
+/// The most bytes of a chunk.
+const CHUNK: usize = 16 * 1024 * 1024;
+/// The largest ratio of what a message unfolds to and its bytes: a chunk that is repeated is sent once.
+const MOST_REPEATED: usize = 64;
+
+/// Adds a message with its envelope to `objects` as one object; returns its identifier.
+///
+/// The object's body is the layout's number, `stamp`, the envelope as JSON, the places of the chunks among the object's
+/// children, and what [`Message::encode`] gives, if that is short. `stamp` tells messages of equal content apart, and is
+/// not read.
+///
+/// # Errors
+/// [`Error::Malformed`] for an envelope that cannot be written.
+///
+/// # Example
+/// ```
+/// use partita_flower::{Envelope, Objects, pack, unpack};
+/// use partita_inference::Message;
+/// let (message, mut objects) = (Message::new("example").number("x", 1.5), Objects::default());
+/// let root = pack(&message, &Envelope::default(), b"to silo 7", &mut objects)?;
+/// assert_eq!(unpack(&objects, &root)?.0, message);
+/// # Ok::<(), partita_flower::Error>(())
+/// ```
+pub fn pack(message: &Message, envelope: &Envelope, stamp: &[u8], objects: &mut Objects) -> Result<ObjectId> {
+    let content = message.encode();
+    let (mut children, mut places): (Vec<ObjectId>, Vec<usize>) = (Vec::new(), Vec::new());
+    for chunk in content.chunks(CHUNK).filter(|_| content.len() > INLINE) {
+        let id = objects.add(&Object::new("ArrayChunk", Vec::new(), chunk.to_vec()));
+        let known = children.iter().position(|child| *child == id);
+        places.push(known.unwrap_or(children.len()));
+        if known.is_none() {
+            children.push(id);
+        }
+    }
+    let mut body = [MAGIC, LAYOUT_VERSION.to_le_bytes().as_slice()].concat();
+    let written = serde_json::to_vec(envelope).map_err(|error| Error::malformed("an envelope", error.to_string()))?;
+    for part in [stamp, &written] {
+        body.extend(count(part.len())?);
+        body.extend_from_slice(part);
+    }
+    body.extend(count(places.len())?);
+    for place in &places {
+        body.extend(count(*place)?);
+    }
+    if places.is_empty() {
+        body.extend_from_slice(&content);
+    }
+    Ok(objects.add(&Object::new(KIND, children, body)))
+}
+
+/// Reads the message `id` of `objects` with its envelope; every field is checked.
+///
+/// # Errors
+/// [`Error::Unwelcome`] for a message of another layout; [`Error::Malformed`] for anything that [`pack`] cannot write.
+pub fn unpack(objects: &Objects, id: &ObjectId) -> Result<(Message, Envelope)> {
+    let object = objects.get(id, KIND)?;
+    let mut rest = object.body.as_slice();
+    let layout = match take(&mut rest, MAGIC.len()) {
+        Ok(MAGIC) => long(&mut rest)?,
+        _ => 2,
+    };
+    if layout != LAYOUT_VERSION {
+        return Err(Error::Unwelcome {
+            what: "the layout of a message",
+            found: layout.to_string(),
+            expected: LAYOUT_VERSION.to_string(),
+            remedy: "Install the same version of Partita at all parties.",
+        });
+    }
+    part(&mut rest)?;
+    let envelope: Envelope = serde_json::from_slice(part(&mut rest)?)
+        .map_err(|error| Error::malformed("an envelope", shown(&error.to_string())))?;
+    let chunks = short(&mut rest)?;
+    let (mut unfolded, most) = (Vec::new(), MOST_REPEATED * objects.size());
+    for _ in 0..chunks {
+        let place = short(&mut rest)?;
+        let child = object.children.get(place);
+        let child = child.ok_or_else(|| Error::malformed("a message", format!("it has no chunk {place}")))?;
+        let chunk = objects.get(child, "ArrayChunk")?.body;
+        if unfolded.len() + chunk.len() > most {
+            let problem = format!(
+                "its chunks repeat until they are far larger than the message: found more than {most} bytes of {}, \
+                 expected at most {MOST_REPEATED} times as many",
+                objects.size()
+            );
+            return Err(Error::malformed("a message", problem));
+        }
+        unfolded.extend_from_slice(&chunk);
+    }
+    let message = match (chunks, rest) {
+        (0, content) => Message::decode(content)?,
+        (_, []) => Message::decode(&unfolded)?,
+        _ => return Err(Error::malformed("a message", "there are bytes after its chunks")),
+    };
+    let mut names = BTreeSet::new();
+    match message.records.iter().find(|record| !names.insert(&record.name)) {
+        None => Ok((message, envelope)),
+        Some(twice) => Err(Error::malformed("a message", format!("it has two records `{}`", shown(&twice.name)))),
+    }
+}
+
+fn count(length: usize) -> Result<[u8; 4]> {
+    let short = u32::try_from(length);
+    short.map(u32::to_le_bytes).map_err(|_| Error::malformed("a message to be sent", "it has more than 4 GB in a part"))
+}
+
+fn take<'a>(rest: &mut &'a [u8], length: usize) -> Result<&'a [u8]> {
+    let short = || Error::malformed("a message", "it ends too early");
+    let (own, after) = rest.split_at_checked(length).ok_or_else(short)?;
+    *rest = after;
+    Ok(own)
+}
+
+fn short(rest: &mut &[u8]) -> Result<usize> {
+    let mut bytes = [0; 4];
+    bytes.copy_from_slice(take(rest, 4)?);
+    Ok(usize::try_from(u32::from_le_bytes(bytes)).unwrap_or(usize::MAX))
+}
+
+fn long(rest: &mut &[u8]) -> Result<u64> {
+    let mut bytes = [0; 8];
+    bytes.copy_from_slice(take(rest, 8)?);
+    Ok(u64::from_le_bytes(bytes))
+}
+
+/// What stands after its length.
+fn part<'a>(rest: &mut &'a [u8]) -> Result<&'a [u8]> {
+    let length = short(rest)?;
+    take(rest, length)
+}

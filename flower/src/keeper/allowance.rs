@@ -1,0 +1,66 @@
+//! Counts the requests that a silo answers in a day, so that its owner can say how many these may be.
+
+use std::path::Path;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use partita_inference::write_atomically;
+use serde::{Deserialize, Serialize};
+
+use crate::error::{Error, Result};
+
+/// The file in a silo's folder.
+const NAME: &str = "requests.json";
+const SECONDS_OF_A_DAY: u64 = 86_400;
+
+/// The requests of a day, counted from 1970 by universal time.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+struct Counted {
+    day: u64,
+    requests: u64,
+}
+
+/// Counts one more request, or refuses it.
+pub(super) fn count(folder: &Path, most: u64) -> Result<()> {
+    let seconds = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
+    count_on(folder, most, seconds / SECONDS_OF_A_DAY)
+}
+
+fn count_on(folder: &Path, most: u64, today: u64) -> Result<()> {
+    let path = folder.join(NAME);
+    let wrong = |problem: String| Error::File { path: path.clone(), problem };
+    let before: Counted = match std::fs::read(&path) {
+        Ok(bytes) => serde_json::from_slice(&bytes).map_err(|error| wrong(error.to_string()))?,
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Counted::default(),
+        Err(error) => return Err(wrong(error.to_string())),
+    };
+    // A clock that is put back begins no new day.
+    let now = if today > before.day { Counted { day: today, requests: 0 } } else { before };
+    if now.requests >= most {
+        return Err(Error::Unwelcome {
+            what: "the requests of a day",
+            found: format!("one after {}", now.requests),
+            expected: format!("at most {most}, as the owner's file says"),
+            remedy: "Go on tomorrow from the checkpoint, or have the owner raise `requests_a_day`.",
+        });
+    }
+    let counted = Counted { requests: now.requests + 1, ..now };
+    let bytes = serde_json::to_vec(&counted).map_err(|error| wrong(error.to_string()))?;
+    write_atomically(&path, &bytes).map_err(|error| wrong(error.to_string()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_day_has_so_many_requests_and_a_clock_that_is_put_back_has_no_more() {
+        let folder = tempfile::tempdir().unwrap();
+        let ask = |day| count_on(folder.path(), 2, day);
+        ask(7).unwrap();
+        ask(7).unwrap();
+        assert!(ask(7).unwrap_err().to_string().contains("requests_a_day"));
+        assert!(ask(6).is_err());
+        ask(8).unwrap();
+        assert!(ask(7).is_ok() && ask(8).is_err());
+    }
+}

@@ -1,0 +1,75 @@
+//! Audits the noise of private sums on this machine: what canaries betray without it, and with that of a promise.
+
+use std::error::Error;
+use std::path::PathBuf;
+
+use clap::Args;
+
+use crate::executables::StudyFile;
+use crate::privacy::{Accountant, Conversion, Cost, SystemEntropy};
+use crate::private::PrivateOptions;
+use crate::private::audited::{CANARIES, audited};
+
+/// The promise that is audited.
+#[derive(Args, Debug)]
+pub(super) struct Options {
+    /// The study whose `[privacy]` is audited.
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["epsilon", "delta", "rounds"])]
+    study: Option<PathBuf>,
+    /// Epsilon of all sums together.
+    #[arg(long, default_value_t = 1.0)]
+    epsilon: f64,
+    /// The delta at which it is stated.
+    #[arg(long, default_value_t = 1e-5)]
+    delta: f64,
+    /// The sums.
+    #[arg(long, default_value_t = 12)]
+    rounds: u64,
+    /// Runs with noise, each with coins and noise of its own.
+    #[arg(long, default_value_t = 5)]
+    runs: u32,
+}
+
+/// What canaries have to refute where there is no noise: an audit that does not is none.
+const REFUTED: f64 = 5.0;
+
+pub(super) fn run(options: &Options) -> Result<(), Box<dyn Error>> {
+    let promise = match &options.study {
+        Some(path) => {
+            let study = StudyFile::read(path)?;
+            study.privacy.ok_or_else(|| format!("{} has no `[privacy]`", path.display()))?.options()
+        }
+        None => PrivateOptions { rounds: options.rounds, ..PrivateOptions::new(options.epsilon, options.delta) },
+    };
+    let (rounds, noise, delta) = (promise.rounds, promise.rounds()?.noise, promise.delta);
+    let accounted = Accountant::of([Cost::new(noise, rounds)?]).epsilon(delta, Conversion::Improved)?;
+    println!(
+        "{CANARIES} canaries, each in or out by a coin, in {rounds} sums over rows; bounds hold with a probability of 95 %"
+    );
+    let mut bits = SystemEntropy::default();
+    let open = audited(None, rounds, 0.0, &mut bits)?;
+    println!(
+        "without noise: {} of {} guesses right, epsilon is at least {:.2}",
+        open.right, open.guesses, open.epsilon
+    );
+    if open.epsilon <= REFUTED {
+        return Err(format!("the audit is none: without noise it has to refute an epsilon of {REFUTED}").into());
+    }
+    let mut beyond = 0;
+    for run in 1..=options.runs {
+        let found = audited(Some(noise), rounds, delta, &mut bits)?;
+        println!(
+            "run {run}, noise of {noise:.2} clips: {} of {} guesses right, epsilon is at least {:.2}, accounted for is {accounted:.4}",
+            found.right, found.guesses, found.epsilon
+        );
+        beyond += u32::from(found.epsilon > accounted);
+    }
+    match beyond {
+        0 => Ok(()),
+        _ => Err(format!(
+            "{beyond} of {} runs refute the epsilon that is accounted for. Do not use private studies on this machine; report this",
+            options.runs
+        )
+        .into()),
+    }
+}

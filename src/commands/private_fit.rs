@@ -1,0 +1,107 @@
+//! Fits a private study over the files of silos in one process, and answers what its posterior answers without further rows.
+
+use std::error::Error;
+use std::path::Path;
+
+use super::answers::{rows_asked, say};
+use super::fit::{Options, say_prepared};
+use crate::executables::questions::{Answers, Questions, RowsAsked, RowsToPredict};
+use crate::executables::{NAMES, PAGE, RESULT, StudyFile, StudyPrivacy, write_privacy};
+use crate::formula::predict::globals;
+use crate::formula::{Contrast, Prepared, Study, Whose};
+use crate::inference::{HtmlOptions, write_atomically};
+use crate::privacy::SystemEntropy;
+use crate::private::{PrivateFit, PrivateOptions, fit_with};
+use crate::{Device, FitOptions};
+
+/// A study with what it promises.
+pub(super) struct Promised<'a> {
+    pub(super) study: &'a Study,
+    pub(super) file: &'a StudyFile,
+    pub(super) privacy: &'a StudyPrivacy,
+    pub(super) options: &'a Options,
+    pub(super) how: FitOptions,
+}
+
+impl Promised<'_> {
+    pub(super) fn fit(self) -> Result<(), Box<dyn Error>> {
+        self.refuse()?;
+        let Self { study, file, privacy, options, how } = &self;
+        let device = Device::flex();
+        let prepared = study.prepare(&options.tables()?, &device)?;
+        say_prepared(&prepared);
+        println!("{}", privacy.promise()?);
+        let questions = self.questions(&prepared, &device)?;
+        let ledgers = options.ledgers.clone().map(|folder| (folder, privacy.epsilon));
+        if let Some((folder, _)) = &ledgers {
+            std::fs::create_dir_all(folder)?;
+        }
+        let promise = PrivateOptions { ledgers, ..privacy.options() };
+        let mut bits = |_| Box::new(SystemEntropy::default()) as Box<_>;
+        let fit = fit_with(&prepared.plan.model, &prepared.silos, &device, how, &promise, &mut bits)?;
+        let PrivateFit { fitted, algorithm } = &fit;
+        print!("\n{}{}", fitted.report, prepared.plan.readings(&fitted.report));
+        let draws = fitted.answer_draws(&prepared.plan.model, &**algorithm, &device)?;
+        let shared = prepared.shared();
+        let mut no_silos = |_: &Contrast, _: &[Vec<f64>]| Ok(Vec::new());
+        let Questions { contrasts, predict } = questions;
+        let contrasts = contrasts.into_iter().map(|own| shared.contrasted(own, &draws, &mut no_silos));
+        let contrasts = contrasts.collect::<Result<Vec<_>, _>>()?;
+        if !contrasts.is_empty() {
+            println!();
+            contrasts.iter().for_each(|own| println!("{own}"));
+        }
+        let Some(folder) = &options.output else { return Ok(()) };
+        let (at, seed) = (globals(&draws), how.settings.seed);
+        let predicted = predict
+            .into_iter()
+            .map(|RowsToPredict { text, rows, .. }| Ok((text, shared.predicted(&rows, None, &at, seed, &device)?)));
+        let predicted = predicted.collect::<Result<Vec<_>, Box<dyn Error>>>()?;
+        std::fs::create_dir_all(folder)?;
+        let prior = fitted.prior(&prepared.plan.model, &device)?;
+        let page = HtmlOptions { title: file.formula.clone(), effects: prepared.plan.effects.clone(), prior };
+        let folder: &Path = folder;
+        fitted.write_html(&folder.join(PAGE), &page)?;
+        fitted.report.write_json(&folder.join(RESULT))?;
+        write_atomically(&folder.join(NAMES), &serde_json::to_vec_pretty(&page)?)?;
+        write_privacy(&fitted.report, folder)?;
+        let mut written = vec![PAGE, RESULT, "privacy.json"];
+        written.extend(Answers { contrasts, predicted }.write(&draws, folder)?);
+        say(&written, folder)
+    }
+
+    /// Refuses what would be answered from rows without noise.
+    fn refuse(&self) -> Result<(), String> {
+        let Options { checks, arviz, fitted, prior_predictive, contrasts, .. } = self.options;
+        let averaged = contrasts.iter().find(|own| own.is_averaged);
+        let asked = [
+            ("--check-rows", !checks.is_empty()),
+            ("--arviz", *arviz),
+            ("--fitted", *fitted),
+            ("--prior-predictive", prior_predictive.is_some()),
+            ("an averaged --contrast", averaged.is_some()),
+        ];
+        match asked.iter().find(|(_, is_asked)| *is_asked) {
+            None => Ok(()),
+            Some((name, _)) => Err(format!(
+                "{name} in a private study: it needs sums over rows without noise. Leave it out, or take `[privacy]` out of the study"
+            )),
+        }
+    }
+
+    fn questions(&self, prepared: &Prepared, device: &Device) -> Result<Questions, Box<dyn Error>> {
+        let new = |asked: RowsAsked| match asked.whose {
+            // With one silo a file without a name is of its groups.
+            Whose::Silo(_) if asked.text.contains('=') => Err(format!(
+                "--predict {} in a private study: effects of known groups follow from their rows without noise. Leave the name of \
+                 the silo out, for rows of a silo never seen",
+                asked.text
+            )),
+            _ => Ok(RowsAsked { whose: Whose::New, ..asked }),
+        };
+        let predict = self.options.predict.iter().map(|text| rows_asked(text, prepared).and_then(new));
+        let predict = predict.collect::<Result<Vec<_>, _>>()?;
+        let contrasts: Vec<Contrast> = self.file.contrasts.iter().chain(&self.options.contrasts).cloned().collect();
+        Ok(Questions::of(&prepared.shared(), &contrasts, predict, device)?)
+    }
+}

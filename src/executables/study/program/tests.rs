@@ -1,0 +1,97 @@
+//! Holds a silo of a private study to noised sums alone, whatever it is asked.
+
+use std::fmt::Write;
+use std::path::Path;
+
+use partita_inference::{FitOptions, coordinator};
+
+use super::*;
+use crate::executables::{SiloFile, StudyFile};
+use crate::formula::{ReadOptions, SiloTable};
+
+const STUDY: &str = "formula = \"y ~ x + (1 | child)\"\nfamily = \"bernoulli\"\nsilos = [\"north\"]\n[privacy]\nunit = \"row\"\n\
+                     epsilon = 2.0\ndelta = 1e-5\n[privacy.columns]\ny = [0, 1]\nx = [-2.0, 2.0]\n";
+
+fn seat(folder: &Path) -> Seat {
+    let mut text = "child,y,x\n".to_owned();
+    (0..60).for_each(|row| writeln!(text, "c{},{},{}", row / 4, row % 3 % 2, f64::from(row % 9) / 2.0 - 2.0).unwrap());
+    let data = folder.join("north.csv");
+    std::fs::write(&data, text).unwrap();
+    let study = StudyFile::parse(STUDY).unwrap();
+    let file = format!(
+        "name = \"north\"\ndata = {data:?}\nstate = {:?}\n[privacy]\nepsilon = 2.0\ndelta = 1e-5\n[engine]\naddress = \"127.0.0.1:1\"\n",
+        folder.join("state")
+    );
+    std::fs::create_dir_all(folder.join("state")).unwrap();
+    let file: SiloFile = toml::from_str(&file).unwrap();
+    let own = study.study(ReadOptions::default()).unwrap();
+    let columns = own.columns(&SiloTable { name: "north".into(), path: data }).unwrap();
+    let fit = study.run_file().unwrap().fit_options(&study.settings()).unwrap();
+    Seat {
+        private: PrivateSeat::of(&study, &file, &own, &columns).unwrap(),
+        profile: own.profile(&columns).unwrap(),
+        study: own,
+        fit,
+        silos: study.silos.clone(),
+        index: 0,
+        columns,
+        held_out: None,
+        output: folder.to_owned(),
+        own_rows: None,
+        fitted: None,
+        contrasts: Vec::new(),
+        reported: Arc::default(),
+    }
+}
+
+#[test]
+fn a_silo_of_a_private_study_says_how_many_rows_it_has_and_noised_sums_and_nothing_else() {
+    let folder = tempfile::tempdir().unwrap();
+    let seat = seat(folder.path());
+    let (fit, agreed, study) = (seat.fit.clone(), seat.private.as_ref().unwrap().agreed.clone(), seat.study.clone());
+    let mut silo = StudySilo::new(seat);
+    for kind in [agree::PROFILE, agree::DESIGN, agree::AVERAGE] {
+        let found = silo.answer(&Message::new(kind)).unwrap_err().to_string();
+        assert!(found.contains("silos answer with noised sums alone"), "{kind}: {found}");
+    }
+    // What the coordinator says of the model is not read.
+    let seated = silo.answer(&Message::new(agree::MODEL).setting("agreed", "anything")).unwrap();
+    assert_eq!((seated.get_word("rows").unwrap(), seated.settings.len(), seated.numbers.len()), (15, 0, 0));
+    for kind in ["few.start", "few.round", "trust.values", "leave_one_out.rows", "predictive.check", "evaluate.rows"] {
+        let found = silo.answer(&Message::new(kind)).unwrap_err().to_string();
+        assert!(found.contains("noised sums alone"), "{kind}: {found}");
+    }
+    let plan = study.plan(&agreed.summary).unwrap();
+    let options = FitOptions { ..fit };
+    let mut method = coordinator(&plan.model, &["north".to_owned()], &[15], &Device::flex(), &options).unwrap();
+    let request = method.outgoing().unwrap().remove(0).message;
+    let answer = silo.answer(&request).unwrap();
+    let names: Vec<&str> = answer.records.iter().map(|record| record.name.as_str()).collect();
+    assert_eq!((names, answer.numbers.len(), answer.settings.len()), (vec!["gradient", "curvature"], 0, 0));
+    // Another coordinator's identical request has the same answer, in whichever order its parts came.
+    let mut turned = request.clone();
+    turned.records.reverse();
+    turned.numbers.reverse();
+    assert_eq!(silo.answer(&turned).unwrap(), answer);
+    let own = std::fs::read_to_string(folder.path().join("state.ledger")).unwrap();
+    assert_eq!(own.matches("\"spent\"").count(), 1);
+}
+
+#[test]
+fn parties_with_another_promise_are_of_another_run() {
+    let identity = |text: &str| {
+        let study = StudyFile::parse(text).unwrap();
+        study.run_file().unwrap().identity(&study.settings()).unwrap()
+    };
+    let own = identity(STUDY);
+    for (from, to) in [
+        ("epsilon = 2.0", "epsilon = 2.5"),
+        ("delta = 1e-5", "delta = 1e-6"),
+        ("delta = 1e-5", "delta = 1e-5\nrounds = 11"),
+        ("delta = 1e-5", "delta = 1e-5\nsecure_sums = true"),
+        ("x = [-2.0, 2.0]", "x = [-2.0, 3.0]"),
+    ] {
+        assert_ne!(identity(&STUDY.replace(from, to)), own, "{to}");
+    }
+    assert_eq!(identity(STUDY), own);
+}

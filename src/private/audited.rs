@@ -1,0 +1,87 @@
+//! Audits the sums of private silos by one run: canaries are put in by coins, and told apart from those left out.
+
+use partita_inference::{Mechanism, Result, RowSum};
+use partita_privacy::{Audit, Entropy, Grid, SystemEntropy};
+
+use super::{NoisedSums, declined};
+
+/// The canaries of an audit: rows of the longest norm that a clip allows, each along an axis of its own.
+pub(crate) const CANARIES: usize = 1_000;
+/// How many are guessed where there is noise: those of which the guesser is surest.
+const SUREST: usize = 100;
+/// The probability with which a bound is one.
+const CONFIDENCE: f64 = 0.95;
+
+/// What one run of an audit has found.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) struct Audited {
+    pub(crate) guesses: u64,
+    pub(crate) right: u64,
+    /// The epsilon that the guesses refute, at a confidence of 95 %.
+    pub(crate) epsilon: f64,
+}
+
+/// One run of so many sums over canaries and no other row, with noise of so many clips; `None` for none.
+///
+/// Whoever guesses knows every canary and sees every sum: the number that is a canary's own, added over the releases. With
+/// noise the hundred farthest from the middle are guessed, and all without it.
+///
+/// # Errors
+/// [`partita_inference::Error::Declined`] where there are no random bits.
+pub(crate) fn audited(noise: Option<f64>, releases: u64, delta: f64, bits: &mut dyn Entropy) -> Result<Audited> {
+    let mut coins = vec![0; CANARIES];
+    bits.fill(&mut coins).map_err(declined)?;
+    let is_in = |at: usize| coins[at] % 2 == 1;
+    let canary = |at: usize| (0..CANARIES).map(|number| f64::from(u8::from(number == at))).collect::<Vec<f64>>();
+    let mut rows = || Ok((0..CANARIES).filter(|at| is_in(*at)).map(canary).collect::<Vec<_>>());
+    let mut total = vec![0.0; CANARIES];
+    let mut sums = NoisedSums::new(None, Box::new(SystemEntropy::default()));
+    for round in 0..releases {
+        let released = match noise {
+            Some(noise) => {
+                let (length, remaining) = (CANARIES, releases - round);
+                let sum = RowSum { length, clip: 1.0, noise, remaining, rows: &mut rows };
+                sums.release(&round.to_le_bytes(), sum)?
+            }
+            None => {
+                let grid = Grid::new(1.0, Grid::STEPS).map_err(declined)?;
+                grid.sum(CANARIES, rows()?).map_err(declined)?.exact().to_floats()
+            }
+        };
+        total.iter_mut().zip(released).for_each(|(sum, own)| *sum += own);
+    }
+    // Half of a canary's share is as far from in as from out.
+    let middle = releases as f64 / 2.0;
+    let mut order: Vec<usize> = (0..CANARIES).collect();
+    order.sort_by(|a, b| (total[*b] - middle).abs().total_cmp(&(total[*a] - middle).abs()));
+    order.truncate(if noise.is_some() { SUREST } else { CANARIES });
+    let right = order.iter().filter(|at| (total[**at] > middle) == is_in(**at)).count();
+    let (guesses, right) = (order.len() as u64, right as u64);
+    let found = Audit { canaries: CANARIES as u64, guesses, right };
+    Ok(Audited { guesses, right, epsilon: found.epsilon(delta, CONFIDENCE).map_err(declined)? })
+}
+
+#[cfg(test)]
+mod tests {
+    use partita_privacy::Accountant;
+
+    use super::*;
+
+    #[test]
+    fn without_noise_more_than_five_is_refuted_and_with_it_no_more_than_is_accounted() {
+        let mut bits = SystemEntropy::default();
+        let open = audited(None, 3, 0.0, &mut bits).unwrap();
+        assert!(open.right == 1_000 && open.epsilon > 5.0, "{open:?}");
+        for epsilon in [1.0, 8.0] {
+            let noise = Accountant::noise_for(epsilon, 1e-5, 3).unwrap();
+            for _ in 0..5 {
+                let found = audited(Some(noise), 3, 1e-5, &mut bits).unwrap();
+                assert!(found.guesses == 100 && found.epsilon <= epsilon, "{found:?} of {epsilon}");
+            }
+        }
+        // A tenth of the noise that eight needs is found out.
+        let little = Accountant::noise_for(8.0, 1e-5, 3).unwrap() / 10.0;
+        let found = audited(Some(little), 3, 1e-5, &mut bits).unwrap();
+        assert!(found.epsilon > 2.5, "{found:?}");
+    }
+}

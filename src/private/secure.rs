@@ -1,0 +1,11 @@
+//! Hides the noised sums of single silos behind masks that cancel, so that a coordinator learns the sum over all.
+
+mod exchange;
+mod fixed_point;
+mod messages;
+mod silo;
+#[cfg(test)]
+mod tests;
+
+pub(crate) use exchange::SecureSums;
+pub(crate) use silo::{MaskedSilo, Masking};

@@ -1,0 +1,129 @@
+//! Writes and reads what silos and coordinator say to each other for a masked sum: keys first, then one exchange a sum.
+
+use partita_inference::{DataType, Error, Field, Message, Record, Release, Result};
+use partita_privacy::SignedKey;
+use serde::{Deserialize, Serialize};
+
+/// Asks a silo for its key of a session.
+pub(super) const KEY: &str = "private.key";
+/// Asks for a masked sum.
+pub(super) const MASKED: &str = "private.masked_round";
+/// Asks for a sum without masks.
+pub(super) const PLAIN: &str = "private.round";
+
+/// All that may leave a silo that masks its sums.
+pub(super) fn fields(numbers: usize) -> Vec<Field> {
+    let field = |name, meaning, limit, release| Field { name, meaning, limit, release };
+    vec![
+        field("key", "an X25519 key for one session, and the silo's signature of it", 256, Release::Public),
+        field("roster", "a hash of run, round, attempt and roster", 8, Release::Public),
+        field("values", "the noised sums, with masks that cancel in the sum over all silos", numbers, Release::Noised),
+    ]
+}
+
+/// A signed key as it travels.
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Key {
+    silo: String,
+    run: String,
+    key: Vec<u8>,
+    signature: Vec<u8>,
+}
+
+/// What a masked sum is asked with.
+pub(super) struct MaskedRequest {
+    pub(super) session: String,
+    pub(super) attempt: u64,
+    pub(super) roster: Vec<String>,
+    pub(super) keys: Vec<SignedKey>,
+    /// The request for the sum itself.
+    pub(super) plain: Message,
+}
+
+fn wrong(message: &Message, problem: String) -> Error {
+    Error::Message { kind: message.kind.clone(), problem }
+}
+
+fn text(value: &impl Serialize) -> Result<String> {
+    serde_json::to_string(value).map_err(|error| Error::Declined { problem: error.to_string() })
+}
+
+fn written(own: &SignedKey) -> Key {
+    Key { silo: own.silo.clone(), run: own.run.clone(), key: own.key.to_vec(), signature: own.signature.to_vec() }
+}
+
+fn read(key: Key, message: &Message) -> Result<SignedKey> {
+    let Key { silo, run, key, signature } = key;
+    match (key.try_into(), signature.try_into()) {
+        (Ok(key), Ok(signature)) => Ok(SignedKey { silo, run, key, signature }),
+        _ => Err(wrong(message, "its key or signature has another length".into())),
+    }
+}
+
+/// The answer to [`KEY`].
+pub(super) fn keyed(own: &SignedKey) -> Result<Message> {
+    Ok(Message::new("private.keyed").setting("key", &text(&written(own))?))
+}
+
+/// The key of an answer to [`KEY`].
+pub(super) fn key_of(reply: &Message) -> Result<SignedKey> {
+    let key = serde_json::from_str(reply.get_setting("key")?).map_err(|error| wrong(reply, error.to_string()))?;
+    read(key, reply)
+}
+
+impl MaskedRequest {
+    pub(super) fn write(&self) -> Result<Message> {
+        let mut bytes = self.plain.encode();
+        let length = bytes.len() as u64;
+        bytes.resize(bytes.len().next_multiple_of(8), 0);
+        let keys: Vec<Key> = self.keys.iter().map(written).collect();
+        let message = Message::new(MASKED).setting("session", &self.session).word("attempt", self.attempt);
+        let message = message.setting("roster", &text(&self.roster)?).setting("keys", &text(&keys)?);
+        let mut message = message.word("length", length);
+        let shape = vec![(bytes.len() / 8) as u64];
+        message.records.push(Record { name: "plain".into(), data_type: DataType::U64, shape, bytes });
+        Ok(message)
+    }
+
+    pub(super) fn read(message: &Message) -> Result<Self> {
+        let of = |name| {
+            serde_json::from_str::<Vec<Key>>(message.get_setting(name)?)
+                .map_err(|error| wrong(message, error.to_string()))
+        };
+        let keys = of("keys")?.into_iter().map(|key| read(key, message)).collect::<Result<_>>()?;
+        let roster = serde_json::from_str(message.get_setting("roster")?);
+        let roster = roster.map_err(|error| wrong(message, error.to_string()))?;
+        let (session, attempt) = (message.get_setting("session")?.to_owned(), message.get_word("attempt")?);
+        let record = message.records.iter().find(|record| record.name == "plain");
+        let length = usize::try_from(message.get_word("length")?).unwrap_or(usize::MAX);
+        let bytes = record.and_then(|record| record.bytes.get(..length));
+        let plain = Message::decode(bytes.ok_or_else(|| wrong(message, "it asks for nothing".into()))?)?;
+        Ok(Self { session, attempt, roster, keys, plain })
+    }
+}
+
+/// The answer to [`MASKED`].
+pub(super) fn masked(values: &[u64], roster: &[u8; 32]) -> Message {
+    let bytes = values.iter().flat_map(|value| value.to_le_bytes()).collect();
+    let hexadecimal: String = roster.iter().map(|byte| format!("{byte:02x}")).collect();
+    let mut message = Message::new("private.masked").setting("roster", &hexadecimal);
+    let shape = vec![values.len() as u64];
+    message.records.push(Record { name: "values".into(), data_type: DataType::U64, shape, bytes });
+    message
+}
+
+/// The numbers and the roster's hash of an answer to [`MASKED`].
+pub(super) fn values_of(reply: &Message) -> Result<partita_privacy::Masked> {
+    let record = reply.records.iter().find(|record| record.name == "values" && record.data_type == DataType::U64);
+    let record = record.ok_or_else(|| wrong(reply, "it has no numbers".into()))?;
+    let values = record.bytes.as_chunks::<8>().0.iter().map(|eight| u64::from_le_bytes(*eight)).collect();
+    let written = reply.get_setting("roster")?;
+    let mut roster = [0; 32];
+    let digits = |at: usize| written.get(2 * at..2 * at + 2).and_then(|two| u8::from_str_radix(two, 16).ok());
+    for (at, byte) in roster.iter_mut().enumerate() {
+        *byte =
+            digits(at).filter(|_| written.len() == 64).ok_or_else(|| wrong(reply, "its roster is no hash".into()))?;
+    }
+    Ok(partita_privacy::Masked { values, roster })
+}

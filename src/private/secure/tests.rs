@@ -1,0 +1,207 @@
+//! Holds masked sums to the plain ones bit for bit, and silos to their rosters, keys and charges.
+
+use std::path::Path;
+
+use partita_core::Device;
+use partita_inference::{
+    Algorithm, AlgorithmChoice, Exchange, FitOptions, InProcess, Message, Outcome, PrivateRoundsOptions, Request,
+    RunOptions, Settings, Silent, SiloProgram, coordinator, run,
+};
+use partita_models::GaussianMean;
+use partita_privacy::{Budget, Ledger, RunKey, SeededBits, SignedKey, SiloKey, SystemEntropy};
+
+use super::fixed_point::Unit;
+use super::messages::{KEY, MaskedRequest, key_of};
+use super::{MaskedSilo, Masking, SecureSums};
+use crate::private::{NoisedSums, silo};
+
+const NAMES: [&str; 3] = ["north", "south", "west"];
+
+fn options() -> PrivateRoundsOptions {
+    PrivateRoundsOptions { rounds: 4, ..PrivateRoundsOptions::new(1.0, 1e-5, 2.0) }
+}
+
+/// A silo with seeded noise, and a ledger where a folder is given.
+fn plain(place: usize, folder: Option<&Path>) -> Box<dyn SiloProgram> {
+    let (device, name) = (Device::flex(), NAMES[place]);
+    let rows = GaussianMean::data(&(0..50).map(|k| f64::from(k % 7) / 3.0 - place as f64).collect::<Vec<_>>(), &device);
+    let budget = Budget { epsilon: 50.0, delta: 1e-5, unit: "row".into() };
+    let ledger = folder.map(|folder| Ledger::open(&folder.join(name), budget).unwrap());
+    let sums = NoisedSums::new(ledger, Box::new(SeededBits::new(place as u64)));
+    silo(name, &GaussianMean {}, &rows, &device, &Settings::default(), &options(), sums).unwrap().0
+}
+
+fn keys() -> Vec<SiloKey> {
+    (1..=3).map(|byte| SiloKey::from_bytes(&[byte; 32])).collect()
+}
+
+fn masked(place: usize, fewest: usize, folder: Option<&Path>) -> MaskedSilo {
+    let keys = keys();
+    let peers = NAMES.iter().zip(&keys).map(|(name, key)| ((*name).to_owned(), key.public())).collect();
+    MaskedSilo::new(plain(place, folder), Masking { key: keys[place].clone(), peers, fewest })
+}
+
+fn method() -> Box<dyn Algorithm> {
+    let fit = FitOptions { algorithm: AlgorithmChoice::PrivateRounds(options()), ..FitOptions::default() };
+    coordinator(&GaussianMean {}, &NAMES.map(str::to_owned), &[50; 3], &Device::flex(), &fit).unwrap()
+}
+
+fn in_process(programs: Vec<Box<dyn SiloProgram>>) -> InProcess {
+    InProcess::new(programs, 1).unwrap()
+}
+
+#[test]
+fn the_masked_sum_has_the_bits_of_the_plain_one() {
+    let request = method().outgoing().unwrap().remove(0).message;
+    let unit = Unit::of(&request).unwrap();
+    // What silos are asked has the roster in it, which their noise is drawn for.
+    let mut sum = vec![0_u64; 2];
+    for place in 0..3 {
+        let answer = plain(place, None).answer(&request).unwrap();
+        let numbers = [answer.get_floats("gradient").unwrap(), answer.get_floats("curvature").unwrap()].concat();
+        let own = unit.write(&numbers).unwrap();
+        sum.iter_mut().zip(own).for_each(|(slot, own)| *slot = slot.wrapping_add(own));
+    }
+    let expected = unit.read(&sum);
+    let mut own = in_process((0..3).map(|place| Box::new(masked(place, 3, None)) as Box<dyn SiloProgram>).collect());
+    let mut secure = SecureSums::new(&mut own);
+    let manifest = method().manifest().clone();
+    let outcomes = secure.exchange(Request::to_all(3, &request), &manifest, None).unwrap();
+    let numbers = |outcome: &Outcome| match outcome {
+        Outcome::Reply(reply) => {
+            [reply.get_floats("gradient").unwrap(), reply.get_floats("curvature").unwrap()].concat()
+        }
+        other => panic!("{other:?}"),
+    };
+    assert_eq!(numbers(&outcomes[0]), expected);
+    assert!(expected.iter().all(|number| *number != 0.0));
+    assert!(numbers(&outcomes[1]).iter().chain(&numbers(&outcomes[2])).all(|number| *number == 0.0));
+}
+
+#[test]
+fn a_run_by_masked_sums_is_that_by_plain_ones_up_to_the_unit() {
+    let found = |secure: bool| {
+        let programs = (0..3).map(|place| match secure {
+            true => Box::new(masked(place, 3, None)) as Box<dyn SiloProgram>,
+            false => plain(place, None),
+        });
+        let (mut own, mut method) = (in_process(programs.collect()), method());
+        let how = RunOptions { steps: 5, ..RunOptions::default() };
+        let record = match secure {
+            true => run(&mut *method, &mut SecureSums::new(&mut own), &how, &mut Silent),
+            false => run(&mut *method, &mut own, &how, &mut Silent),
+        };
+        assert_eq!(record.unwrap().counters.rounds, 4);
+        method.posterior().parameters.to_vec()
+    };
+    for (masked, plain) in found(true).iter().zip(found(false)) {
+        assert!((masked - plain).abs() < 1e-6, "{masked} of {plain}");
+    }
+}
+
+/// The keys of a session, told by three silos.
+fn exchange_keys(silos: &mut [MaskedSilo], session: &str) -> Vec<SignedKey> {
+    let ask = Message::new(KEY).setting("session", session);
+    silos.iter_mut().map(|silo| key_of(&silo.answer(&ask).unwrap()).unwrap()).collect()
+}
+
+fn asked(session: &str, attempt: u64, roster: &[&str], keys: &[SignedKey]) -> Message {
+    let plain = method().outgoing().unwrap().remove(0).message;
+    let roster = roster.iter().map(|name| (*name).to_owned()).collect();
+    MaskedRequest { session: session.into(), attempt, roster, keys: keys.to_vec(), plain }.write().unwrap()
+}
+
+#[test]
+fn what_a_silo_does_not_mask_with_is_refused_before_anything_is_spent() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut silos: Vec<MaskedSilo> = (0..3).map(|place| masked(place, 2, Some(folder.path()))).collect();
+    let keys = exchange_keys(&mut silos, "s1");
+    let mut refused = |request: &Message| silos[0].answer(request).unwrap_err().to_string();
+    let plain = method().outgoing().unwrap().remove(0).message;
+    assert!(refused(&plain).contains("masked sums alone"));
+    assert!(refused(&asked("s2", 0, &NAMES, &keys)).contains("no key of session `s2`"));
+    // The coordinator's own key in the name of a silo.
+    let mut bits = SystemEntropy::default();
+    let forged = RunKey::new("s1", "west", &SiloKey::from_bytes(&[9; 32]), &mut bits).unwrap().signed();
+    let forged = [keys[0].clone(), keys[1].clone(), forged];
+    assert!(refused(&asked("s1", 0, &NAMES, &forged)).contains("a key is another of west"));
+    // Its key of the session is used up with that.
+    let keys = exchange_keys(&mut silos, "s3");
+    let mut refused = |request: &Message| silos[0].answer(request).unwrap_err().to_string();
+    for (roster, words) in [
+        (&["north"][..], "the number of silos is 1"),
+        (&["south", "west"], "the roster is south, west"),
+        (&["north", "south", "stranger"], "a silo of the roster is stranger"),
+    ] {
+        let found = refused(&asked("s3", 0, roster, &keys));
+        assert!(found.contains(words), "{found}");
+    }
+    let mut other = asked("s3", 0, &NAMES, &keys);
+    other =
+        MaskedRequest { plain: Message::new("private.key"), ..MaskedRequest::read(&other).unwrap() }.write().unwrap();
+    assert!(refused(&other).contains("expected a noised sum"));
+    let ledger = std::fs::read_to_string(folder.path().join("north")).unwrap();
+    assert!(!ledger.contains("\"spent\""), "{ledger}");
+    silos[0].answer(&asked("s3", 0, &NAMES, &keys)).unwrap();
+    // A mask is used once.
+    assert!(silos[0].answer(&asked("s3", 0, &NAMES, &keys)).unwrap_err().to_string().contains("the place"));
+}
+
+#[test]
+fn another_roster_or_attempt_has_fresh_noise_and_is_charged_and_the_same_one_is_not() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut silos: Vec<MaskedSilo> = (0..3).map(|place| masked(place, 2, Some(folder.path()))).collect();
+    let charged = || std::fs::read_to_string(folder.path().join("north")).unwrap().matches("\"spent\"").count();
+    let mut sums = Vec::new();
+    for (session, attempt, roster) in
+        [("s1", 0, &NAMES[..]), ("s2", 1, &NAMES), ("s3", 0, &NAMES[..2]), ("s4", 0, &NAMES)]
+    {
+        let keys = exchange_keys(&mut silos, session);
+        let request = asked(session, attempt, roster, &keys);
+        let members = silos.iter_mut().filter(|silo| roster.contains(&silo.name()));
+        let replies: Vec<_> =
+            members.map(|silo| super::messages::values_of(&silo.answer(&request).unwrap()).unwrap()).collect();
+        sums.push(partita_privacy::Masked::sum(&replies, roster.len()).unwrap());
+    }
+    assert_eq!(charged(), 3);
+    assert!(sums[0] != sums[1] && sums[0] != sums[2]);
+    assert_eq!(sums[0], sums[3], "the same roster and attempt have the same noise, under other masks");
+}
+
+/// A silo that loses its keys once, as one that is started again does.
+struct Forgetful {
+    own: MaskedSilo,
+    place: usize,
+    asked: usize,
+}
+
+impl SiloProgram for Forgetful {
+    fn name(&self) -> &str {
+        self.own.name()
+    }
+
+    fn local_moments(&self) -> partita_inference::Result<Vec<(Vec<f64>, Vec<f64>)>> {
+        Ok(Vec::new())
+    }
+
+    fn answer(&mut self, request: &Message) -> partita_inference::Result<Message> {
+        self.asked += 1;
+        if self.asked == 4 {
+            self.own = masked(self.place, 3, None);
+        }
+        self.own.answer(request)
+    }
+}
+
+#[test]
+fn keys_are_exchanged_anew_after_a_silo_was_started_again() {
+    let programs = (0..3).map(|place| match place {
+        1 => Box::new(Forgetful { own: masked(1, 3, None), place, asked: 0 }) as Box<dyn SiloProgram>,
+        _ => Box::new(masked(place, 3, None)),
+    });
+    let (mut own, mut method) = (in_process(programs.collect()), method());
+    let how = RunOptions { steps: 5, ..RunOptions::default() };
+    let record = run(&mut *method, &mut SecureSums::new(&mut own), &how, &mut Silent).unwrap();
+    assert_eq!(record.counters.rounds, 4);
+    assert!(method.posterior().parameters.iter().all(|number| number.is_finite()));
+}

@@ -1,0 +1,160 @@
+//! Claims that a private study refuses, with a sentence, what it cannot promise, and that owners' budgets are heard first.
+#![allow(clippy::unwrap_used, reason = "a failure in a test is to be loud")]
+
+use std::path::Path;
+use std::process::Command;
+
+use fixtures::visits::{FORMULA, visits};
+use partita::executables::StudyFile;
+use partita::models::six_cities;
+
+const COLUMNS: &str = "[privacy.columns]\nwheeze = [0, 1]\nsmoke = [0, 1]\nage = [-2, 1]\n";
+
+fn study(top: &str, epsilon: f64) -> String {
+    format!(
+        "formula = \"{FORMULA}\"\nfamily = \"bernoulli\"\nsilos = [\"north\"]\n{top}\n[privacy]\nunit = \"row\"\nepsilon = \
+         {epsilon:?}\ndelta = 1e-5\n{COLUMNS}"
+    )
+}
+
+/// What a command says that ends with an error.
+fn refused(folder: &Path, arguments: &[&str]) -> String {
+    let done = Command::new(fixtures::executable("partita")).current_dir(folder).args(arguments).output().unwrap();
+    let said = String::from_utf8_lossy(&done.stderr).into_owned();
+    assert!(!done.status.success(), "{said}");
+    said
+}
+
+#[test]
+fn a_private_study_asks_for_nothing_that_has_no_noise() {
+    for (top, words) in [
+        ("checks = [\"zeros of y\"]", "the 1 `checks`"),
+        ("leave_one_out_draws = 1000", "`leave_one_out_draws`"),
+        ("missing = \"drop\"", "missing = \"drop\""),
+        ("contrasts = [\"smoke: 1 - 0 averaged\"]", "`smoke: 1 - 0 averaged`"),
+        ("[run]\nalgorithm = \"pvi\"", "`algorithm` in the table `run`"),
+        ("[run]\nheld_out_draws = 100", "`held_out_draws` in the table `run`"),
+    ] {
+        let found = StudyFile::parse(&study(top, 3.0)).unwrap_err().to_string();
+        assert!(found.contains(words) && found.contains("without noise"), "{words}: {found}");
+    }
+    let found = StudyFile::parse(&study("", 3.0).replace("age = [-2, 1]\n", "")).unwrap_err().to_string();
+    assert!(found.contains("the column `age`, of which the study declares nothing"), "{found}");
+    let found = StudyFile::parse(&study("", -1.0)).unwrap_err().to_string();
+    assert!(found.contains("epsilon is -1 for 12 releases"), "{found}");
+    let found = StudyFile::parse(&study("", 3.0).replace("\"row\"", "\"person\"")).unwrap_err().to_string();
+    assert!(found.contains("`person`"), "{found}");
+    let own = StudyFile::parse(&study("contrasts = [\"smoke: 1 - 0 at age = 0\"]", 3.0)).unwrap();
+    assert_eq!(own.asks().unwrap(), ["formula", "private"]);
+}
+
+#[test]
+fn questions_that_need_rows_without_noise_are_refused_by_their_names_in_one_process() {
+    let scratch = tempfile::tempdir().unwrap();
+    let folder = scratch.path();
+    std::fs::write(folder.join("north.csv"), visits(&six_cities()[..40])).unwrap();
+    std::fs::write(folder.join("study.toml"), study("", 3.0)).unwrap();
+    let fit = ["fit", "--study", "study.toml", "--silo", "north=north.csv", "--output", "out"];
+    for (more, words) in [
+        (&["--fitted"][..], "--fitted in a private study"),
+        (&["--check-rows", "zeros of y"], "--check-rows in a private study"),
+        (&["--contrast", "smoke: 1 - 0 averaged"], "an averaged --contrast in a private study"),
+        (&["--predict", "north=north.csv"], "effects of known groups follow from their rows without noise"),
+        (&["--prior-predictive", "20"], "--prior-predictive in a private study"),
+    ] {
+        let said = refused(folder, &[&fit[..], more].concat());
+        assert!(said.contains(words), "{words}: {said}");
+    }
+    // What else one does with a study before its fit is about the same model.
+    let priors = |task: &str| {
+        let arguments = [task, "--study", "study.toml", "--silo", "north=north.csv"];
+        let done = Command::new(fixtures::executable("partita")).current_dir(folder).args(arguments).output().unwrap();
+        let said = String::from_utf8_lossy(&done.stdout).into_owned();
+        said.lines().filter(|line| line.starts_with("prior: ")).map(str::to_owned).collect::<Vec<_>>()
+    };
+    let (checked, fitted) = (priors("check"), priors("fit"));
+    assert!(checked.len() == 5 && checked == fitted, "{checked:?} {fitted:?}");
+    assert!(checked[1].starts_with("prior: smoke ~ normal(0, 4.99"), "{checked:?}");
+    let calibrate = ["calibrate", "--study", "study.toml", "--silo", "north=north.csv"];
+    assert!(refused(folder, &calibrate).contains("calibration of a private study"));
+    // Beyond what its ledgers have left a study is refused, and nothing is charged for it.
+    let ledgers = ["--ledgers", "ledgers"];
+    let done = Command::new(fixtures::executable("partita"))
+        .current_dir(folder)
+        .args([&fit[..], &ledgers].concat())
+        .output()
+        .unwrap();
+    assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
+    let before = std::fs::read_to_string(folder.join("ledgers/north.ledger")).unwrap();
+    let said = refused(folder, &[&fit[..], &ledgers, &["--seed", "2"]].concat());
+    assert!(said.contains("the owner's privacy budget") && said.contains("(0 more releases"), "{said}");
+    assert_eq!(before, std::fs::read_to_string(folder.join("ledgers/north.ledger")).unwrap());
+    std::fs::write(folder.join("study.toml"), study("", 3.0).split("[privacy]").next().unwrap()).unwrap();
+    assert!(refused(folder, &[&fit[..], &ledgers].concat()).contains("without `[privacy]`: nothing is spent"));
+}
+
+#[test]
+fn a_silo_ends_at_its_start_where_study_and_owner_do_not_ask_for_the_same() {
+    let scratch = tempfile::tempdir().unwrap();
+    let folder = scratch.path();
+    std::fs::write(folder.join("north.csv"), visits(&six_cities()[..40])).unwrap();
+    let said = |study: &str, own: &str| {
+        std::fs::write(folder.join("study.toml"), study).unwrap();
+        let file = format!(
+            "name = \"north\"\ndata = \"north.csv\"\nstate = \"north-state\"\n{own}\n[engine]\naddress = \"127.0.0.1:1\"\n\
+             patience_seconds = 0\n"
+        );
+        std::fs::write(folder.join("north.toml"), file).unwrap();
+        refused(folder, &["silo", "--study", "study.toml", "--silo", "north.toml"])
+    };
+    let (private, open) = (study("", 3.0), study("", 3.0).split("[privacy]").next().unwrap().to_owned());
+    let allowed = |epsilon: f64| format!("[privacy]\nepsilon = {epsilon:?}\ndelta = 1e-5");
+    for (study, own, words) in [
+        (&private, String::new(), "the silo's file has no `[privacy]`"),
+        (&open, allowed(3.0), "study.toml has no `[privacy]`"),
+        (&private, allowed(2.9), "a study of epsilon 3.0000 at delta 1e-5, expected at most 2.9"),
+        (&private, format!("fitted = \"f.csv\"\n{}", allowed(3.0)), "`fitted` in a private study"),
+        (&private, format!("held_out = \"north.csv\"\n{}", allowed(3.0)), "`held_out` in a private study"),
+        (&private, format!("{}\n[secure]\nfewest = 2\n[secure.peers]", allowed(3.0)), "a study without masks"),
+        (
+            &private
+                .replace("smoke = [0, 1]", "smoke = [\"no\", \"yes\"]")
+                .replace("[privacy]\n", "[declared.levels]\nsmoke = [\"no\", \"yes\"]\n[privacy]\n"),
+            allowed(3.0),
+            "holds numbers",
+        ),
+    ] {
+        let found = said(study, &own);
+        assert!(found.contains(words), "{words}: {found}");
+    }
+    assert!(!folder.join("north-state.ledger").exists());
+    // What is allowed serves, as far as the engine that is not there.
+    let found = said(&private, &allowed(3.0));
+    assert!(
+        found.contains("epsilon 0.0000 of the owner's 3.0 at delta 1e-5 is spent") || found.contains("owner's 3 at"),
+        "{found}"
+    );
+    assert!(folder.join("north-state.ledger").exists());
+    // Every line of its log has a time, and its own noise a seed that stays; the seed of the run is for those who ask for it.
+    let clock = |line: &&str| line.len() > 21 && line.as_bytes()[10] == b'T' && line.as_bytes()[19] == b'Z';
+    assert!(found.lines().filter(clock).count() >= 4, "{found}");
+    let seed = || std::fs::read_to_string(folder.join("north-state/seed")).unwrap_or_default();
+    let before = seed();
+    said(&private, &allowed(3.0));
+    assert!(before.trim().len() == 16 && seed() == before, "{before}");
+    std::fs::remove_dir_all(folder.join("north-state")).unwrap();
+    said(&private, &format!("noise = \"run\"\n{}", allowed(3.0)));
+    assert!(seed().is_empty() && folder.join("north-state").exists());
+}
+
+#[test]
+fn an_audit_refutes_what_has_no_noise_and_not_what_is_accounted_for() {
+    let scratch = tempfile::tempdir().unwrap();
+    let arguments = ["audit", "--epsilon", "2", "--rounds", "2"];
+    let done =
+        Command::new(fixtures::executable("partita")).current_dir(scratch.path()).args(arguments).output().unwrap();
+    let said = String::from_utf8_lossy(&done.stdout).into_owned();
+    assert!(done.status.success(), "{said}{}", String::from_utf8_lossy(&done.stderr));
+    assert!(said.contains("without noise: 1000 of 1000 guesses right, epsilon is at least 5.81"), "{said}");
+    assert_eq!(said.matches("accounted for is 2.0000").count(), 5, "{said}");
+}
