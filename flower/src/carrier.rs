@@ -65,6 +65,13 @@ struct Announced {
 
 const PUSHING: &str = "sending a message";
 
+/// The most messages of a wave: their receivers ask for objects as soon as they see the heads, and wait for all of the wave.
+const WAVE: usize = 8;
+
+/// The pause between two looks for an object that is on its way, at first and after a long wait.
+const PAUSE: Duration = Duration::from_millis(50);
+const LONGEST_PAUSE: Duration = Duration::from_secs(1);
+
 /// The engine's code for a party that failed at a message.
 const PARTY_FAILED: i64 = 2;
 
@@ -91,17 +98,20 @@ impl Carrier {
         })
     }
 
-    /// Sends messages in one call, and then their objects; `None` for each that the engine did not take, such as one to a
-    /// node that is gone. What several share is sent once.
+    /// Sends messages, a wave of them in one call and then their objects; `None` for each that the engine did not take,
+    /// such as one to a node that is gone. What several share is sent once a wave.
     pub(crate) fn push_all(&self, parcels: &[Parcel<'_>]) -> Result<Vec<Option<Sent>>> {
-        let mut objects = Objects::default();
-        let mut heads = Vec::with_capacity(parcels.len());
-        for Parcel { metadata, message, envelope } in parcels {
-            // Two messages of equal content to two nodes are two objects.
-            let id = pack(message, envelope, &metadata.encode_to_vec(), &mut objects)?;
-            heads.push((Head { metadata: Some(metadata.clone()), content: Some(Empty {}), error: None }, id));
+        let mut sent = Vec::with_capacity(parcels.len());
+        for wave in parcels.chunks(WAVE) {
+            let (mut objects, mut heads) = (Objects::default(), Vec::with_capacity(wave.len()));
+            for Parcel { metadata, message, envelope } in wave {
+                // Two messages of equal content to two nodes are two objects.
+                let id = pack(message, envelope, &metadata.encode_to_vec(), &mut objects)?;
+                heads.push((Head { metadata: Some(metadata.clone()), content: Some(Empty {}), error: None }, id));
+            }
+            sent.extend(self.push_heads(heads, &objects)?);
         }
-        self.push_heads(heads, &objects)
+        Ok(sent)
     }
 
     /// Answers a message with an error, so that the engine need not wait for another answer.
@@ -212,15 +222,19 @@ impl Carrier {
     /// repeatedly to ask whether to stop waiting.
     pub(crate) fn pull(&self, limits: Limits, is_given_up: &mut dyn FnMut() -> bool) -> Result<Option<Arrived>> {
         let Some(mut transit) = self.heads(&[], limits)?.into_iter().next() else { return Ok(None) };
+        let mut pause = PAUSE;
         loop {
             match transit.advance(self)? {
                 Step::Over(content) => return Ok(Some(Arrived { metadata: transit.metadata, content })),
-                Step::Received => {}
+                Step::Received => pause = PAUSE,
                 Step::Waits if is_given_up() => {
                     let error = Error::malformed("a message", "it never came whole");
                     return Ok(Some(Arrived { metadata: transit.metadata, content: Err(Trouble::Unreadable(error)) }));
                 }
-                Step::Waits => std::thread::sleep(Duration::from_millis(100)),
+                Step::Waits => {
+                    std::thread::sleep(pause);
+                    pause = (2 * pause).min(LONGEST_PAUSE);
+                }
             }
         }
     }
