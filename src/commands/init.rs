@@ -154,6 +154,7 @@ output = {}
 coordinator = "coordinator.pub"
 # What is known of this silo's own rows, for its owner alone.
 # own_rows = "own-rows.csv"
+# own_checks = "own-checks.html"
 # fitted = "fitted.csv"
 
 # Requests that the silo answers; without this line those of study.toml.
