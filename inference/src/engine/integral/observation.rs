@@ -115,11 +115,8 @@ impl Part {
         let of = |(own, number, sums): (&OfSite, usize, &Sums)| {
             let (place, seen) = ([own.site, number], log_sum_exp(&sums.seen));
             match alone.get(&place).and_then(|row| logs.get(row)) {
-                Some(log) => Observation { place, left_out: *log, seen, is_reached: true },
-                None => {
-                    let left_out = -log_sum_exp(&sums.inverse);
-                    Observation { place, left_out, seen, is_reached: sums.is_reached(own.kind) }
-                }
+                Some(log) => Observation::at(place, [*log, seen], true),
+                None => Observation::at(place, [-log_sum_exp(&sums.inverse), seen], sums.is_reached(own.kind)),
             }
         };
         Ok(each.filter(|(_, _, sums)| !sums.seen.is_empty()).map(of).collect())
@@ -208,6 +205,11 @@ impl Part {
 }
 
 impl Observation {
+    /// One at a place, left out and seen.
+    pub(crate) fn at(place: [usize; 2], [left_out, seen]: [f64; 2], is_reached: bool) -> Self {
+        Self { place, left_out, seen, is_reached }
+    }
+
     /// Puts the observations of all parts into the order of sites, rows and numbers in them.
     pub(super) fn sort(all: &mut [Self]) {
         all.sort_by_key(|own| own.place);
@@ -257,10 +259,10 @@ mod tests {
     use partita_core::special::HALF_LOG_TWO_PI;
     use partita_core::{Device, Groups, Model, Normal, Result, Scope, SiteTable};
 
-    use super::super::{Integrand, RowIntegral};
+    use super::super::{Integrand, Observation, RowIntegral};
 
-    /// The standard deviations of patients, of visits and of measurements, and that of a patient's weight.
-    const SDS: [f64; 4] = [1.0, 0.5, 0.8, 1.5];
+    /// The standard deviations of patients, of visits, and of a patient's weight.
+    const SDS: [f64; 3] = [1.0, 0.5, 1.5];
 
     /// Whether visits have latents of their own.
     #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -274,12 +276,15 @@ mod tests {
     struct Patients {
         #[module(skip)]
         visits: Visits,
+        /// The standard deviation of a measurement.
+        #[module(skip)]
+        noise: f64,
     }
 
     #[derive(Debug, Clone)]
     struct Data {
         visits: Groups,
-        /// Two measurements a visit.
+        /// As many measurements each visit.
         y: Tensor<2>,
         /// One a patient; none where there are no weights.
         weights: Option<Tensor<1>>,
@@ -297,7 +302,7 @@ mod tests {
             scope.plate("patient", data.visits.groups(), |scope, rows| {
                 let patient = scope.sample("patient", Normal::new(mean.clone(), SDS[0]))?;
                 if let Some(weights) = &data.weights {
-                    scope.observe("weight", Normal::new(patient.clone(), SDS[3]), rows.take(weights)?)?;
+                    scope.observe("weight", Normal::new(patient.clone(), SDS[2]), rows.take(weights)?)?;
                 }
                 scope.plate("visit", &data.visits, |scope, rows| {
                     let around = rows.expand(&patient)?;
@@ -305,11 +310,18 @@ mod tests {
                         Visits::Vary => scope.sample("visit", Normal::new(around, SDS[1]))?,
                         Visits::Alike => around,
                     };
-                    let level = level.reshape([rows.len(), 1]).expand([rows.len(), 2]);
-                    scope.observe("y", Normal::new(level, SDS[2]), rows.take(&data.y)?)
+                    let level = level.reshape([rows.len(), 1]).expand([rows.len(), data.y.dims()[1]]);
+                    scope.observe("y", Normal::new(level, self.noise), rows.take(&data.y)?)
                 })
             })
         }
+    }
+
+    /// Whether patients have been weighed.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+    enum Weights {
+        Known,
+        Unknown,
     }
 
     /// Numbers without a pattern.
@@ -318,12 +330,12 @@ mod tests {
     }
 
     impl Data {
-        fn new(sizes: &[usize], weights: bool, device: &Device) -> Self {
+        fn new(sizes: &[usize], each: usize, weights: Weights, device: &Device) -> Self {
             let visits = Groups::of_sizes(sizes).unwrap();
             let count: usize = sizes.iter().sum();
-            let y = device.tensor((0..2 * count).map(number).collect(), [count, 2]);
-            let weights =
-                weights.then(|| device.tensor((0..sizes.len()).map(|own| number(own + 77)).collect(), [sizes.len()]));
+            let y = device.tensor((0..each * count).map(number).collect(), [count, each]);
+            let weights = (weights == Weights::Known)
+                .then(|| device.tensor((0..sizes.len()).map(|own| number(own + 77)).collect(), [sizes.len()]));
             Self { visits, y, weights }
         }
     }
@@ -368,47 +380,59 @@ mod tests {
         (0..all.len()).map(one).collect()
     }
 
-    /// What is found and what is exact, in the order of sites, rows and numbers.
-    fn compared(visits: Visits, sizes: &[usize], weights: bool) -> (Vec<[f64; 2]>, Vec<[f64; 2]>, bool) {
-        let (device, model, mean) = (Device::flex(), Patients { visits }, 0.4);
-        let data = Data::new(sizes, weights, &device);
-        let table = SiteTable::of(&model, &device, &data).unwrap();
-        let integrand = Integrand { model: &model, data: &data, device: &device, table: &table };
+    /// What is found in the order of sites, rows and numbers, with what is exact of weights and of visits.
+    fn compared(model: &Patients, sizes: &[usize], each: usize, weights: Weights) -> (Vec<Observation>, Vec<[f64; 2]>) {
+        let (device, mean) = (Device::flex(), 0.4);
+        let data = Data::new(sizes, each, weights, &device);
+        let table = SiteTable::of(model, &device, &data).unwrap();
+        let integrand = Integrand { model, data: &data, device: &device, table: &table };
         let integral = RowIntegral::new(&table).unwrap();
         let found = integral.observations(&integrand, &[mean], &mut integral.start()).unwrap();
         let (mut of_weights, mut of_visits, mut visit) = (Vec::new(), Vec::new(), 0);
         for (patient, size) in sizes.iter().enumerate() {
-            let weight = weights.then_some((number(patient + 77), None, SDS[3]));
-            let own = (visit..visit + size).flat_map(|visit| [2 * visit, 2 * visit + 1].map(|at| (at, visit)));
-            let all: Vec<_> =
-                weight.into_iter().chain(own.map(|(at, visit)| (number(at), Some(visit), SDS[2]))).collect();
-            let mut exact = exact(mean, visits, &all);
-            of_weights.extend(exact.drain(..usize::from(weights)));
+            let weight = (weights == Weights::Known).then_some((number(patient + 77), None, SDS[2]));
+            let known = usize::from(weight.is_some());
+            let own =
+                (visit..visit + size).flat_map(|visit| (each * visit..each * (visit + 1)).map(move |at| (at, visit)));
+            let own = own.map(|(at, visit)| (number(at), Some(visit), model.noise));
+            let mut exact = exact(mean, model.visits, &weight.into_iter().chain(own).collect::<Vec<_>>());
+            of_weights.extend(exact.drain(..known));
             of_visits.extend(exact);
             visit += size;
         }
-        let reached = found.iter().all(|own| own.is_reached);
-        (found.iter().map(|own| [own.left_out, own.seen]).collect(), [of_weights, of_visits].concat(), reached)
+        (found, [of_weights, of_visits].concat())
     }
 
     #[test]
     fn observations_of_normal_rows_have_their_closed_form_at_every_level_and_in_parts() {
-        let many = vec![1; 9_000];
-        for (visits, sizes, weights) in [
-            (Visits::Alike, &[1, 3, 2][..], true),
-            (Visits::Alike, &[2, 1, 4][..], false),
-            (Visits::Vary, &[1, 3, 2][..], true),
+        let (many, alike) = (vec![1; 9_000], Patients { visits: Visits::Alike, noise: 0.8 });
+        let vary = Patients { visits: Visits::Vary, ..alike.clone() };
+        for (model, sizes, each, weights) in [
+            (&alike, &[1, 3, 2][..], 2, Weights::Known),
+            (&alike, &[2, 1, 4][..], 2, Weights::Unknown),
+            // The only observation of a row, without which it is as wide as its prior.
+            (&alike, &[1, 3][..], 1, Weights::Unknown),
+            (&vary, &[1, 3, 2][..], 2, Weights::Known),
             // More rows than are evaluated together.
-            (Visits::Alike, &many, true),
+            (&alike, &many, 2, Weights::Known),
         ] {
-            let (found, exact, reached) = compared(visits, sizes, weights);
-            assert!(reached && found.len() == exact.len(), "{} {}", found.len(), exact.len());
+            let (found, exact) = compared(model, sizes, each, weights);
+            assert!(found.iter().all(|own| own.is_reached) && found.len() == exact.len(), "{}", found.len());
             for (place, (own, exact)) in found.iter().zip(&exact).enumerate() {
-                let apart = own.iter().zip(exact).map(|(a, b)| (a - b).abs()).fold(0.0, f64::max);
-                // A row without an observation is at most 1.3 times as wide, and up to 1.5 deviations away: 15 points leave
-                // 3e-7 of that.
-                assert!(apart < 1e-6, "{visits:?} {sizes:?} {place}: {own:?} {exact:?}");
+                let apart = (own.left_out - exact[0]).abs().max((own.seen - exact[1]).abs());
+                // A row without an observation is at most 1.3 times as wide, and up to 1.7 deviations away: 15 points leave
+                // 2e-6 of that.
+                assert!(apart < 3e-6, "{model:?}, {} patients, {place}: {own:?} {exact:?}", sizes.len());
             }
         }
+    }
+
+    #[test]
+    fn an_observation_without_which_a_row_would_be_far_wider_is_not_reached() {
+        // Measured to 0.05, or weighed to 1.5: without the measurement the patient is 17 times as wide.
+        let (found, exact) = compared(&Patients { visits: Visits::Alike, noise: 0.05 }, &[1], 1, Weights::Known);
+        let [weight, measured] = found.as_slice() else { panic!("{found:?}") };
+        assert!(weight.is_reached && (weight.left_out - exact[0][0]).abs() < 3e-6, "{found:?} {exact:?}");
+        assert!(!measured.is_reached && (measured.left_out - exact[1][0]).abs() > 0.1, "{found:?} {exact:?}");
     }
 }

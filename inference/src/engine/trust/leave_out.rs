@@ -152,3 +152,24 @@ pub(crate) fn check_rows(setting: &'static str, table: &SiteTable, device: &Devi
 fn unserved(found: String, expected: &'static str) -> Error {
     Error::Setting { setting: "leave_one_out", found, expected }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_observation_that_nodes_miss_at_more_than_a_tenth_of_the_draws_is_not_known() {
+        let draws = |missed: usize| -> Vec<Vec<Observation>> {
+            let of = |draw: usize| {
+                let at = |is_reached| Observation::at([0, 0], [-1.0, -0.9], is_reached);
+                vec![at(true), at(draw >= missed)]
+            };
+            (0..100).map(of).collect()
+        };
+        for (missed, unknown) in [(10, 0), (11, 1)] {
+            let found = of_observations(&draws(missed));
+            assert_eq!((found.above(0.7), found.log_densities.len()), (unknown, 2));
+            assert!((found.sum() + 2.0).abs() < 1e-12 && (found.effective_parameters() - 0.2).abs() < 1e-12);
+        }
+    }
+}
