@@ -161,7 +161,8 @@ mod tests {
     fn an_observation_that_nodes_miss_at_more_than_a_tenth_of_the_draws_is_not_known() {
         let draws = |missed: usize| -> Vec<Vec<Observation>> {
             let of = |draw: usize| {
-                let at = |is_reached| Observation::at([0, 0], [-1.0, -0.9], is_reached);
+                let left_out = -1.0 - 0.1 * f64::from(u32::try_from(draw % 7).unwrap());
+                let at = |is_reached| Observation::at([0, 0], [left_out, left_out + 0.1], is_reached);
                 vec![at(true), at(draw >= missed)]
             };
             (0..100).map(of).collect()
@@ -169,7 +170,8 @@ mod tests {
         for (missed, unknown) in [(10, 0), (11, 1)] {
             let found = of_observations(&draws(missed));
             assert_eq!((found.above(0.7), found.log_densities.len()), (unknown, 2));
-            assert!((found.sum() + 2.0).abs() < 1e-12 && (found.effective_parameters() - 0.2).abs() < 1e-12);
+            // Means around -1.3, from which those of inverses and of densities differ by half a variance of 0.04.
+            assert!((found.sum() + 2.6).abs() < 0.06 && (found.effective_parameters() - 0.2).abs() < 0.1, "{found:?}");
         }
     }
 }
