@@ -1,9 +1,9 @@
-//! Runs fifty silos, each a process with its own SuperNode, against one SuperLink, and prints memory and time.
+//! Runs fifty silos, each a process, against one SuperLink, and prints memory, time and calls of the SuperLink.
 //!
 //! `cargo build --release --bins`, then `PARTITA_FLOWER=engine/bin cargo bench -p partita-benches --bench many_silos --
-//! --silos 50 --rounds 20`. The six-cities study is dealt to the silos, which answer rounds of SFVI-Avg. The SuperNodes
-//! are stock, with their idle sleep of three seconds. They are forked from one process that has imported the engine,
-//! which saves the memory of fifty interpreters.
+//! --silos 50 --rounds 20`. The six-cities study is dealt to the silos, which answer rounds of SFVI-Avg. Each silo is a node of
+//! the SuperLink. With `--supernodes` each has a SuperNode, stock with its idle sleep of three seconds; these are forked
+//! from one process that has imported the engine, which saves the memory of fifty interpreters.
 
 #![allow(clippy::unwrap_used, clippy::print_stdout, reason = "a bench prints, and a failure in it is to be loud")]
 
@@ -13,6 +13,7 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
+use fixtures::counting::Counting;
 use fixtures::engine::{Deployment, Running, installed};
 use fixtures::executable;
 use partita::models::six_cities;
@@ -36,14 +37,16 @@ fn main() {
     let (silos, rounds) = (number("--silos", 50), number("--rounds", 20));
     let scratch = tempfile::tempdir().unwrap();
     let started = Instant::now();
-    let deployment = Deployment::forked(&programs, scratch.path(), silos);
-    println!("SuperLink and {silos} SuperNodes after {:.0} s", started.elapsed().as_secs_f64());
-    deal(scratch.path(), silos, rounds, &deployment);
+    let nodes = if words.iter().any(|word| word == "--supernodes") { silos } else { 0 };
+    let deployment = Deployment::forked(&programs, scratch.path(), nodes);
+    println!("SuperLink and {nodes} SuperNodes after {:.0} s", started.elapsed().as_secs_f64());
+    let door = Counting::before(&deployment.coordinator());
+    deal(scratch.path(), (silos, rounds), &deployment, &door);
 
     let own = |index: usize| start(scratch.path(), "silo", &format!("silo-{index:02}"));
     let parties: Vec<Running> = (0..silos).map(own).collect();
     let mut coordinator = start(scratch.path(), "coordinator", "coordinator");
-    let (mut seen, mut times) = (0, Vec::new());
+    let (mut seen, mut times, mut calls) = (0, Vec::new(), Vec::new());
     let mut memory = Memory::default();
     while !coordinator.is_over() {
         let metrics = std::fs::read_to_string(scratch.path().join("output/metrics.jsonl")).unwrap_or_default();
@@ -51,6 +54,7 @@ fn main() {
         if now > seen {
             seen = now;
             times.push(started.elapsed().as_secs_f64());
+            calls.push([door.calls(), door.looks()]);
             memory.look(&coordinator, &parties, &deployment);
         }
         assert!(started.elapsed() < Duration::from_secs(1_800), "it has not ended:\n{}", log(scratch.path()));
@@ -62,11 +66,16 @@ fn main() {
     let mut each: Vec<f64> = times.windows(2).map(|pair| pair[1] - pair[0]).collect();
     each.sort_by(f64::total_cmp);
     println!("a round: median {:.1} s, longest {:.1} s", each[each.len() / 2], each[each.len() - 1]);
+    for (place, what) in ["calls", "of which looks of nodes for a message"].into_iter().enumerate() {
+        let mut each: Vec<u64> = calls.windows(2).map(|pair| pair[1][place] - pair[0][place]).collect();
+        each.sort_unstable();
+        println!("a round, {what}: median {}, most {}", each[each.len() / 2], each[each.len() - 1]);
+    }
     print!("{}", log(scratch.path()).lines().filter(|line| line.contains("crossed")).collect::<String>() + "\n");
 }
 
 /// Deals the children of the study to the silos in turn and writes every party's files.
-fn deal(folder: &Path, silos: usize, rounds: usize, deployment: &Deployment) {
+fn deal(folder: &Path, (silos, rounds): (usize, usize), deployment: &Deployment, door: &Counting) {
     let names: Vec<String> = (0..silos).map(|index| format!("silo-{index:02}")).collect();
     let run = format!(
         "model = \"six-cities\"\nalgorithm = \"sfvi-avg\"\nsilos = {names:?}\nsteps = {}\nlocal_steps = {LOCAL_STEPS}\n\
@@ -75,6 +84,7 @@ fn deal(folder: &Path, silos: usize, rounds: usize, deployment: &Deployment) {
     );
     std::fs::write(folder.join("run.toml"), run).unwrap();
     let engine = |address: &str| format!("[engine]\naddress = \"{address}\"\npatience_seconds = 120\n");
+    let through = door.engine().address;
     let children = six_cities();
     for (index, name) in names.iter().enumerate() {
         let mut table = "smoke,age_7,age_8,age_9,age_10\n".to_owned();
@@ -83,15 +93,23 @@ fn deal(folder: &Path, silos: usize, rounds: usize, deployment: &Deployment) {
             writeln!(table, "{}", numbers.collect::<Vec<_>>().join(",")).unwrap();
         }
         std::fs::write(folder.join(format!("{name}.csv")), table).unwrap();
+        let own = match deployment.has_nodes() {
+            true => engine(&deployment.silo(index).address),
+            false => {
+                let made =
+                    Command::new(executable("partita")).args(["keys", "silo", name]).current_dir(folder).output();
+                assert!(made.unwrap().status.success(), "{name} has no key");
+                engine(&through) + &format!("key = \"{name}.key\"\n")
+            }
+        };
         let own = format!(
-            "name = \"{name}\"\nallow = [\"avg\", \"sfvi\"]\ndata = \"{name}.csv\"\nstate = \"{name}-state\"\n{}",
-            engine(&deployment.silo(index).address)
+            "name = \"{name}\"\nallow = [\"avg\", \"sfvi\"]\ndata = \"{name}.csv\"\nstate = \"{name}-state\"\n{own}"
         );
         std::fs::write(folder.join(format!("{name}.toml")), own).unwrap();
     }
     let own = format!(
         "state = \"state\"\noutput = \"output\"\nappear_seconds = 900\ndeadline_seconds = 600\n{}",
-        engine(&deployment.coordinator().address)
+        engine(&through)
     );
     std::fs::write(folder.join("coordinator.toml"), own).unwrap();
 }

@@ -27,7 +27,8 @@ use partita_flower::{
 };
 use partita_inference::{
     Algorithm, Counters, Exchange, FitOptions, Fitted, HtmlOptions, LocalLatents, LocalReport, Progress, Report,
-    Warning, coordinator, evaluate, evaluating_silo, fit_asynchronous, fit_parties, latest_checkpoint, silo_program,
+    SiloProgram, Warning, coordinator, evaluate, evaluating_silo, fit_asynchronous, fit_parties, latest_checkpoint,
+    silo_program,
 };
 use serde::Serialize;
 
@@ -68,10 +69,28 @@ where
     };
     let Watch { stop, log } = watch;
     let mut keeper = sit_down(run, file, rows, Box::new(make), Watch { stop, log: &mut *log })?;
-    match &file.own_rows {
-        Some(path) => report_own_rows(&mut keeper, &own.0, &own.1, path, log),
+    if let Some(path) = &file.own_rows {
+        report_own_rows(&mut keeper, &own.0, &own.1, path, log)?;
+    }
+    match &file.own_checks {
+        Some(path) => write_own_checks(keeper.silo()?, path, log),
         None => Ok(()),
     }
+}
+
+/// Writes what predictive checks found in the silo, for its owner alone: JSON for a name that ends in `.json`, else HTML.
+fn write_own_checks(silo: Option<&dyn SiloProgram>, path: &Path, log: &mut dyn FnMut(&str)) -> Result<()> {
+    let Some(own) = silo.and_then(SiloProgram::own_checks) else {
+        log("no predictive check was asked for: there is none to show of the silo's own rows");
+        return Ok(());
+    };
+    if is_json(path) { own.write_json(path) } else { own.write_html(path) }?;
+    log(&format!("predictive checks of the silo's own rows are in {}", path.display()));
+    Ok(())
+}
+
+fn is_json(path: &Path) -> bool {
+    path.extension().is_some_and(|extension| extension == "json")
 }
 
 /// Writes what the silo knows of its own rows, for its owner alone.
@@ -93,8 +112,7 @@ fn report_own_rows<M: Model>(
 
 /// Writes a report of a silo's own rows: JSON for a name that ends in `.json`, else CSV.
 fn write_local(report: &LocalReport, path: &Path) -> partita_inference::Result<()> {
-    let is_json = path.extension().is_some_and(|extension| extension == "json");
-    if is_json { report.write_json(path) } else { report.write_csv(path) }
+    if is_json(path) { report.write_json(path) } else { report.write_csv(path) }
 }
 
 /// The index of a silo in the run.
@@ -187,7 +205,17 @@ fn fit_over<M: Model + 'static>(
 
 /// The page of a fit, with the prior beside each number that was summarised.
 fn beside_prior<M: Model>(fitted: &Fitted, model: &M, page: HtmlOptions, log: &Log) -> HtmlOptions {
-    let prior = if fitted.draws.is_empty() { Ok(Vec::new()) } else { fitted.prior(model, &Device::flex()) };
+    beside(fitted, || fitted.prior(model, &Device::flex()), page, log)
+}
+
+/// The same with draws that `prior` makes.
+fn beside(
+    fitted: &Fitted,
+    prior: impl FnOnce() -> partita_inference::Result<Vec<(String, String, Vec<f64>)>>,
+    page: HtmlOptions,
+    log: &Log,
+) -> HtmlOptions {
+    let prior = if fitted.draws.is_empty() { Ok(Vec::new()) } else { prior() };
     let prior = prior.unwrap_or_else(|error| {
         log(&format!("the page has no prior beside the posterior: {error}"));
         Vec::new()

@@ -46,6 +46,7 @@ pub use engine::trust::correction::{CorrectedSite, Correction};
 pub use engine::trust::estimate::{ElboEstimate, estimate_elbo};
 pub use engine::trust::evaluate::{EvaluatingSilo, Evaluation, SiloEvaluation, evaluate};
 pub use engine::trust::held_out::{EncodedRows, encoded_posterior, held_out_bound};
+pub use engine::trust::leave_out::LeftOutUnit;
 pub use engine::trust::left_out::{LeftOut, WithoutIt};
 pub use engine::trust::left_out_rows::{LeaveOneOutOfSilos, SiloLeaveOneOut};
 pub use engine::trust::objective::Objective;

@@ -43,7 +43,7 @@ impl Fitted<'_> {
         let predicted = predicted.collect::<Result<Vec<_>, Box<dyn Error>>>()?;
         written.extend(Answers { contrasts, predicted }.write(&draws, folder)?);
         if options.arviz {
-            arviz(&self.fit, prepared, device, &folder.join("draws.zarr"))?;
+            arviz(&self.fit, prepared, &options.arviz_rows, device, &folder.join("draws.zarr"))?;
             written.push("draws.zarr");
         }
         if options.fitted {
@@ -67,14 +67,23 @@ pub(super) fn say(written: &[&str], folder: &Path) -> Result<(), Box<dyn Error>>
 }
 
 #[cfg(feature = "arviz")]
-fn arviz(fit: &Fit, prepared: &Prepared, device: &Device, path: &Path) -> Result<(), Box<dyn Error>> {
-    use crate::inference::{ArvizOptions, ExistingFile};
-    let how = ArvizOptions { existing: ExistingFile::Replace, ..ArvizOptions::default() };
+fn arviz(fit: &Fit, prepared: &Prepared, open: &[String], device: &Device, path: &Path) -> Result<(), Box<dyn Error>> {
+    use crate::inference::{ArvizOptions, ArvizRows, ExistingFile};
+    let one = |name: &String| match prepared.silos.iter().find(|(own, _)| own == name) {
+        Some(silo) => Ok(silo.clone()),
+        None => {
+            let all: Vec<&str> = prepared.silos.iter().map(|(own, _)| own.as_str()).collect();
+            Err(format!("--arviz-rows: no silo is called `{name}`, expected some of {}", all.join(", ")))
+        }
+    };
+    let open = open.iter().map(one).collect::<Result<Vec<_>, _>>()?;
+    let rows = if open.is_empty() { ArvizRows::Stay } else { ArvizRows::Of(&open) };
+    let how = ArvizOptions { rows, existing: ExistingFile::Replace, ..ArvizOptions::default() };
     Ok(fit.write_arviz(path, &prepared.plan.model, device, &how)?)
 }
 
 #[cfg(not(feature = "arviz"))]
-fn arviz(_: &Fit, _: &Prepared, _: &Device, _: &Path) -> Result<(), Box<dyn Error>> {
+fn arviz(_: &Fit, _: &Prepared, _: &[String], _: &Device, _: &Path) -> Result<(), Box<dyn Error>> {
     Err("this program was built without files for ArviZ: install it with --features cli,arviz, or leave --arviz out"
         .into())
 }

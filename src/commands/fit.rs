@@ -33,6 +33,10 @@ pub(super) struct Options {
     /// Writes draws for ArviZ, draws.zarr, replacing one that is there. Needs --output, and the feature `arviz`.
     #[arg(long, requires = "output", conflicts_with = "model")]
     pub(super) arviz: bool,
+    /// A silo whose rows go into draws.zarr too, for whoever has that file: data, log likelihoods and predictive draws;
+    /// any number of them.
+    #[arg(long, requires = "arviz", value_name = "NAME")]
+    pub(super) arviz_rows: Vec<String>,
     /// Predicts the rows of a CSV file, which needs no outcome, as FILE or, for rows of a silo, whose groups are known,
     /// NAME=FILE; any number of them. Needs --output.
     #[arg(long, requires = "output", conflicts_with = "model")]

@@ -158,6 +158,7 @@ signs = {}
 # requests_a_day = 200
 # What is known of this silo's own rows, for its owner alone.
 # own_rows = "own-rows.csv"
+# own_checks = "own-checks.html"
 # fitted = "fitted.csv"
 
 # Requests that the silo answers; without this line those of study.toml.

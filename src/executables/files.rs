@@ -35,6 +35,10 @@ pub struct SiloFile {
     /// Where the report of its own rows is written when it is stopped: JSON for a name that ends in `.json`, else CSV.
     #[serde(default)]
     pub own_rows: Option<PathBuf>,
+    /// Where predictive checks of its own rows are written when it is stopped, or has the report of its study, with every
+    /// data set that the fitted model made up: JSON for a name that ends in `.json`, else a page of HTML with pictures.
+    #[serde(default)]
+    pub own_checks: Option<PathBuf>,
     /// The file of the coordinator's public key: the silo answers requests that are signed with it, and nothing else.
     #[serde(default)]
     pub coordinator: Option<PathBuf>,

@@ -6,7 +6,7 @@ use partita_core::Device;
 use partita_core::vertical::{Labels, Party};
 use partita_flower::{Error, Result, RunFile};
 use partita_inference::vertical::{
-    PredictedModel, Prediction, Predictive, coordinator, fit_parties, party_program, predict,
+    PredictedModel, Prediction, Predictive, coordinator, fit_parties, party_program, predict, prior,
 };
 use partita_inference::{
     AlgorithmChoice, Counters, FitOptions, HtmlOptions, Message, Report, SiloProgram, VerticalOptions, VerticalParty,
@@ -14,7 +14,7 @@ use partita_inference::{
 };
 use serde_json::json;
 
-use super::{Desk, Planned, SiloFile, Watch, connect, fit_options, leave, place, sit_down, write, write_json};
+use super::{Desk, Planned, SiloFile, Watch, beside, connect, fit_options, leave, place, sit_down, write, write_json};
 
 /// Draws for a party's summary.
 const SUMMARY_DRAWS: u32 = 4_000;
@@ -40,10 +40,11 @@ pub fn run_party(
     let index = place(run.file, &file.name)?;
     file.check_for_rows()?;
     run.file.check_allowed(&file.allow)?;
-    if let Some(path) = &file.own_rows {
+    let own_files = [("own_rows", &file.own_rows), ("own_checks", &file.own_checks)];
+    if let Some((entry, path)) = own_files.into_iter().find_map(|(entry, path)| Some((entry, path.as_ref()?))) {
         return Err(Error::Unwelcome {
             what: "a report of own rows",
-            found: format!("`own_rows = \"{}\"`", path.display()),
+            found: format!("`{entry} = \"{}\"`", path.display()),
             expected: "none: it is written by silos that hold rows".into(),
             remedy: "Leave it out of the silo's file; its own results are in `own.json` of its state folder.",
         });
@@ -108,7 +109,8 @@ pub fn run_label_holder(
         Ok(fitted)
     };
     let found = fitted().and_then(|fitted| {
-        write(&fitted, &HtmlOptions::default(), file)?;
+        let prior = || prior(&labels, &device, fitted.report.seed);
+        write(&fitted, &beside(&fitted, prior, HtmlOptions::default(), log), file)?;
         Ok(fitted.report)
     });
     leave(exchange, found, file, log)

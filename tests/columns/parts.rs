@@ -7,7 +7,7 @@ use partita::inference::{AuxiliaryFamily, Sgd, SiloProgram, VerticalOptions};
 use partita::models::{Activation, Mlp};
 use partita::vertical::{
     Augmentation, BernoulliHead, CategoricalHead, Counts, GaussianHead, Labels, LastLayer, LatentNetwork, Linear,
-    Multilevel, Party, PointNetwork, PoissonHead, Pooled, WithIntercept, by_level,
+    Multilevel, Party, PointNetwork, PoissonHead, Pooled, WithIntercept, by_level, prior,
 };
 use partita::{Design, Device, Estimator, FamilyPlan, Gaussian, Normal, Schedule, Settings, SiteTable};
 use partita_laws::model;
@@ -169,6 +169,26 @@ fn parties_of_every_kind_have_the_gradient_of_the_pooled_model() {
             let gradient = pulled(&joint.globals[start..], &unknowns.1);
             close(&change(hand.algorithm.posterior().parameters, &head), &gradient, &format!("head of world {index}"));
         }
+    }
+}
+
+#[test]
+fn what_the_label_holder_does_not_know_is_drawn_from_its_prior() {
+    let device = Device::flex();
+    let head = WithIntercept::new(GaussianHead::new(None), Normal::new(1.0, 2.0));
+    let labels = Labels::new(head, device.tensor(vec![0.4, -1.0], [2, 1]));
+    let found = prior(&labels, &device, SEED).unwrap();
+    // Means and deviations of N(1, 2) and of a half-normal distribution of scale 1.
+    let half = (2.0 / std::f64::consts::PI).sqrt();
+    let exact = [("intercept", 1.0, 2.0), ("noise_scale", half, (1.0 - half * half).sqrt())];
+    assert_eq!(found.len(), exact.len());
+    for ((_, label, draws), (name, mean, sd)) in found.iter().zip(exact) {
+        let count = draws.len() as f64;
+        let own = draws.iter().sum::<f64>() / count;
+        let spread = (draws.iter().map(|draw| (draw - own).powi(2)).sum::<f64>() / count).sqrt();
+        // Four standard errors; that of a deviation is at most sd / sqrt(n) for both, whose kurtosis is below 5.
+        let error = 4.0 * sd / count.sqrt();
+        assert!(label == name && (own - mean).abs() < error && (spread - sd).abs() < error, "{label}: {own} {spread}");
     }
 }
 

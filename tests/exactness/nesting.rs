@@ -9,6 +9,7 @@ use partita::core::{
     Array, DrawNoise, Groups, Latents, LogDensity, Minibatch, Noise, Predictive, pointwise_log_likelihood,
     predictive_draw, prior_draw,
 };
+use partita::inference::{FewRoundsOptions, silo_program};
 use partita::{
     AlgorithmChoice, Design, Device, FamilyPlan, FitOptions, Gaussian, HalfNormal, LogNormal, Model, Normal, Result,
     Scope, Settings, SiteTable, fit,
@@ -159,6 +160,8 @@ fn the_table_names_levels_and_their_outer_rows() {
     let rows = |block: usize| table.blocks()[block].parent.as_ref().unwrap().rows.to_vec();
     assert_eq!((rows(1), rows(2)), (vec![0; 3], vec![1, 0, 1, 2, 1]));
     assert_eq!((rows(3), table.outermost(3)), (data.visits.index().to_vec(), 1));
+    let blocks = ["silo", "clinic", "spread", "soft", "y"].map(|site| table.site(site).unwrap().block());
+    assert_eq!(blocks, [0, 1, 2, 3, 3]);
     assert_eq!(
         table.to_string(),
         "site                 part     role           plate             distribution       shape          support
@@ -172,6 +175,42 @@ soft                 local    factor         visit in patient  -                
 y                    local    observed       visit in patient  Normal             [10]           -
 global latents: 3 numbers; no plate: 1 rows of 1; clinic: 3 rows of 1; patient in clinic: 5 rows of 2; visit in patient: 10 rows of 0"
     );
+}
+
+/// Five regions without any outcome, and visits of three patients.
+#[derive(Module, Debug)]
+struct Regions {}
+
+impl Model for Regions {
+    type Globals = Tensor<1>;
+    type Data = Groups;
+
+    fn global(&self, scope: &mut Scope<'_>) -> Result<Tensor<1>> {
+        scope.sample("mean", Normal::new(0.0, 1.0))
+    }
+
+    fn local(&self, scope: &mut Scope<'_>, mean: &Tensor<1>, visits: &Groups) -> Result<()> {
+        scope.plate("region", 5, |scope, rows| {
+            scope.sample("region", Normal::new(mean.clone(), 1.0).over(rows)).map(drop)
+        })?;
+        scope.plate("patient", visits.groups(), |scope, rows| {
+            let patient = scope.sample("patient", Normal::new(mean.clone(), 1.0).over(rows))?;
+            scope.plate("visit", visits, |scope, rows| {
+                let zeros = scope.device().tensor(vec![0.0; rows.len()], [rows.len()]);
+                scope.observe("y", Normal::new(rows.expand(&patient)?, 1.0), zeros)
+            })
+        })
+    }
+}
+
+#[test]
+fn silos_count_the_rows_that_have_data_wherever_their_plate_stands() {
+    let (device, visits) = (Device::flex(), Groups::of_sizes(&[2, 1, 4]).unwrap());
+    for algorithm in [AlgorithmChoice::Sfvi, AlgorithmChoice::FewRounds(FewRoundsOptions::default())] {
+        let options = FitOptions { algorithm, ..FitOptions::default() };
+        let (_, rows) = silo_program(&Regions {}, &["a".into()], 0, &visits, &device, &options).unwrap();
+        assert_eq!(rows, 3);
+    }
 }
 
 #[test]

@@ -1,8 +1,6 @@
 //! Holds files for ArviZ: what ArviZ itself makes of them is what the fit says.
 
-use std::path::{Path, PathBuf};
-use std::process::Command;
-
+use fixtures::arviz::{opened, python};
 use partita::Device;
 use partita::inference::{ArvizOptions, ArvizRows, AxisLabels, Error, Nuts};
 use partita::models::{MixedLogistic, RepeatedBinary, six_cities_silos};
@@ -16,23 +14,6 @@ fn silos() -> Silos {
     let device = Device::flex();
     let named = ["north", "south"].into_iter().zip(six_cities_silos());
     named.map(|(name, children)| (name.to_owned(), RepeatedBinary::six_cities(&children, &device).unwrap())).collect()
-}
-
-/// The Python with ArviZ that `PARTITA_ARVIZ` names; says that there is none.
-fn python() -> Option<PathBuf> {
-    let named = std::env::var_os("PARTITA_ARVIZ").map(PathBuf::from);
-    if named.is_none() {
-        fixtures::skip("arviz", "ArviZ is not installed: PARTITA_ARVIZ names no Python that has it");
-    }
-    named
-}
-
-/// What ArviZ makes of files.
-fn opened(python: &Path, files: &[PathBuf]) -> Value {
-    let script = concat!(env!("CARGO_MANIFEST_DIR"), "/few_rounds/open_arviz.py");
-    let own = Command::new(python).arg(script).args(files).output().unwrap();
-    assert!(own.status.success(), "{}", String::from_utf8_lossy(&own.stderr));
-    serde_json::from_slice(&own.stdout).unwrap()
 }
 
 /// Names of the coefficients of six cities.

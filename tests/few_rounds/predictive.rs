@@ -8,8 +8,8 @@ use partita::burn;
 use partita::core::Array;
 use partita::core::special::normal_cumulative;
 use partita::inference::{
-    AlgorithmChoice, Arrival, Error, Exchange, HtmlOptions, InProcess, Manifest, Message, Outcome, PredictiveCheck,
-    Replicated, Request, Settings, Statistic, Verdict, fit_parties, parties,
+    AlgorithmChoice, Arrival, Error, Exchange, HtmlOptions, InProcess, LeftOutUnit, Manifest, Message, Outcome,
+    PredictiveCheck, Replicated, Request, Settings, Statistic, Verdict, fit_parties, parties,
 };
 use partita::models::{MixedLogistic, RepeatedBinary, six_cities_silos};
 use partita::{
@@ -191,8 +191,18 @@ fn sums_of_silos_are_those_of_their_owners_and_their_error_that_of_one_place() {
     for algorithm in all {
         let fit = asked(algorithm);
         let (found, silos) = (fit.report.leave_one_out.as_ref().unwrap(), six_cities());
-        let own =
-            |silo: usize| fit.leave_one_out(&MixedLogistic::new(4), &silos[silo].1, &Device::flex(), 200).unwrap();
+        let of = |silo: usize, unit: LeftOutUnit| {
+            fit.leave_one_out(&MixedLogistic::new(4), &silos[silo].1, &Device::flex(), 200, unit).unwrap()
+        };
+        let visits = found.by_observation().unwrap();
+        for (place, silo) in visits.silos.iter().enumerate() {
+            let own = of(place, LeftOutUnit::Observation);
+            assert_eq!(silo.rows, own.log_densities.len() as u64);
+            assert!((silo.sum - own.sum()).abs() < 1e-9 && (silo.standard_error - own.standard_error()).abs() < 1e-9);
+            assert!((silo.effective_parameters - own.effective_parameters()).abs() < 1e-9);
+        }
+        assert_eq!((visits.rows(), visits.unknown()), (2_148, 0));
+        let own = |silo: usize| of(silo, LeftOutUnit::Row);
         let (north, south) = (own(0), own(1));
         for (silo, own) in found.silos.iter().zip([&north, &south]) {
             assert_eq!(
@@ -208,9 +218,25 @@ fn sums_of_silos_are_those_of_their_owners_and_their_error_that_of_one_place() {
         assert!(
             (found.effective_parameters() - north.effective_parameters() - south.effective_parameters()).abs() < 1e-9
         );
-        assert!(fit.report.to_string().contains("leave-one-out over 537 rows"), "{}", fit.report);
+        for words in ["leave-one-out over 537 rows", "leave-one-out over 2148 observations"] {
+            assert!(fit.report.to_string().contains(words), "{}", fit.report);
+        }
         assert_eq!(fit.report.checks.as_ref().unwrap().silos.len(), 2);
     }
+}
+
+#[test]
+fn means_of_outermost_rows_are_of_children_with_all_their_visits() {
+    let fit = asked(options().algorithm);
+    let own = fit
+        .predictive_checks(&MixedLogistic::new(4), &six_cities()[0], &Device::flex(), &checks(&["sd of rows of y"]))
+        .unwrap();
+    let [north, _] = six_cities_silos();
+    let means = north.iter().map(|own| own.wheeze.iter().filter(|own| **own).count() as f64 / 4.0);
+    let (count, sum, square) =
+        means.fold((0.0, 0.0, 0.0), |(n, sum, square), own| (n + 1.0, sum + own, square + own * own));
+    let expected = (square / count - (sum / count) * (sum / count)).sqrt();
+    assert!((own.checks[0].observed - expected).abs() < 1e-12, "{} {expected}", own.checks[0].observed);
 }
 
 #[test]
@@ -273,10 +299,17 @@ impl Exchange for Forged {
 
 #[test]
 fn impossible_answers_of_a_silo_are_refused_with_its_name() {
-    let answer = |sum: f64, error: f64, rows: u64, unknown: u64| {
+    let of_rows = |sum: f64, error: f64, rows: u64, unknown: u64| {
         let numbers = Message::new("leave_one_out.answer").number("sum", sum).number("standard_error", error);
         numbers.number("effective_parameters", 1.0).word("rows", rows).word("unknown", unknown)
     };
+    let and_observations = |rows: Message, error: f64, unknown: u64| {
+        let numbers = rows.number("observation_sum", -1.0).number("observation_standard_error", error);
+        let numbers = numbers.number("observation_effective_parameters", 1.0).word("observations", 9);
+        numbers.word("unknown_observations", unknown)
+    };
+    let answer =
+        |sum: f64, error: f64, rows: u64, unknown: u64| and_observations(of_rows(sum, error, rows, unknown), 1.0, 0);
     let checked = |values: &[f64]| Message::new("predictive.checked").floats("p_values", values);
     let (left_out, check) = ("leave_one_out.rows", "predictive.check");
     let all = [
@@ -284,6 +317,9 @@ fn impossible_answers_of_a_silo_are_refused_with_its_name() {
         (left_out, answer(-1.0, -1.0, 3, 0), "standard error of -1"),
         (left_out, answer(-1.0, 1.0, 3, 4), "4 of them unknown"),
         (left_out, answer(-1.0, 1.0, 0, 0), "0 rows"),
+        (left_out, of_rows(-1.0, 1.0, 3, 0), "observation_sum"),
+        (left_out, and_observations(of_rows(-1.0, 1.0, 3, 0), -2.0, 0), "standard error of -2"),
+        (left_out, and_observations(of_rows(-1.0, 1.0, 3, 0), 1.0, 10), "10 of them unknown"),
         (check, checked(&[0.5, 1.5]), "1.5"),
         (check, checked(&[0.5, f64::NAN]), "NaN"),
         (check, checked(&[0.5]), "p_values"),
@@ -313,7 +349,7 @@ fn impossible_answers_of_a_silo_are_refused_with_its_name() {
         // The honest reply has numbers of the fields that the manifest names, and no text.
         let heard = heard.lock().unwrap();
         let [honest] = heard.as_slice() else { panic!("{heard:?}") };
-        assert!(honest.settings.is_empty() && honest.size() < 400, "{honest:?}");
+        assert!(honest.settings.is_empty() && honest.size() < 600, "{honest:?}");
     }
 }
 

@@ -243,7 +243,7 @@ fn where_there_is_no_round_of_trust_the_report_says_why() {
         (1, off, "the options ask for no round of trust", Verdict::TrustWithLimits),
     ] {
         let report = exact(latents, &options).report;
-        let Trust::NotChecked { reason: found } = &report.trust else { panic!("{report}") };
+        let Trust::NotChecked { reason: found, .. } = &report.trust else { panic!("{report}") };
         assert!(found.contains(reason), "{found}");
         assert_eq!(report.verdict, verdict, "{report}");
         assert!(report.to_string().contains(reason), "{report}");

@@ -66,7 +66,7 @@ fn a_silo_that_is_stopped_writes_what_was_found_of_its_own_rows() {
     assert_eq!(expected.numbers.len(), data.rows());
 
     let text = format!(
-        "name = \"north\"\nallow = [\"few\", \"trust\"]\ndata = \"\"\nstate = \"{0}/state\"\nown_rows = \"{0}/rows.json\"\n\
+        "name = \"north\"\nallow = [\"few\", \"trust\"]\ndata = \"\"\nstate = \"{0}/state\"\nown_rows = \"{0}/rows.json\"\nown_checks = \"{0}/checks.html\"\n\
          [engine]\naddress = \"127.0.0.1:1\"\npatience_seconds = 0\n",
         folder.path().display()
     );
@@ -80,10 +80,14 @@ fn a_silo_that_is_stopped_writes_what_was_found_of_its_own_rows() {
         let mut log = |line: &str| lines.push(line.to_owned());
         let watch = Watch { stop: &stopped, log: &mut log };
         run_silo(&model, Planned { file: &run, base: &base }, &file, load, watch).unwrap();
-        lines.pop().unwrap()
+        lines.split_off(lines.len() - 2)
     };
     // Nothing was asked yet.
-    assert!(serve().starts_with("no request was answered"));
+    let lines = serve();
+    assert!(
+        lines[0].starts_with("no request was answered") && lines[1].starts_with("no predictive check"),
+        "{lines:?}"
+    );
     assert!(!folder.path().join("rows.json").exists());
     let (own, names_of, options_of) = (data.clone(), names.clone(), options.clone());
     let make = move || Ok(silo_program(&MixedLogistic::new(4), &names_of, 0, &own, &Device::flex(), &options_of)?.0);
@@ -93,7 +97,7 @@ fn a_silo_that_is_stopped_writes_what_was_found_of_its_own_rows() {
     fit_parties(&model, &device, &options, &mut *algorithm, &mut exchange, None).unwrap();
     // A folder serves one silo at a time.
     drop(exchange);
-    assert!(serve().ends_with("rows.json"));
+    assert!(serve()[0].ends_with("rows.json"));
     let found = std::fs::read_to_string(folder.path().join("rows.json")).unwrap();
     let found: LocalReport = serde_json::from_str(&found).unwrap();
     assert_eq!(found, expected);

@@ -8,7 +8,7 @@ use fixtures::engine::{Deployment, Pace, Running, free_ports, installed};
 use fixtures::executable;
 use fixtures::visits::{FORMULA, visits};
 use partita::formula::{SiloTable, Study};
-use partita::inference::FewRoundsOptions;
+use partita::inference::{FewRoundsOptions, OwnChecks};
 use partita::models::six_cities;
 use partita::{AlgorithmChoice, Device, FitOptions, fit};
 use serde_json::Value;
@@ -74,7 +74,12 @@ fn a_study_over_an_engine_has_the_bits_of_one_process_and_every_silo_has_the_rep
     let scratch = tempfile::tempdir().unwrap();
     let folder = scratch.path();
     let deployment = Deployment::start(&programs, folder, NAMES.len(), Pace::Capped);
-    write_files(folder, &deployment, &study("checks = [\"zeros of y\"]"), "own_rows = \"own.csv\"");
+    write_files(
+        folder,
+        &deployment,
+        &study("checks = [\"zeros of y\"]"),
+        "own_rows = \"own.csv\"\nown_checks = \"NAME-checks.json\"",
+    );
     let silos: Vec<Running> = NAMES.iter().map(|name| start(folder, "silo", name)).collect();
     let mut coordinator = start(folder, "coordinator", "coordinator");
     wait(&mut coordinator);
@@ -104,6 +109,11 @@ fn a_study_over_an_engine_has_the_bits_of_one_process_and_every_silo_has_the_rep
     assert!(read(folder, "output/report.html").contains("what the formula needs to know of the rows"));
     drop(silos);
     assert!(read(folder, "own.csv").lines().count() > 100, "{}", read(folder, "west.log"));
+    for silo in &prepared.silos {
+        let expected = own.predictive_checks(&prepared.plan.model, silo, &device, &options.checks).unwrap();
+        let found: OwnChecks = serde_json::from_str(&read(folder, &format!("{}-checks.json", silo.0))).unwrap();
+        assert_eq!(found, expected);
+    }
 }
 
 #[test]

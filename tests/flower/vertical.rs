@@ -158,6 +158,8 @@ fn the_executables_fit_columns_at_different_parties_from_their_files_with_the_bi
     for entry in ["sites", "elbo", "elbo_se"] {
         assert_eq!(found[entry], report[entry], "{entry}");
     }
+    let page = std::fs::read_to_string(folder.join("output/report.html")).unwrap();
+    assert!(page.contains("The dashed line is the density of the prior"), "{page}");
     let found = read(&folder.join("output/prediction.json"));
     assert_eq!(found["mean"], json!(expected.mean.values));
     assert_eq!(found["log_density"], json!(expected.log_density));

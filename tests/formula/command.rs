@@ -10,7 +10,7 @@ pub(super) fn partita(folder: &Path, arguments: &[&str]) -> Output {
     Command::new(fixtures::executable("partita")).current_dir(folder).args(arguments).output().unwrap()
 }
 
-fn folder() -> tempfile::TempDir {
+pub(super) fn folder() -> tempfile::TempDir {
     let folder = tempfile::tempdir().unwrap();
     for (name, children) in ["north.csv", "south.csv"].iter().zip(six_cities_silos()) {
         std::fs::write(folder.path().join(name), visits(&children)).unwrap();

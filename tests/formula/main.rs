@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used, reason = "a failure in a test is to be loud")]
 
 mod answers;
+mod arviz;
 mod command;
 mod commands;
 mod crossed;

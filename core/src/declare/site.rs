@@ -90,7 +90,7 @@ impl Site {
         self.plate.is_some() && self.shape.first() == Some(&0)
     }
 
-    /// The local block of a local latent.
+    /// The local block of a local latent, and that of the plate that any other site stands in; 0 for the rest.
     #[must_use]
     pub fn block(&self) -> usize {
         self.block

@@ -183,7 +183,7 @@ pub fn replicated_log_likelihood<M: Model>(
 ) -> Result<Vec<(String, Array)>> {
     let scope = Scope::new(device, table, predictive.source(table)?, Reading::Pointwise);
     let outcomes = Outcomes::new(&replicate.observed, device);
-    draw_given(model, data, Some(&outcomes), scope).map(|draw| draw.observed)
+    draw_given(model, data, Some(&outcomes), LocalPart::WHOLE, scope).map(|draw| draw.observed)
 }
 
 /// All latents and deterministic sites of one silo on their natural scale, for unconstrained latents.
@@ -239,13 +239,29 @@ pub fn observed_values<M: Model>(
 }
 
 fn draw<M: Model>(model: &M, data: &M::Data, scope: Scope<'_>) -> Result<Draw> {
-    draw_given(model, data, None, scope)
+    draw_given(model, data, None, LocalPart::WHOLE, scope)
+}
+
+/// What the observed sites of a part of the rows hold in a reading.
+pub(super) fn observed_at<'a, M: Model>(
+    model: &M,
+    data: &M::Data,
+    part: LocalPart<'a>,
+    scope: Scope<'a>,
+) -> Result<Vec<(String, Array)>> {
+    draw_given(model, data, None, part, scope).map(|draw| draw.observed)
 }
 
 /// With outcomes in place of those of the data, where there are some.
-fn draw_given<M: Model>(model: &M, data: &M::Data, outcomes: Option<&Outcomes>, mut scope: Scope<'_>) -> Result<Draw> {
+fn draw_given<'a, M: Model>(
+    model: &M,
+    data: &M::Data,
+    outcomes: Option<&Outcomes>,
+    part: LocalPart<'a>,
+    mut scope: Scope<'a>,
+) -> Result<Draw> {
     let globals = scope.run(|scope| model.global(scope))?;
-    scope.begin_local(LocalPart::WHOLE);
+    scope.begin_local(part);
     scope.run(|scope| match outcomes {
         None => model.local(scope, &globals, data),
         Some(outcomes) => scope.with_outcomes(outcomes, |scope| model.local(scope, &globals, data)),

@@ -1,10 +1,12 @@
 //! Reads a model as log densities by rows and levels, at several latents of rows, and sums them with weights given later.
 
 use super::density::LogDensity;
+use super::draw::observed_at;
 use super::gradient::ValueAndGradient;
 use super::latents::Latents;
+use crate::array::Array;
 use crate::declare::model::Model;
-use crate::declare::scope::{Density, Level, Outcome, RowTape, Tape, Terms};
+use crate::declare::scope::{Density, Level, Outcome, Reading, RowTape, Scope, Tape, Terms};
 use crate::error::{Error, Result};
 use crate::handle::Handle;
 use crate::math::operation::linear_form;
@@ -71,6 +73,45 @@ impl<M: Model> LogDensity<'_, M> {
     /// As for [`LogDensity::levels`].
     pub fn level_values(&self, globals: &[f64], passes: &[Vec<Vec<f64>>], data: &M::Data) -> Result<Levels<'_, M>> {
         self.by_level(globals, passes, data, Tape::Fixed)
+    }
+
+    /// The log likelihood (nats) of every observation in the rows evaluated, unscaled, by observed site.
+    ///
+    /// # Shapes
+    /// That of the data of each site, with one entry along its first axis for each row evaluated of its plate.
+    ///
+    /// # Errors
+    /// As for [`LogDensity::global`].
+    ///
+    /// # Example
+    /// ```
+    /// use partita_core::{Device, Latents, LogDensity, Minibatch, Model, Normal, Result, Scope, SiteTable, burn};
+    /// use burn::{module::Module, tensor::Tensor};
+    /// # #[derive(Module, Debug)]
+    /// # struct Mean {}
+    /// # impl Model for Mean {
+    /// #     type Globals = Tensor<1>;
+    /// #     type Data = Tensor<1>;
+    /// #     fn global(&self, scope: &mut Scope) -> Result<Tensor<1>> { scope.sample("mean", Normal::new(0.0, 1.0)) }
+    /// #     fn local(&self, scope: &mut Scope, mean: &Tensor<1>, data: &Tensor<1>) -> Result<()> {
+    /// #         scope.plate("row", data.dims()[0], |s, rows| {
+    /// #             s.observe("y", Normal::new(mean.clone(), 1.0).over(rows), rows.take(data)?)
+    /// #         })
+    /// #     }
+    /// # }
+    /// let (device, data) = (Device::flex(), Device::flex().tensor(vec![0.5, 2.0], [2]));
+    /// let (table, last) = (SiteTable::of(&Mean {}, &device, &data)?, [Minibatch::new("row", vec![1])]);
+    /// let density = LogDensity::new(&Mean {}, &device, &table).minibatch(&last);
+    /// let found = density.pointwise(Latents { globals: &[1.0], locals: &[vec![]] }, &data)?;
+    /// // A square of 1 in the second row, which alone is evaluated, and not weighted by 2.
+    /// assert!((found[0].1.values[0] + 0.5 + 0.5 * (2.0 * std::f64::consts::PI).ln()).abs() < 1e-12);
+    /// # Ok::<(), partita_core::Error>(())
+    /// ```
+    pub fn pointwise(&self, latents: Latents<'_>, data: &M::Data) -> Result<Vec<(String, Array)>> {
+        self.table.check_minibatch(self.minibatch)?;
+        self.table.check_latents(latents.globals, Some(latents.locals), |block| self.rows(block))?;
+        let scope = Scope::new(self.device, self.table, latents.source(), Reading::Pointwise);
+        observed_at(self.model, data, self.local_part(), scope)
     }
 
     fn by_level(

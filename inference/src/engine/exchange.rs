@@ -11,6 +11,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use crate::engine::error::{Error, Result};
+use crate::engine::report::OwnChecks;
 use crate::engine::wire::manifest::Manifest;
 use crate::engine::wire::message::Message;
 
@@ -197,6 +198,14 @@ pub trait SiloProgram: Send {
     /// For the silo's owner: no message carries them.
     fn private_theta(&self) -> Vec<f64> {
         Vec::new()
+    }
+
+    /// Statistics of the silo's data beside those of data sets that the fitted model makes up, as the latest request for
+    /// predictive checks had them; none before such a request.
+    ///
+    /// For the silo's owner: no message carries them.
+    fn own_checks(&self) -> Option<OwnChecks> {
+        None
     }
 
     /// Answers a request.

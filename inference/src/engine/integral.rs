@@ -10,6 +10,7 @@ mod at_draws;
 mod centres;
 mod hermite;
 mod layout;
+mod observation;
 mod part;
 mod reduce;
 #[cfg(test)]
@@ -24,6 +25,7 @@ use partita_core::{Device, Minibatch, Model, SiteTable, ValueAndGradient};
 use self::centres::{PartCentres, PartSlopes};
 use self::hermite::Kind;
 use self::layout::TOGETHER;
+pub(crate) use self::observation::Observation;
 use self::part::Part;
 use self::tree::{Tree, coarse, enough};
 use crate::engine::error::{Error, Result};
@@ -217,7 +219,22 @@ impl RowIntegral {
         Ok(all.into_iter().map(|(_, _, log)| log).collect())
     }
 
-    /// The same in the same order, with every row's rule moved so many times from its start, so that what one row gives
+    /// Every observation given the others of its row, in the order of sites, rows and numbers in them.
+    pub(crate) fn observations<M: Model>(
+        &self,
+        integrand: &Integrand<'_, M>,
+        globals: &[f64],
+        centres: &mut Centres,
+    ) -> Result<Vec<Observation>> {
+        let mut all = Vec::new();
+        for (part, own) in self.parts.iter().zip(&mut centres.parts) {
+            all.extend(part.observations(integrand, globals, own)?);
+        }
+        Observation::sort(&mut all);
+        Ok(all)
+    }
+
+    /// The log marginal likelihoods of rows in the same order as [`Self::rows`], with every row's rule moved so many times from its start, so that what one row gives
     /// does not depend on any other.
     pub(crate) fn rows_alone<M: Model>(
         &self,

@@ -2,6 +2,7 @@
 
 use crate::engine::error::Result;
 use crate::engine::exchange::SiloProgram;
+use crate::engine::report::OwnChecks;
 use crate::engine::trust::evaluate::judgement_fields;
 use crate::engine::trust::left_out_rows::LeftOutRows;
 use crate::engine::trust::predictive::Checked;
@@ -78,6 +79,10 @@ impl SiloProgram for ListedParty {
 
     fn private_theta(&self) -> Vec<f64> {
         self.program.private_theta()
+    }
+
+    fn own_checks(&self) -> Option<OwnChecks> {
+        self.program.own_checks()
     }
 
     fn answer(&mut self, request: &Message) -> Result<Message> {

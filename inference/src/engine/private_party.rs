@@ -2,6 +2,7 @@
 
 use crate::engine::error::{Error, Result};
 use crate::engine::exchange::SiloProgram;
+use crate::engine::report::OwnChecks;
 use crate::engine::wire::manifest::{Manifest, Release};
 use crate::engine::wire::message::Message;
 
@@ -53,6 +54,10 @@ impl SiloProgram for PrivateParty {
 
     fn private_theta(&self) -> Vec<f64> {
         self.program.private_theta()
+    }
+
+    fn own_checks(&self) -> Option<OwnChecks> {
+        self.program.own_checks()
     }
 
     fn answer(&mut self, request: &Message) -> Result<Message> {

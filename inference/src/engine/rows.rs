@@ -24,7 +24,7 @@ use crate::engine::trainer::units::leave;
 /// their visits; of all outermost plates where the data come in by factors alone.
 pub(crate) fn outermost_rows(table: &SiteTable) -> usize {
     let observed = table.sites().iter().filter(|site| site.role == Role::Observed);
-    let in_plates = observed.filter(|site| site.block() < table.blocks().len());
+    let in_plates = observed.filter(|site| site.plate.is_some());
     let with_data: BTreeSet<usize> = in_plates.map(|site| table.outermost(site.block())).collect();
     let blocks = table.blocks().iter().enumerate();
     let outermost = blocks.filter(|(index, block)| block.plate.is_some() && table.outermost(*index) == *index);

@@ -7,6 +7,7 @@ mod further;
 pub(crate) mod held_out;
 pub(crate) mod judging;
 pub(crate) mod known;
+pub(crate) mod leave_out;
 pub(crate) mod left_out;
 pub(crate) mod left_out_rows;
 pub(crate) mod objective;

@@ -16,7 +16,7 @@ use crate::engine::normal::Normal;
 use crate::engine::report::{Report, algorithm_name};
 use crate::engine::trust::correction::Wide;
 use crate::engine::trust::known::{Known, KnownModel};
-use crate::engine::trust::left_out_rows::check_rows;
+use crate::engine::trust::leave_out::check_rows;
 use crate::engine::trust::round::first;
 
 /// Independent draws are written as so many chains, which ranks and R-hat compare.

@@ -16,7 +16,7 @@ use crate::engine::report::{Report, SiteSummary};
 use crate::engine::run::{Progress, RunRecord};
 use crate::fit::{AlgorithmChoice, FitOptions, Fitted};
 pub use crate::methods::columns::{AuxiliaryFamily, VerticalCoordinator, VerticalOptions, VerticalParty};
-pub use elsewhere::{coordinator, fit_parties, party_program};
+pub use elsewhere::{coordinator, fit_parties, party_program, prior};
 pub use prediction::{PredictedModel, Prediction, Predictive, predict};
 use shared_party::SharedParty;
 

@@ -139,7 +139,7 @@ impl Asked<'_> {
             let known = &*known(algorithm.posterior().theta)?;
             let looking = Looking { pool: &pool, asking, known };
             let round = match no_rows {
-                Some(reason) => Err(reason.to_owned()),
+                Some(reason) => Err(reason.to_owned().into()),
                 None => looking.round(algorithm, exchange, counters)?,
             };
             let own = round.as_ref().ok().filter(|_| algorithm.bounds_marginals()).and_then(Round::bound);
@@ -163,7 +163,7 @@ impl Asked<'_> {
                     }
                     (Trust::Checked(Correction::of(&wide, &silos, &draws)), Some(wide))
                 }
-                Err(reason) => (Trust::NotChecked { reason }, None),
+                Err(none) => (Trust::from(none), None),
             };
             let judged = match no_rows {
                 Some(reason) => Judged::impossible(options, reason),

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::FitOptions;
-use crate::engine::algorithm::{finite, replies};
+use crate::engine::algorithm::replies;
 use crate::engine::error::{Error, Result};
 use crate::engine::exchange::{Exchange, Request};
 use crate::engine::report::{Severity, Warning};
@@ -56,7 +56,7 @@ impl Judged {
             let message = LeftOutRequest { draws, seed, global: global.clone(), theta: theta.clone() }.write();
             let found = Asking { exchange, counters, deadline: options.deadline, fields: LeftOutRows::fields(&()) };
             match found.answers(&message, read_left_out) {
-                Ok(answers) => judged.left_out(LeaveOneOutOfSilos::of(answers, draws)),
+                Ok(answers) => judged.left_out(LeaveOneOutOfSilos::of(&answers, draws)),
                 Err(error) => judged.missing("leave-one-out", &error.to_string()),
             }
         }
@@ -121,13 +121,7 @@ impl Asking<'_> {
 /// Sums over rows, which have to be possible ones.
 fn read_left_out(silo: &str, reply: &Message) -> Result<LeftOutRows> {
     let found = LeftOutRows::read(reply, &())?;
-    let LeftOutRows { sum, standard_error, effective_parameters, rows, unknown } = found;
-    finite(silo, 0, |_| "a sum over rows that are left out".into(), &[sum, standard_error, effective_parameters])?;
-    if standard_error < 0.0 || unknown > rows || rows == 0 {
-        let problem =
-            format!("it is of {rows} rows, {unknown} of them unknown, with a standard error of {standard_error}");
-        return Err(Error::Message { kind: reply.kind.clone(), problem });
-    }
+    found.check(silo)?;
     Ok(found)
 }
 

@@ -12,6 +12,7 @@ use crate::engine::trust::correction::Wide;
 use crate::engine::trust::known::Known;
 use crate::engine::trust::proposal::Proposal;
 use crate::engine::trust::round::{Answers, Asking, Round, first};
+use crate::engine::trust::verdict::NoRound;
 
 impl FitOptions {
     /// How silos are asked in the round of trust.
@@ -35,13 +36,13 @@ impl Looking<'_> {
         algorithm: &dyn Algorithm,
         exchange: &mut dyn Exchange,
         counters: &mut Counters,
-    ) -> Result<std::result::Result<Round, String>> {
+    ) -> Result<std::result::Result<Round, NoRound>> {
         if self.asking.draws == 0 {
-            return Ok(Err("the options ask for no round of trust".into()));
+            return Ok(Err("the options ask for no round of trust".to_owned().into()));
         }
         match first(&algorithm.posterior(), self.asking.seed) {
             Ok(proposal) => self.look(proposal, algorithm, exchange, counters),
-            Err(reason) => Ok(Err(reason)),
+            Err(reason) => Ok(Err(reason.into())),
         }
     }
 
@@ -73,7 +74,7 @@ impl Looking<'_> {
         algorithm: &dyn Algorithm,
         exchange: &mut dyn Exchange,
         counters: &mut Counters,
-    ) -> Result<std::result::Result<Round, String>> {
+    ) -> Result<std::result::Result<Round, NoRound>> {
         let posterior = algorithm.posterior();
         let (asking, theta) = (self.asking, posterior.theta);
         match self.pool.install(|| Answers::ask(proposal, theta, exchange, asking, counters))? {

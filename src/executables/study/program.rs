@@ -6,14 +6,14 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use partita_core::{Device, SiteTable};
 use partita_inference::{
-    Error, FitOptions, LocalReport, Manifest, Message, Result, SiloProgram, evaluating_silo, silo_program,
+    Error, FitOptions, LocalReport, Manifest, Message, OwnChecks, Result, SiloProgram, evaluating_silo, silo_program,
     write_atomically,
 };
 use partita_models::regression::RegressionRows;
 
 use super::agree::{self, Agreed, declined, get, put};
 use super::privacy::PrivateSeat;
-use crate::executables::{NAMES, PAGE, RESULT, write_local};
+use crate::executables::{NAMES, PAGE, RESULT, is_json, write_local};
 use crate::formula::contrast::AveragedRows;
 use crate::formula::predict::KnownSilo;
 use crate::formula::prepare::RowGroups;
@@ -37,6 +37,8 @@ pub(super) struct Seat {
     pub(super) output: PathBuf,
     /// Where the report of its own rows goes.
     pub(super) own_rows: Option<PathBuf>,
+    /// Where predictive checks of its own rows go.
+    pub(super) own_checks: Option<PathBuf>,
     /// Where what is expected of its own rows goes.
     pub(super) fitted: Option<PathBuf>,
     /// The contrasts of the study.
@@ -184,6 +186,9 @@ impl StudySilo {
         if let Some(path) = &self.seat.own_rows {
             write_local(&LocalReport::of(&*own.program, &own.plan.model, &own.rows, &self.device)?, path)?;
         }
+        if let (Some(path), Some(checks)) = (&self.seat.own_checks, own.program.own_checks()) {
+            if is_json(path) { checks.write_json(path) } else { checks.write_html(path) }?;
+        }
         if let Some(path) = &self.seat.fitted {
             self.write_fitted(own, request, path)?;
         }
@@ -229,6 +234,10 @@ impl SiloProgram for StudySilo {
 
     fn local_moments(&self) -> Result<Vec<(Vec<f64>, Vec<f64>)>> {
         self.seated.as_ref().map_or_else(|| Ok(Vec::new()), |own| own.program.local_moments())
+    }
+
+    fn own_checks(&self) -> Option<OwnChecks> {
+        self.seated.as_ref().and_then(|own| own.program.own_checks())
     }
 
     fn answer(&mut self, request: &Message) -> Result<Message> {

@@ -76,6 +76,7 @@ pub fn run_study_silo(study: &StudyFile, file: &SiloFile, stay: Stay, watch: Wat
         profile,
         output: output.clone(),
         own_rows: file.own_rows.clone(),
+        own_checks: file.own_checks.clone(),
         fitted: file.fitted.clone(),
         contrasts: study.contrasts.clone(),
         reported: Arc::clone(&reported),

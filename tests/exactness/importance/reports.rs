@@ -87,6 +87,9 @@ fn a_report_is_of_the_reweighted_posterior_for_every_algorithm() {
     }
 }
 
+/// The standard deviation of every latent of a family that is narrower than the posterior, in that of its global.
+const NARROWER: f64 = 0.8;
+
 #[test]
 fn corrected_numbers_of_an_importance_weighted_fit_are_the_models_own() {
     let (device, model, groups) = (Device::flex(), conjugate(), groups(6, 2));
@@ -97,12 +100,15 @@ fn corrected_numbers_of_an_importance_weighted_fit_are_the_models_own() {
         .zip(["a", "b"])
         .map(|(part, name)| (name.to_owned(), ConjugateGaussian::data(part, &device).unwrap()))
         .collect();
-    // A rate at which nothing moves: the family stays where it starts, away from the posterior, so that it shows if the
-    // weights of the family are taken for those of the reweighted draws.
+    // A rate at which nothing moves: the family stays where it starts, away from the posterior and narrower, so that it
+    // shows if the weights of the family are taken for those of the reweighted draws: what these add leaves a variance.
     let settings = Settings {
         steps: 1,
         schedule: Schedule::Constant { rate: 1e-12 },
-        family: FamilyPlan::new().global(Gaussian::full_rank()).local(Gaussian::diagonal()).initial_scale(WIDTH),
+        family: FamilyPlan::new()
+            .global(Gaussian::full_rank())
+            .local(Gaussian::diagonal())
+            .initial_scale(NARROWER * exact.sd),
         ..settings(Estimator::ImportanceWeighted { gradient: ImportanceGradient::DoublyReparameterised }, K)
     };
     let options = FitOptions { algorithm: AlgorithmChoice::Sfvi, settings, ..FitOptions::default() };
@@ -114,6 +120,13 @@ fn corrected_numbers_of_an_importance_weighted_fit_are_the_models_own() {
     let error = 5.0 * found.error;
     assert!((found.summary.mean - exact.mean).abs() < error * exact.sd, "{} {}", found.summary.mean, exact.mean);
     assert!((found.summary.sd / exact.sd - 1.0).abs() < error, "{} {}", found.summary.sd, exact.sd);
+    // The weights are those of the model alone: with other reweighted draws the corrected numbers are the same.
+    let other = FitOptions { elbo_draws: 37, ..options };
+    let other = partita::fit(&model, &data, &device, &other, None).unwrap();
+    let again = &other.report.trust.correction().unwrap().sites[0];
+    assert!((other.report.sites[0].mean - fit.report.sites[0].mean).abs() > 1e-3, "{}", other.report);
+    assert!((again.summary.mean - found.summary.mean).abs() < 1e-12, "{again:?} {found:?}");
+    assert!((again.summary.sd - found.summary.sd).abs() < 1e-12, "{again:?} {found:?}");
     let before = &fit.report.sites[0];
     assert!((found.sd_ratio - before.sd / found.summary.sd).abs() < 1e-3, "{}", found.sd_ratio);
 }

@@ -60,7 +60,7 @@ impl Scope<'_> {
                     non_centred,
                     improper: law.is_some_and(|law| law.density.is_improper()),
                     event: law.map_or(0, Law::mapped_len),
-                    block: 0,
+                    block: self.place.plate.as_ref().map_or(0, |plate| plate.block),
                     offset: 0,
                     width: 0,
                     bijector: None,

@@ -5,12 +5,13 @@ use burn::tensor::Tensor;
 use super::party::{at, chosen};
 use crate::array::Array;
 use crate::declare::rows::Rows;
-use crate::declare::scope::{Density, LocalPart, Minibatch, Reading, Scope, Terms};
+use crate::declare::scope::{Density, LocalPart, Minibatch, Origin, Reading, Scope, Source, Terms};
 use crate::declare::site::SiteTable;
 use crate::declare::vertical::{Columns, Head};
 use crate::device::Device;
 use crate::error::{Error, Result};
 use crate::handle::Handle;
+use crate::noise::DrawNoise;
 use crate::read::gradient::{ValueAndGradient, gradients_of};
 
 /// The plate that all rows stand in.
@@ -224,6 +225,18 @@ impl Labels {
     pub fn natural(&self, device: &Device, table: &SiteTable, latents: &[f64]) -> Result<Vec<(String, Array)>> {
         let mut scope = at(device, table, latents, Reading::NaturalValues)?;
         self.held.declare(&mut scope)?;
+        Ok(scope.outcome.values)
+    }
+
+    /// The unknowns and deterministic sites on their natural scale, drawn from the prior.
+    ///
+    /// # Errors
+    /// What the prior refuses, such as a draw from one that is no distribution.
+    pub fn prior_draw(&self, device: &Device, table: &SiteTable, noise: DrawNoise) -> Result<Vec<(String, Array)>> {
+        let source = Source { globals: Origin::Prior(noise), locals: Origin::Start };
+        let mut scope = Scope::new(device, table, source, Reading::NaturalValues);
+        self.held.declare(&mut scope)?;
+        scope.ended()?;
         Ok(scope.outcome.values)
     }
 

@@ -2,7 +2,7 @@
 
 use partita_core::{Device, Model, SiteTable};
 
-use super::{Centres, Integrand, RowIntegral, Slopes, Until};
+use super::{Centres, Integrand, Observation, RowIntegral, Slopes, Until};
 use crate::engine::error::{Error, Result};
 use crate::engine::normal::Normal;
 use crate::engine::terms::particles::{Worker, spread};
@@ -188,6 +188,25 @@ impl<M: Model> AtDraws<M> {
     ) -> Result<Vec<Option<Vec<f64>>>> {
         self.each(around, count, globals, |integral, integrand, globals, there| {
             match here_or_anew(integral, there, |own| integral.rows(integrand, globals, own)) {
+                Err(error) if error.is_outside() => Ok(None),
+                other => Ok(Some(other?.0)),
+            }
+        })
+    }
+
+    /// Every observation given the others of its row, one vector a place; `None` where the log density is no number from
+    /// anywhere.
+    ///
+    /// # Errors
+    /// What the model reports beside that.
+    pub(crate) fn by_observation(
+        &mut self,
+        around: &Normal,
+        count: usize,
+        globals: impl Fn(usize) -> Vec<f64> + Sync,
+    ) -> Result<Vec<Option<Vec<Observation>>>> {
+        self.each(around, count, globals, |integral, integrand, globals, there| {
+            match here_or_anew(integral, there, |own| integral.observations(integrand, globals, own)) {
                 Err(error) if error.is_outside() => Ok(None),
                 other => Ok(Some(other?.0)),
             }

@@ -132,6 +132,11 @@ impl Layout {
         &self.evaluations[evaluation][at]
     }
 
+    /// The level of a block with latents.
+    pub(crate) fn level(&self, block: usize) -> Option<usize> {
+        self.level_of[block]
+    }
+
     pub(crate) fn evaluations(&self) -> usize {
         self.evaluations.len()
     }

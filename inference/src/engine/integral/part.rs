@@ -18,7 +18,7 @@ const MOVES: usize = 60;
 #[derive(Debug, Clone)]
 pub(super) struct Part {
     pub(super) tree: Tree,
-    layout: Layout,
+    pub(super) layout: Layout,
     passes: Passes,
     /// The rows of outermost plates; empty for all.
     rows: Vec<Minibatch>,
@@ -105,7 +105,11 @@ impl Part {
     }
 
     /// What each row that stands in no other has, with its block and its place there.
-    fn by_place<M: Model>(&self, integrand: &Integrand<'_, M>, reduced: &Reduced) -> Result<Vec<(usize, usize, f64)>> {
+    pub(super) fn by_place<M: Model>(
+        &self,
+        integrand: &Integrand<'_, M>,
+        reduced: &Reduced,
+    ) -> Result<Vec<(usize, usize, f64)>> {
         let mut all = Vec::new();
         for (block, logs) in reduced.by_block(&self.tree) {
             let places = integrand.table.rows_evaluated(block, &self.rows)?;
@@ -217,7 +221,7 @@ impl Part {
     }
 
     /// Moves every rule until it stands still; what it gives then.
-    fn settle<M: Model>(
+    pub(super) fn settle<M: Model>(
         &self,
         integrand: &Integrand<'_, M>,
         globals: &[f64],
@@ -237,11 +241,11 @@ impl Part {
     }
 
     /// What was read of every evaluation, summed.
-    fn reduce<M: Model>(&self, centres: &PartCentres, levels: &Levels<'_, M>) -> Result<Reduced> {
+    pub(super) fn reduce<M: Model>(&self, centres: &PartCentres, levels: &Levels<'_, M>) -> Result<Reduced> {
         Reduced::of(&self.tree, centres, Grid::read(&self.tree, &self.layout, levels))
     }
 
-    fn density<'a, M: Model>(&'a self, integrand: &Integrand<'a, M>) -> LogDensity<'a, M> {
+    pub(super) fn density<'a, M: Model>(&'a self, integrand: &Integrand<'a, M>) -> LogDensity<'a, M> {
         LogDensity::new(integrand.model, integrand.device, integrand.table).minibatch(&self.layout.minibatch)
     }
 }

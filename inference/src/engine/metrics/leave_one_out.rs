@@ -11,7 +11,7 @@ use super::{MetricError, SmoothedWeights, real};
 pub struct LeaveOneOut {
     /// $`\log \hat p(y_i \mid y_{-i})`$ of each observation, in nats.
     pub log_densities: Vec<f64>,
-    /// The shape $`\hat k_i`$ of the tail of each observation's weights.
+    /// The shape $`\hat k_i`$ of the tail of each observation's weights; infinite where it is not known.
     pub pareto_k: Vec<f64>,
     /// $`\log \frac1S \sum_s p(y_i \mid z_s)`$ of each observation, which the posterior has seen, in nats.
     pub seen: Vec<f64>,
@@ -53,16 +53,24 @@ impl LeaveOneOut {
                 expected: "one log likelihood a draw and observation, draw after draw, of at least one of each",
             });
         }
-        let (mut log_densities, mut pareto_k, mut seen) = (Vec::new(), Vec::new(), Vec::new());
+        let mut found = Self { log_densities: Vec::new(), pareto_k: Vec::new(), seen: Vec::new() };
         for index in 0..observations {
             let own: Vec<f64> = log_likelihood.iter().skip(index).step_by(observations).copied().collect();
-            let smoothed = SmoothedWeights::of(&own.iter().map(|value| -value).collect::<Vec<_>>());
-            let weighted: Vec<f64> = own.iter().zip(&smoothed.log_weights).map(|(own, weight)| own + weight).collect();
-            log_densities.push(log_sum_exp(&weighted));
-            pareto_k.push(smoothed.pareto_k);
-            seen.push(log_sum_exp(&own) - real(draws).ln());
+            found.push(&own, &own);
         }
-        Ok(Self { log_densities, pareto_k, seen })
+        Ok(found)
+    }
+
+    /// Adds an observation: at each draw what it is given all others and the globals, and what it is with itself seen.
+    ///
+    /// The posterior without it is $`p(z \mid y_{-i}) \propto p(z \mid y) / p(y_i \mid y_{-i}, z)`$, whatever else of
+    /// its row is given.
+    pub(crate) fn push(&mut self, left_out: &[f64], seen: &[f64]) {
+        let smoothed = SmoothedWeights::of(&left_out.iter().map(|value| -value).collect::<Vec<_>>());
+        let weighted: Vec<f64> = left_out.iter().zip(&smoothed.log_weights).map(|(own, weight)| own + weight).collect();
+        self.log_densities.push(log_sum_exp(&weighted));
+        self.pareto_k.push(smoothed.pareto_k);
+        self.seen.push(log_sum_exp(seen) - real(seen.len()).ln());
     }
 
     /// The sum over observations, `elpd_loo`, in nats.

@@ -82,11 +82,17 @@ const PRIOR_DRAWS: u64 = 2_000;
 
 /// Draws of the globals from their prior.
 pub(crate) fn prior_draws<M: Model>(model: &M, device: &Device, table: &SiteTable, seed: u64) -> Result<NaturalDraws> {
+    prior_draws_of(seed, |noise| Ok(table.prior_globals(model, device, noise)?))
+}
+
+/// The same of whatever `draw` draws.
+pub(crate) fn prior_draws_of(
+    seed: u64,
+    draw: impl Fn(DrawNoise) -> Result<Vec<(String, Array)>>,
+) -> Result<NaturalDraws> {
     let noise = Noise::new(seed);
     let mut all = NaturalDraws::new();
-    for index in 0..PRIOR_DRAWS {
-        append(table.prior_globals(model, device, DrawNoise { noise, index })?, &mut all);
-    }
+    (0..PRIOR_DRAWS).try_for_each(|index| draw(DrawNoise { noise, index }).map(|values| append(values, &mut all)))?;
     Ok(all)
 }
 

@@ -106,7 +106,10 @@ impl Report {
     /// How well the model expects the rows of silos, where that was asked.
     fn write_judged(&self, formatter: &mut Formatter<'_>) -> Result {
         if let Some(found) = &self.leave_one_out {
-            writeln!(formatter, "{}", found.line())?;
+            writeln!(formatter, "{}", found.line("rows"))?;
+            if let Some(own) = found.by_observation() {
+                writeln!(formatter, "{}", own.line("observations"))?;
+            }
         }
         if let Some(found) = &self.evaluation {
             writeln!(formatter, "{}", found.line())?;

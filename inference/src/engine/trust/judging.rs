@@ -2,6 +2,7 @@
 
 use partita_core::{Device, Loss, Model, SiteTable, theta, with_theta};
 
+use super::leave_out::LeftOutUnit;
 use super::left_out_rows::{LeftOutRequest, left_out_answer};
 use super::predictive::{CheckRequest, Checked, Replicated, Replicates};
 use super::values::ValuesRequest;
@@ -10,6 +11,7 @@ use crate::engine::error::Result;
 use crate::engine::exchange::SiloProgram;
 use crate::engine::family::Family;
 use crate::engine::panic::caught;
+use crate::engine::report::OwnChecks;
 use crate::engine::settings::Settings;
 use crate::engine::terms::particles::Worker;
 use crate::engine::wire::message::Message;
@@ -50,6 +52,8 @@ pub(crate) struct JudgingSilo<M: Model> {
     pub(super) settings: Settings,
     index: u32,
     integrates: Integrates,
+    /// What the latest request for checks found.
+    checked: Option<OwnChecks>,
 }
 
 impl<M: Model> JudgingSilo<M> {
@@ -62,7 +66,7 @@ impl<M: Model> JudgingSilo<M> {
         settings: &Settings,
         integrates: Integrates,
     ) -> Self {
-        Self { program, worker, device: device.clone(), settings: settings.clone(), index, integrates }
+        Self { program, worker, device: device.clone(), settings: settings.clone(), index, integrates, checked: None }
     }
 
     /// How many numbers of θ the silo shares with others.
@@ -96,11 +100,13 @@ impl<M: Model> JudgingSilo<M> {
         let request = LeftOutRequest::read(request, &self.sizes(&*family)?)?;
         let posterior = Posterior { family: &*family, parameters: &request.global, theta: &[] };
         let draws = usize::try_from(request.draws).unwrap_or(usize::MAX);
-        let found = self.fitted(&table, &request.theta)?.leave_one_out(&posterior, request.seed, draws)?;
-        left_out_answer(self.program.name(), &found, draws)
+        let fitted = self.fitted(&table, &request.theta)?;
+        let of = |unit| fitted.leave_one_out(&posterior, request.seed, draws, unit);
+        let found = [of(LeftOutUnit::Row)?, of(LeftOutUnit::Observation)?];
+        left_out_answer(self.program.name(), found.each_ref(), draws)
     }
 
-    fn check(&self, request: &Message) -> Result<Message> {
+    fn check(&self, request: &Message) -> Result<(Message, OwnChecks)> {
         let table = self.table()?;
         let family = self.settings.family.global_family(&table)?;
         let request = CheckRequest::read(request, &self.sizes(&*family)?)?;
@@ -110,7 +116,8 @@ impl<M: Model> JudgingSilo<M> {
         let found = fitted.replicate(&posterior, &request.checks()?, replicates)?;
         let p_values: Vec<f64> = found.iter().map(Replicated::p_value).collect();
         finite(self.program.name(), 0, |_| "a posterior predictive p-value".into(), &p_values)?;
-        Ok(Checked { p_values }.write())
+        let own = OwnChecks { silo: self.program.name().to_owned(), checks: found };
+        Ok((Checked { p_values }.write(), own))
     }
 }
 
@@ -127,13 +134,21 @@ impl<M: Model> SiloProgram for JudgingSilo<M> {
         self.program.private_theta()
     }
 
+    fn own_checks(&self) -> Option<OwnChecks> {
+        self.checked.clone().or_else(|| self.program.own_checks())
+    }
+
     fn answer(&mut self, request: &Message) -> Result<Message> {
         let integrates = self.integrates == Integrates::Here;
         let name = self.program.name();
         match request.kind.as_str() {
             ValuesRequest::KIND if integrates => caught(name, || self.values(request)),
             LeftOutRequest::KIND => caught(name, || self.leave_out(request)),
-            CheckRequest::KIND => caught(name, || self.check(request)),
+            CheckRequest::KIND => {
+                let (answer, own) = caught(name, || self.check(request))?;
+                self.checked = Some(own);
+                Ok(answer)
+            }
             _ => self.program.answer(request),
         }
     }

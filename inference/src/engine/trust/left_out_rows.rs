@@ -1,19 +1,13 @@
-//! Leaves the rows of a silo out one at a time, in the silo; their sum and how many are unknown alone leave it.
+//! Sums how well rows and observations that are left out were expected: sums and how many are unknown leave a silo.
 
-use partita_core::{Device, Latents, Loss, Model, Noise, Part, Precision, Role, SiteTable, pointwise_log_likelihood};
 use serde::{Deserialize, Serialize};
 
-use super::judging::{Fitted, Sizes};
+use super::judging::Sizes;
 use super::predictive::MOST_DRAWS;
-use super::round::around;
-use super::values::{MOST_COMBINATIONS, UNTIL};
-use crate::engine::algorithm::{Posterior, finite};
+use crate::engine::algorithm::finite;
 use crate::engine::error::{Error, Result};
-use crate::engine::integral::{AtDraws, RowIntegral};
 use crate::engine::metrics::{LeaveOneOut, pareto_k_threshold};
 use crate::engine::report::{Severity, Warning};
-use crate::engine::terms::particles::Worker;
-use crate::engine::whitened::Draws;
 use crate::engine::wire::message::{LARGEST_COUNT, Message};
 use crate::engine::wire::typed::message;
 
@@ -44,21 +38,94 @@ message! {
         rows: u64 = Data <= LARGEST_COUNT,
         /// how many of them are not known, by their Pareto k
         unknown: u64 = Data <= LARGEST_COUNT,
+        /// the same sum over single observations, each given the others of its row
+        observation_sum: f64 = Data <= 1,
+        /// the standard error of that sum over observations
+        observation_standard_error: f64 = Data <= 1,
+        /// what the posterior gained by seeing each observation
+        observation_effective_parameters: f64 = Data <= 1,
+        /// the number of observations
+        observations: u64 = Data <= LARGEST_COUNT,
+        /// how many of them are not known
+        unknown_observations: u64 = Data <= LARGEST_COUNT,
     }
 }
 
-/// What a silo answers of its rows.
+/// What a silo answers of its rows, and of its observations.
 ///
 /// # Errors
 /// [`Error::NotFinite`] for rows whose densities are not finite.
-pub(super) fn left_out_answer(silo: &str, found: &LeaveOneOut, draws: usize) -> Result<Message> {
-    let [sum, standard_error, effective_parameters] =
-        [found.sum(), found.standard_error(), found.effective_parameters()];
-    let quantity = |_: usize| "a sum over rows that are left out".into();
-    finite(silo, 0, quantity, &[sum, standard_error, effective_parameters])?;
-    let unknown = found.above(pareto_k_threshold(draws)) as u64;
-    let rows = found.log_densities.len() as u64;
-    Ok(LeftOutRows { sum, standard_error, effective_parameters, rows, unknown }.write())
+pub(super) fn left_out_answer(silo: &str, found: [&LeaveOneOut; 2], draws: usize) -> Result<Message> {
+    let threshold = pareto_k_threshold(draws);
+    let of = |found: &LeaveOneOut| {
+        let own = SiloLeaveOneOut {
+            silo: silo.to_owned(),
+            sum: found.sum(),
+            standard_error: found.standard_error(),
+            effective_parameters: found.effective_parameters(),
+            rows: found.log_densities.len() as u64,
+            unknown: found.above(threshold) as u64,
+        };
+        own.check()?;
+        Ok::<_, Error>(own)
+    };
+    let [rows, observations] = [of(found[0])?, of(found[1])?];
+    Ok(LeftOutRows {
+        sum: rows.sum,
+        standard_error: rows.standard_error,
+        effective_parameters: rows.effective_parameters,
+        rows: rows.rows,
+        unknown: rows.unknown,
+        observation_sum: observations.sum,
+        observation_standard_error: observations.standard_error,
+        observation_effective_parameters: observations.effective_parameters,
+        observations: observations.rows,
+        unknown_observations: observations.unknown,
+    }
+    .write())
+}
+
+impl LeftOutRows {
+    /// What a silo says of its rows and of its observations, which have to be possible.
+    ///
+    /// # Errors
+    /// [`Error::NotFinite`], [`Error::Message`].
+    pub(crate) fn check(&self, silo: &str) -> Result<()> {
+        for own in self.of_silo(silo) {
+            own.check()?;
+            if own.standard_error < 0.0 || own.unknown > own.rows || own.rows == 0 {
+                let problem = format!(
+                    "it is of {} rows, {} of them unknown, with a standard error of {}",
+                    own.rows, own.unknown, own.standard_error
+                );
+                return Err(Error::Message { kind: Self::KIND.into(), problem });
+            }
+        }
+        Ok(())
+    }
+
+    /// The same by rows and by observations.
+    fn of_silo(&self, silo: &str) -> [SiloLeaveOneOut; 2] {
+        let silo = || silo.to_owned();
+        [
+            SiloLeaveOneOut {
+                silo: silo(),
+                sum: self.sum,
+                standard_error: self.standard_error,
+                effective_parameters: self.effective_parameters,
+                rows: self.rows,
+                unknown: self.unknown,
+            },
+            SiloLeaveOneOut {
+                silo: silo(),
+                sum: self.observation_sum,
+                standard_error: self.observation_standard_error,
+                effective_parameters: self.observation_effective_parameters,
+                rows: self.observations,
+                unknown: self.unknown_observations,
+            },
+        ]
+    }
 }
 
 /// How well the posterior expects the rows of one silo, had each been left out ([`LeaveOneOut`]).
@@ -78,6 +145,14 @@ pub struct SiloLeaveOneOut {
     pub unknown: u64,
 }
 
+impl SiloLeaveOneOut {
+    /// Refuses numbers that are none.
+    fn check(&self) -> Result<()> {
+        let quantity = |_: usize| "a sum over rows that are left out".into();
+        finite(&self.silo, 0, quantity, &[self.sum, self.standard_error, self.effective_parameters])
+    }
+}
+
 /// Leave-one-out over the rows of all silos, of which sums are known.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct LeaveOneOutOfSilos {
@@ -85,9 +160,20 @@ pub struct LeaveOneOutOfSilos {
     pub silos: Vec<SiloLeaveOneOut>,
     /// Draws from the posterior.
     pub draws: u64,
+    /// What each silo says of single observations; empty where every row is one observation.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub observations: Vec<SiloLeaveOneOut>,
 }
 
 impl LeaveOneOutOfSilos {
+    /// The same for single observations in place of rows, each given the others of its row: "rows" are observations then.
+    /// `None` where every row is one observation.
+    #[must_use]
+    pub fn by_observation(&self) -> Option<Self> {
+        let own = || Self { silos: self.observations.clone(), draws: self.draws, observations: Vec::new() };
+        (!self.observations.is_empty()).then(own)
+    }
+
     /// The sum over the rows of all silos, `elpd_loo`, in nats.
     #[must_use]
     pub fn sum(&self) -> f64 {
@@ -131,104 +217,29 @@ impl LeaveOneOutOfSilos {
     }
 
     /// What silos answered to a request for so many draws.
-    pub(crate) fn of(answers: Vec<(String, LeftOutRows)>, draws: u64) -> Self {
-        let each = answers.into_iter().map(|(silo, answer)| {
-            let LeftOutRows { sum, standard_error, effective_parameters, rows, unknown } = answer;
-            SiloLeaveOneOut { silo, sum, standard_error, effective_parameters, rows, unknown }
-        });
-        Self { silos: each.collect(), draws }
+    pub(crate) fn of(answers: &[(String, LeftOutRows)], draws: u64) -> Self {
+        let each = |which: usize| answers.iter().map(|(silo, own)| own.of_silo(silo)[which].clone()).collect();
+        let differ = answers.iter().any(|(_, own)| own.observations != own.rows);
+        Self { silos: each(0), draws, observations: if differ { each(1) } else { Vec::new() } }
     }
 
     /// That the sum is not known where rows are not.
-    pub(crate) fn warnings(&self) -> Option<Warning> {
-        let (unknown, rows) = (self.unknown(), self.rows());
-        let problem = format!(
-            "of {unknown} of {rows} rows it is not known how well they were expected, had they been left out: the leave-one-out sum may be too high"
-        );
-        let remedy =
-            "Judge by `evaluate` on held-out rows; look at these rows in their silos, which may not fit the model.";
-        (unknown > 0).then(|| Warning::new(Severity::Note, problem, remedy))
+    pub(crate) fn warnings(&self) -> Vec<Warning> {
+        let warn = |own: &Self, what: &str| {
+            let (unknown, rows) = (own.unknown(), own.rows());
+            let problem = format!(
+                "of {unknown} of {rows} {what} it is not known how well they were expected, had they been left out: the leave-one-out sum may be too high"
+            );
+            let remedy =
+                "Judge by `evaluate` on held-out rows; look at these rows in their silos, which may not fit the model.";
+            (unknown > 0).then(|| Warning::new(Severity::Note, problem, remedy))
+        };
+        let of_observations = self.by_observation().and_then(|own| warn(&own, "observations"));
+        warn(self, "rows").into_iter().chain(of_observations).collect()
     }
 }
 
 #[expect(clippy::cast_precision_loss, reason = "rows are far fewer than 2^52")]
 fn count(rows: u64) -> f64 {
     rows as f64
-}
-
-impl<M: Model> Fitted<'_, M> {
-    /// [`crate::Fit::leave_one_out`] of these rows, with draws of the noise of `seed`.
-    ///
-    /// # Errors
-    /// [`Error::Setting`] as there; what the model refuses.
-    pub(crate) fn leave_one_out(self, posterior: &Posterior<'_>, seed: u64, draws: usize) -> Result<LeaveOneOut> {
-        let (table, device, noise) = (self.table, self.device, Noise::new(seed));
-        if draws == 0 {
-            return Err(unserved("0 draws".into(), "at least 1 draw; 1,000 or more serve"));
-        }
-        let mut local = table.sites().iter().filter(|site| site.part == Part::Local);
-        if let Some(site) = local.find(|site| site.role == Role::Factor) {
-            return Err(unserved(format!("the factor `{}`", site.name), "outcomes that are observed, each by itself"));
-        }
-        let globals = |index: usize| posterior.draw(&noise, index as u64);
-        if self.loss != Loss::NegativeLogLikelihood {
-            return Err(unserved("another loss".into(), "the negative log likelihood; judge by `evaluate` instead"));
-        }
-        if draws > 1 && globals(0) == globals(1) {
-            return Err(unserved("a point".into(), "a posterior with uncertainty; judge by `evaluate` instead"));
-        }
-        let by_draw: Vec<Vec<f64>> = if table.blocks().iter().all(|block| block.width == 0) {
-            let (locals, Worker { model, data }) = (vec![Vec::new(); table.blocks().len()], &self.worker);
-            let at = |index| {
-                let globals = globals(index);
-                let latents = Latents { globals: &globals, locals: &locals };
-                let found = pointwise_log_likelihood(model, device, table, data, latents)?;
-                Ok(found.into_iter().flat_map(|(_, array)| array.values).collect())
-            };
-            (0..draws).map(at).collect::<Result<_>>()?
-        } else {
-            check_rows("leave_one_out", table, device)?;
-            let normal = around(posterior).map_err(|reason| unserved(reason, "a posterior with uncertainty"))?;
-            let whitened = Draws::enough(self.seed, table.global_len())?;
-            let rows = AtDraws::new(self.worker, self.threads, device, table.clone(), whitened)?;
-            let mut rows = rows.ready_around(&normal, UNTIL)?;
-            let drawn: Vec<Vec<f64>> = (0..draws).map(globals).collect();
-            let found = rows.by_row(&normal, draws, |index| drawn[index].clone())?;
-            let expected = "a posterior at whose draws the model has a density";
-            let every = found.into_iter().collect::<Option<_>>();
-            every.ok_or_else(|| unserved("a draw at which the log density is no number".into(), expected))?
-        };
-        let rows = by_draw.first().map_or(0, Vec::len);
-        LeaveOneOut::of(&by_draw.concat(), rows).map_err(|error| unserved(error.to_string(), "a silo with rows"))
-    }
-}
-
-/// Refuses rows whose log likelihoods are no integrals over latents of their own.
-pub(crate) fn check_rows(setting: &'static str, table: &SiteTable, device: &Device) -> Result<()> {
-    let refuse = |found: String, expected| Err(Error::Setting { setting, found, expected });
-    if device.precision() == Precision::Single {
-        return refuse("a device of single precision".into(), "one of double precision, such as `Device::flex`");
-    }
-    if RowIntegral::check(table).is_err() || RowIntegral::combinations(table) > MOST_COMBINATIONS {
-        let expected = "at most eight latents a row, in few levels; judge by `evaluate` on held-out rows instead";
-        return refuse("rows with more latents than are integrated".into(), expected);
-    }
-    let blocks = table.blocks();
-    let has_latents = |block: usize| blocks[block].plate.is_some() && blocks[block].width > 0;
-    let silo = blocks.iter().any(|block| block.plate.is_none() && block.width > 0);
-    let in_rows = |block: usize| block < blocks.len() && has_latents(table.outermost(block));
-    let observed = table.sites().iter().filter(|site| site.role == Role::Observed);
-    let outside = observed.into_iter().find(|site| site.plate.is_none() || !in_rows(site.block()));
-    let rootless = (0..blocks.len()).any(|block| blocks[block].width > 0 && !has_latents(table.outermost(block)));
-    let found = match outside {
-        Some(site) => format!("`{}`, which is in no row with latents", site.name),
-        None if silo => "latents of the silo, which tie its rows together".into(),
-        None if rootless => "rows with latents inside rows without".into(),
-        None => return Ok(()),
-    };
-    refuse(found, "outcomes in outermost rows with latents, or no local latents; judge by `evaluate` instead")
-}
-
-fn unserved(found: String, expected: &'static str) -> Error {
-    Error::Setting { setting: "leave_one_out", found, expected }
 }

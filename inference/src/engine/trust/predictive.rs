@@ -135,7 +135,7 @@ impl<M: Model> Fitted<'_, M> {
 fn statistics(table: &SiteTable, checks: &[PredictiveCheck], observed: &[(String, Array)]) -> Result<Vec<f64>> {
     let of = |check: &PredictiveCheck| match observed.iter().find(|(name, _)| *name == check.site) {
         Some((_, values)) if check.statistic == Statistic::DeviationOfRows => {
-            let block = table.site(&check.site).map(Site::block);
+            let block = table.site(&check.site).filter(|site| site.plate.is_some()).map(Site::block);
             Ok(check.statistic.of(values, block.and_then(|block| outermost_rows(table, block)).as_deref()))
         }
         Some((_, values)) => Ok(check.statistic.of(values, None)),

@@ -7,6 +7,7 @@ use partita_core::special::log_sum_exp;
 use super::known::Known;
 use super::proposal::{Proposal, Reach};
 use super::values::{MOST_VALUES, Refusal, Values, ValuesRequest};
+use super::verdict::NoRound;
 use crate::engine::algorithm::Posterior;
 use crate::engine::error::Result;
 use crate::engine::exchange::{Exchange, Outcome, Request};
@@ -69,7 +70,7 @@ impl Answers {
         exchange: &mut dyn Exchange,
         asking: Asking,
         counters: &mut Counters,
-    ) -> Result<std::result::Result<Self, String>> {
+    ) -> Result<std::result::Result<Self, NoRound>> {
         let count = asking.draws.min(MOST_VALUES);
         let message = ValuesRequest::of(&proposal, theta, count).write();
         let names = exchange.silos().to_vec();
@@ -80,7 +81,9 @@ impl Answers {
         for (outcome, name) in outcomes.into_iter().zip(&names) {
             match values(outcome, count) {
                 Ok(values) => by_silo.push(values),
-                Err(reason) => return Ok(Err(format!("silo `{name}` could not answer: {reason}"))),
+                Err(NoRound { reason, severity }) => {
+                    return Ok(Err(NoRound { reason: format!("silo `{name}` could not answer: {reason}"), severity }));
+                }
             }
         }
         Ok(Ok(Self { proposal, by_silo }))
@@ -193,21 +196,21 @@ fn is_normal(family: &dyn Family, parameters: &[f64], normal: &Proposal) -> bool
 }
 
 /// A silo's values; in words why it has none.
-fn values(outcome: Outcome, count: usize) -> std::result::Result<Vec<f64>, String> {
+fn values(outcome: Outcome, count: usize) -> std::result::Result<Vec<f64>, NoRound> {
     let reply = match outcome {
         Outcome::Reply(reply) => reply,
-        Outcome::Failed(error) => return Err(error.to_string()),
-        Outcome::Lost { reason } => return Err(reason),
-        Outcome::Timeout => return Err("the deadline passed".into()),
+        Outcome::Failed(error) => return Err(error.to_string().into()),
+        Outcome::Lost { reason } => return Err(reason.into()),
+        Outcome::Timeout => return Err("the deadline passed".to_owned().into()),
     };
     let Values { values, refusal } = Values::read(&reply, &(count as u64)).map_err(|error| error.to_string())?;
     match (values, Refusal::of(refusal)) {
-        (_, Some(refusal)) => Err(refusal.words().to_owned()),
+        (_, Some(refusal)) => Err(NoRound { reason: refusal.words().to_owned(), severity: refusal.severity() }),
         (Some(values), None) if values.iter().any(|value| value.is_nan() || *value == f64::INFINITY) => {
-            Err("a log marginal likelihood is no number".into())
+            Err("a log marginal likelihood is no number".to_owned().into())
         }
         (Some(values), None) => Ok(values),
-        (None, None) => Err("its answer is empty".into()),
+        (None, None) => Err("its answer is empty".to_owned().into()),
     }
 }
 
@@ -215,6 +218,23 @@ fn values(outcome: Outcome, count: usize) -> std::result::Result<Vec<f64>, Strin
 mod tests {
     use super::*;
     use crate::engine::family::Delta;
+    use crate::engine::trust::verdict::{Trust, Verdict};
+
+    #[test]
+    fn nested_levels_that_are_not_integrated_are_a_doubt_and_other_refusals_a_limit() {
+        let verdict = |refusal: Refusal| {
+            let reply = Values { values: None, refusal: refusal as u64 }.write();
+            let found = values(Outcome::Reply(reply), 1).unwrap_err();
+            assert_eq!(found.reason, refusal.words());
+            Verdict::of(&Trust::from(found).warnings())
+        };
+        assert_eq!(verdict(Refusal::Levels), Verdict::DoNotTrust);
+        for refusal in [Refusal::Latents, Refusal::Loss, Refusal::Precision, Refusal::Draws] {
+            assert_eq!(verdict(refusal), Verdict::TrustWithLimits, "{refusal:?}");
+        }
+        let silent = values(Outcome::Timeout, 1).unwrap_err();
+        assert_eq!(Verdict::of(&Trust::from(silent).warnings()), Verdict::TrustWithLimits);
+    }
 
     #[test]
     fn a_network_is_told_why_its_globals_are_not_judged() {

@@ -8,6 +8,7 @@ use crate::engine::error::{Error, Result};
 use crate::engine::integral::{AtDraws, RowIntegral, Until};
 use crate::engine::natural::triangle::pairs;
 use crate::engine::normal::Normal;
+use crate::engine::report::Severity;
 use crate::engine::terms::particles::Worker;
 use crate::engine::whitened::Draws;
 use crate::engine::wire::message::{LARGEST_COUNT, Message};
@@ -95,6 +96,12 @@ impl Refusal {
                 "its rows are integrated by draws, of which 4,096 a row give log likelihoods that are too noisy"
             }
         }
+    }
+
+    /// How grave it is that a posterior was not compared: families are far too narrow where few outer rows have nested
+    /// ones.
+    pub(crate) fn severity(self) -> Severity {
+        if self == Self::Levels { Severity::Doubt } else { Severity::Limit }
     }
 }
 

@@ -7,7 +7,6 @@ use serde::{Deserialize, Serialize};
 use super::correction::Correction;
 use super::evaluate::Evaluation;
 use super::left_out::LeftOut;
-use super::values::Refusal;
 use crate::engine::family::real;
 use crate::engine::report::{Severity, Warning};
 
@@ -52,6 +51,8 @@ pub enum Trust {
     NotChecked {
         /// Why.
         reason: String,
+        /// How grave that is.
+        severity: Severity,
     },
 }
 
@@ -69,8 +70,8 @@ impl Trust {
     pub(crate) fn warnings(&self) -> Vec<Warning> {
         match self {
             Self::Checked(correction) => of_correction(correction),
-            Self::NotChecked { reason } => vec![Warning::new(
-                unchecked(reason),
+            Self::NotChecked { reason, severity } => vec![Warning::new(
+                *severity,
                 format!(
                     "the posterior was not compared with the model itself, and the verdict rests on convergence alone: {reason}"
                 ),
@@ -80,9 +81,23 @@ impl Trust {
     }
 }
 
-/// How grave it is that a posterior was not compared: families are far too narrow where few outer rows have nested ones.
-fn unchecked(reason: &str) -> Severity {
-    if reason.contains(Refusal::Levels.words()) { Severity::Doubt } else { Severity::Limit }
+/// Why there is no round of trust, and how grave that is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct NoRound {
+    pub(crate) reason: String,
+    pub(crate) severity: Severity,
+}
+
+impl From<String> for NoRound {
+    fn from(reason: String) -> Self {
+        Self { reason, severity: Severity::Limit }
+    }
+}
+
+impl From<NoRound> for Trust {
+    fn from(NoRound { reason, severity }: NoRound) -> Self {
+        Self::NotChecked { reason, severity }
+    }
 }
 
 /// The standard deviations of their own spread that predictions may be off on held-out rows.
@@ -120,7 +135,7 @@ impl Evaluation {
             };
             all.push(Warning::new(severity, problem, remedy).measured(found).beyond(CALIBRATED, SPIEGELHALTER));
         }
-        if let Trust::NotChecked { reason } = trust {
+        if let Trust::NotChecked { reason, .. } = trust {
             let problem = format!(
                 "the verdict rests on convergence, on {} held-out rows ({:.4} nats a row) and on the calibration of what is predicted, and is on predictions alone: {reason}",
                 self.rows(),
@@ -236,18 +251,4 @@ fn of_conflict(left_out: &LeftOut, correction: &Correction) -> Option<Warning> {
     };
     let warning = Warning::new(Severity::Limit, problem, remedy).of_silo(left_out.silo.as_ref());
     Some(warning.at(&correction.sites[place].summary.label).measured(conflict).beyond(CONFLICT, "standard deviations"))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn nested_levels_that_are_not_integrated_are_a_doubt_and_other_refusals_a_limit() {
-        for (refusal, verdict) in [(Refusal::Levels, Verdict::DoNotTrust), (Refusal::Latents, Verdict::TrustWithLimits)]
-        {
-            let reason = format!("silo `a` could not answer: {}", refusal.words());
-            assert_eq!(Verdict::of(&Trust::NotChecked { reason }.warnings()), verdict, "{refusal:?}");
-        }
-    }
 }

@@ -8,6 +8,7 @@ use crate::engine::algorithm::Algorithm;
 use crate::engine::error::Result;
 use crate::engine::exchange::Exchange;
 use crate::engine::panic::{COORDINATOR, caught};
+use crate::engine::report::summary::prior_draws_of;
 use crate::engine::run::{Progress, run};
 use crate::engine::trust::known::Known;
 use crate::fit::elsewhere::{Asked, Globals};
@@ -89,6 +90,46 @@ pub fn fit_parties(
     let globals = Globals { settings, table, known, no_rows: Some(NO_ROUND) };
     let asked = Asked { run, options, device };
     asked.fit(globals, algorithm, exchange, progress)
+}
+
+/// Draws of every unknown of the head from its prior, on its natural scale, for [`crate::HtmlOptions::prior`]: site, label,
+/// draws.
+///
+/// # Errors
+/// What the head refuses: a prior that is no distribution has no draws.
+///
+/// # Example
+/// ```
+/// use partita_core::burn::{module::Module, tensor::Tensor};
+/// use partita_core::vertical::{Head, Labels};
+/// use partita_core::{Device, Normal, Result, Rows, Scope};
+/// use partita_inference::vertical::prior;
+///
+/// #[derive(Module, Debug)]
+/// struct Measured {}
+/// impl Head for Measured {
+///     type Latents = Tensor<1>;
+///     type Data = Tensor<2>;
+///     fn outputs(&self) -> usize { 1 }
+///     fn prior(&self, scope: &mut Scope<'_>) -> Result<Tensor<1>> { scope.sample("intercept", Normal::new(3.0, 2.0)) }
+///     fn observe(&self, s: &mut Scope<'_>, own: &Tensor<1>, eta: Tensor<2>, rows: &Rows<'_>, y: &Tensor<2>) -> Result<()> {
+///         s.observe("y", Normal::new(eta + own.clone().reshape([1, 1]), 1.0), rows.take(y)?)
+///     }
+///     fn mean(&self, own: &Tensor<1>, eta: Tensor<2>, _: &Rows<'_>, _: &Tensor<2>) -> Result<Tensor<2>> {
+///         Ok(eta + own.clone().reshape([1, 1]))
+///     }
+/// }
+///
+/// let device = Device::flex();
+/// let labels = Labels::new(Measured {}, device.tensor(vec![3.0, -3.0], [2, 1]));
+/// let (_, label, draws) = &prior(&labels, &device, 1)?[0];
+/// let mean = draws.iter().sum::<f64>() / draws.len() as f64;
+/// assert!(label == "intercept" && (mean - 3.0).abs() < 4.0 * 2.0 / (draws.len() as f64).sqrt());
+/// # Ok::<(), partita_inference::Error>(())
+/// ```
+pub fn prior(labels: &Labels, device: &Device, seed: u64) -> Result<Vec<(String, String, Vec<f64>)>> {
+    let table = labels.table(device)?;
+    prior_draws_of(seed, |noise| Ok(labels.prior_draw(device, &table, noise)?))
 }
 
 /// Why there is no round of trust.

@@ -16,23 +16,16 @@ const LINE: f64 = 26.0;
 impl Page<'_> {
     pub(super) fn left_out(&self) -> Option<Markup> {
         let found = self.report.leave_one_out.as_ref()?;
-        let row = |name: &str, own: [f64; 3], rows: [u64; 2]| {
-            let [sum, error, parameters] = own.map(|number| rounded(number, own[1]));
-            vec![name.to_owned(), sum, error, parameters, grouped(rows[0]), grouped(rows[1])]
-        };
-        let each = found.silos.iter().take(SHOWN).map(|own| {
-            row(&own.silo, [own.sum, own.standard_error, own.effective_parameters], [own.rows, own.unknown])
-        });
-        let all = [found.sum(), found.standard_error(), found.effective_parameters()];
-        let rows: Vec<_> = each.chain([row("all silos", all, [found.rows(), found.unknown()])]).collect();
-        let columns =
-            ["Silo", "Sum (nats)", "Standard error", "Effective parameters", "Rows", "Rows that are not known"];
         Some(html! {
             p {
                 "How probable each row is to a fit without it, in logarithms, summed in its silo: of two models of the "
                 "same rows, the one with the higher sum expects new rows better. No number of a single row leaves a silo."
             }
-            (table("Leave-one-out", &columns, &rows))
+            (sums(found, "Leave-one-out", ["Rows", "Rows that are not known"]))
+            @if let Some(own) = found.by_observation() {
+                p { "The same for single observations, each given the others of its row." }
+                (sums(&own, "Leave-one-out of observations", ["Observations", "Observations that are not known"]))
+            }
             @if found.silos.len() > SHOWN { p { "The first " (SHOWN) " of " (found.silos.len()) " silos are shown." } }
         })
     }
@@ -61,6 +54,22 @@ impl Page<'_> {
             }
         })
     }
+}
+
+/// A line a silo, and one for all.
+fn sums(found: &LeaveOneOutOfSilos, caption: &str, counts: [&str; 2]) -> Markup {
+    let row = |name: &str, own: [f64; 3], rows: [u64; 2]| {
+        let [sum, error, parameters] = own.map(|number| rounded(number, own[1]));
+        vec![name.to_owned(), sum, error, parameters, grouped(rows[0]), grouped(rows[1])]
+    };
+    let each =
+        found.silos.iter().take(SHOWN).map(|own| {
+            row(&own.silo, [own.sum, own.standard_error, own.effective_parameters], [own.rows, own.unknown])
+        });
+    let all = [found.sum(), found.standard_error(), found.effective_parameters()];
+    let rows: Vec<_> = each.chain([row("all silos", all, [found.rows(), found.unknown()])]).collect();
+    let columns = ["Silo", "Sum (nats)", "Standard error", "Effective parameters", counts[0], counts[1]];
+    table(caption, &columns, &rows)
 }
 
 /// A line a check with a circle a silo; failed ones are filled and named.
@@ -95,10 +104,10 @@ fn strips(found: &PredictiveChecks, names: &[String]) -> Markup {
 }
 
 impl LeaveOneOutOfSilos {
-    /// The line of a report.
-    pub(in crate::engine::report) fn line(&self) -> String {
+    /// The line of a report on rows or observations.
+    pub(in crate::engine::report) fn line(&self, what: &str) -> String {
         format!(
-            "leave-one-out over {} rows: {:.2} nats (standard error {:.2}), {:.2} effective parameters; {} rows are not known",
+            "leave-one-out over {} {what}: {:.2} nats (standard error {:.2}), {:.2} effective parameters; {} {what} are not known",
             self.rows(),
             self.sum(),
             self.standard_error(),

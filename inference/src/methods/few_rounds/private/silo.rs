@@ -18,7 +18,7 @@ use crate::engine::rows::outermost_rows;
 use crate::engine::settings::Settings;
 use crate::engine::terms::particles::{Worker, spread};
 use crate::engine::trust::evaluate::by_row;
-use crate::engine::trust::left_out_rows::check_rows;
+use crate::engine::trust::leave_out::check_rows;
 use crate::engine::whitened::Draws;
 use crate::engine::wire::manifest::Manifest;
 use crate::engine::wire::message::Message;
@@ -177,9 +177,7 @@ fn rows_of(table: &SiteTable, device: &Device) -> Result<Rows> {
         return Ok(Rows::Integrated(integral));
     }
     let mut observed = table.sites().iter().filter(|site| site.role == Role::Observed);
-    let is_row =
-        |block: usize| block < blocks.len() && blocks[block].plate.is_some() && table.outermost(block) == block;
-    match observed.find(|site| !is_row(site.block())) {
+    match observed.find(|site| site.plate.is_none() || table.outermost(site.block()) != site.block()) {
         None => Ok(Rows::Observed),
         Some(site) => Err(Error::Setting {
             setting: "privacy",
