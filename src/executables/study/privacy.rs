@@ -210,6 +210,7 @@ impl PrivateSeat {
         };
         let entries = [
             ("own_rows", file.own_rows.is_some()),
+            ("own_checks", file.own_checks.is_some()),
             ("fitted", file.fitted.is_some()),
             ("held_out", file.held_out.is_some()),
         ];

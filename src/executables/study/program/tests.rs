@@ -38,6 +38,7 @@ fn seat(folder: &Path) -> Seat {
         held_out: None,
         output: folder.to_owned(),
         own_rows: None,
+        own_checks: None,
         fitted: None,
         contrasts: Vec::new(),
         reported: Arc::default(),
