@@ -209,10 +209,10 @@ fn the_surface_does_not_grow_unseen() {
         ("core", 120),
         ("models", 50),
         ("datasets", 35),
-        ("inference", 242),
+        ("inference", 243),
         ("laws", 47),
         ("gpu", 5),
-        ("flower", 40),
+        ("flower", 38),
         ("formula", 36),
         ("privacy", 26),
     ];
