@@ -110,9 +110,9 @@ fn a_superlink_and_a_coordinator_killed_in_mid_round_change_nothing() {
     assert_eq!(folder.found(), expected);
     drop(run);
 
-    // The same while it sends: a silo has the head of a message, but never all of its objects.
+    // The same while it sends the first request of the third round: a silo has the head of a message, but never its object.
     let folder = world.folder(&scratch.path().join("sending"), "sfvi-avg");
-    let hold = world.link.hold("push-object", 40);
+    let hold = world.link.hold("push-object", 7);
     let (_north, _south, mut coordinator) = (folder.silo("north"), folder.silo("south"), folder.coordinator(&[]));
     hold.wait();
     std::thread::sleep(std::time::Duration::from_secs(2));
