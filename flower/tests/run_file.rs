@@ -191,7 +191,7 @@ fn a_silo_that_allows_what_there_is_not_or_too_little_for_the_run_is_refused_bef
         assert!(allowed(algorithm, words).is_ok(), "{algorithm} {words:?}");
     }
     for (algorithm, words, said) in [
-        ("sfvi-avg", &["averages", "sfvi"][..], "found `averages`, expected `sfvi`, `few`, `avg`, `fed`"),
+        ("sfvi-avg", &["averages", "sfvi"][..], "found `averages`, expected `sfvi`, `few`, `private`, `avg`, `fed`"),
         ("sfvi-avg", &["sfvi"], "found no `avg` among sfvi, expected `avg` and `sfvi`, which `sfvi-avg` asks"),
         ("pvi", &["pvi"], "found no `sfvi` among pvi"),
         ("vertical", &["sfvi", "pvi"], "found no `vertical`"),
