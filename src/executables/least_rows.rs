@@ -1,7 +1,7 @@
 //! Refuses to say how probable rows never seen in training are, where these are fewer than their owner allows.
 
 use partita_flower::Program;
-use partita_inference::{Error, Message, OwnChecks, Result, SiloProgram};
+use partita_inference::{Error, Message, Result, SiloProgram};
 
 /// A silo whose owner names the fewest rows of an evaluation.
 struct LeastRows {
@@ -26,12 +26,8 @@ impl SiloProgram for LeastRows {
         self.own.local_moments()
     }
 
-    fn private_theta(&self) -> Vec<f64> {
-        self.own.private_theta()
-    }
-
-    fn own_checks(&self) -> Option<OwnChecks> {
-        self.own.own_checks()
+    fn within(&self) -> Option<&dyn SiloProgram> {
+        Some(&*self.own)
     }
 
     fn answer(&mut self, request: &Message) -> Result<Message> {

@@ -164,8 +164,8 @@ impl SiloProgram for Recording {
         self.own.local_moments()
     }
 
-    fn private_theta(&self) -> Vec<f64> {
-        self.own.private_theta()
+    fn within(&self) -> Option<&dyn SiloProgram> {
+        Some(&self.own)
     }
 
     fn answer(&mut self, request: &Message) -> partita_inference::Result<Message> {

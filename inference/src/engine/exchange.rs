@@ -193,11 +193,17 @@ pub trait SiloProgram: Send {
     /// What the model's encoder refuses.
     fn local_moments(&self) -> Result<Vec<(Vec<f64>, Vec<f64>)>>;
 
+    /// The program that this one stands before, if it only checks or adds to what that one answers: what is said of the
+    /// silo's owner alone, and this one does not say, is said by that one.
+    fn within(&self) -> Option<&dyn SiloProgram> {
+        None
+    }
+
     /// The trained parameters that stay in this silo ([`partita_core::Model::private_len`]); none for most models.
     ///
     /// For the silo's owner: no message carries them.
     fn private_theta(&self) -> Vec<f64> {
-        Vec::new()
+        self.within().map_or_else(Vec::new, SiloProgram::private_theta)
     }
 
     /// Statistics of the silo's data beside those of data sets that the fitted model makes up, as the latest request for
@@ -205,7 +211,7 @@ pub trait SiloProgram: Send {
     ///
     /// For the silo's owner: no message carries them.
     fn own_checks(&self) -> Option<OwnChecks> {
-        None
+        self.within().and_then(SiloProgram::own_checks)
     }
 
     /// Answers a request.

@@ -2,7 +2,6 @@
 
 use crate::engine::error::Result;
 use crate::engine::exchange::SiloProgram;
-use crate::engine::report::OwnChecks;
 use crate::engine::trust::evaluate::judgement_fields;
 use crate::engine::trust::left_out_rows::LeftOutRows;
 use crate::engine::trust::predictive::Checked;
@@ -77,12 +76,8 @@ impl SiloProgram for ListedParty {
         self.program.local_moments()
     }
 
-    fn private_theta(&self) -> Vec<f64> {
-        self.program.private_theta()
-    }
-
-    fn own_checks(&self) -> Option<OwnChecks> {
-        self.program.own_checks()
+    fn within(&self) -> Option<&dyn SiloProgram> {
+        Some(&*self.program)
     }
 
     fn answer(&mut self, request: &Message) -> Result<Message> {

@@ -2,7 +2,6 @@
 
 use crate::engine::error::{Error, Result};
 use crate::engine::exchange::SiloProgram;
-use crate::engine::report::OwnChecks;
 use crate::engine::wire::manifest::{Manifest, Release};
 use crate::engine::wire::message::Message;
 
@@ -52,12 +51,8 @@ impl SiloProgram for PrivateParty {
         self.program.local_moments()
     }
 
-    fn private_theta(&self) -> Vec<f64> {
-        self.program.private_theta()
-    }
-
-    fn own_checks(&self) -> Option<OwnChecks> {
-        self.program.own_checks()
+    fn within(&self) -> Option<&dyn SiloProgram> {
+        Some(&*self.program)
     }
 
     fn answer(&mut self, request: &Message) -> Result<Message> {

@@ -15,7 +15,6 @@ use crate::engine::algorithm::{Algorithm, Posterior, finite, replies};
 use crate::engine::error::{Error, Result};
 use crate::engine::exchange::{Exchange, Request, SiloProgram};
 use crate::engine::family::Family;
-use crate::engine::report::OwnChecks;
 use crate::engine::run::{Counters, counted};
 use crate::engine::settings::Settings;
 use crate::engine::wire::manifest::{Field, Manifest};
@@ -337,12 +336,8 @@ impl<M: Model> SiloProgram for EvaluatingSilo<M> {
         self.program.local_moments()
     }
 
-    fn private_theta(&self) -> Vec<f64> {
-        self.program.private_theta()
-    }
-
-    fn own_checks(&self) -> Option<OwnChecks> {
-        self.program.own_checks()
+    fn within(&self) -> Option<&dyn SiloProgram> {
+        Some(&*self.program)
     }
 
     fn answer(&mut self, request: &Message) -> Result<Message> {

@@ -130,8 +130,8 @@ impl<M: Model> SiloProgram for JudgingSilo<M> {
         self.program.local_moments()
     }
 
-    fn private_theta(&self) -> Vec<f64> {
-        self.program.private_theta()
+    fn within(&self) -> Option<&dyn SiloProgram> {
+        Some(&*self.program)
     }
 
     fn own_checks(&self) -> Option<OwnChecks> {
