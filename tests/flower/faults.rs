@@ -12,8 +12,8 @@ use fixtures::programs::{Folder, in_one_process};
 use fixtures::proxy::{Hold, Proxy};
 
 /// The time limits of the coordinators of these tests: a SuperNode whose silo was killed during a request delivers the
-/// next one after a minute.
-const PATIENCE: &str = "appear_seconds = 240\ndeadline_seconds = 30";
+/// next one after a minute, between the second and the third attempt.
+const PATIENCE: &str = "appear_seconds = 240\ndeadline_seconds = 45";
 
 /// A deployment with proxies before the SuperLink and the SuperNode of `north`.
 struct World {
