@@ -114,7 +114,8 @@ fn sampled(silos: &[(String, Hospital)], device: &Device) -> Widths {
 fn fitted(silos: &[(String, Hospital)], device: &Device, family: FamilyPlan) -> Widths {
     let schedule = Schedule::Cosine { initial: 0.03, last: 0.0 };
     let settings = Settings { steps: 2_500, family, schedule, ..Settings::default() };
-    let options = FitOptions { settings, elbo_draws: 100, summary_draws: 0, ..FitOptions::default() };
+    let options =
+        FitOptions { settings, elbo_draws: 100, summary_draws: 0, trust_draws: Some(0), ..FitOptions::default() };
     let mut fit = fit(&ThreeLevels {}, silos, device, &options, None).unwrap();
     let posterior = fit.posterior();
     let mut widths: Widths = Default::default();

@@ -171,12 +171,42 @@ fn six_cities() -> Vec<(String, RepeatedBinary)> {
     ["north", "south"].into_iter().zip(&six_cities_silos()).map(silo).collect()
 }
 
-/// Six cities by some algorithm, with what is asked of rows.
-fn asked(algorithm: AlgorithmChoice) -> Fit {
+/// Options of an algorithm that asks for what is said of rows.
+fn asking(algorithm: AlgorithmChoice) -> FitOptions {
     let settings = Settings { steps: 40, ..Settings::default() };
     let checks = checks(&["mean of y", "sd of rows of y"]);
-    let options = FitOptions { algorithm, settings, checks, leave_one_out_draws: 200, elbo_draws: 10, ..options() };
-    fit(&MixedLogistic::new(4), &six_cities(), &Device::flex(), &options, None).unwrap()
+    FitOptions { algorithm, settings, checks, leave_one_out_draws: 200, elbo_draws: 10, ..options() }
+}
+
+/// Six cities by some algorithm, with what is asked of rows.
+fn asked(algorithm: AlgorithmChoice) -> Fit {
+    fit(&MixedLogistic::new(4), &six_cities(), &Device::flex(), &asking(algorithm), None).unwrap()
+}
+
+#[test]
+fn a_silo_that_starts_again_after_its_checks_still_has_them_for_its_owner() {
+    let options = asking(AlgorithmChoice::Sfvi);
+    let mut fit = asked(AlgorithmChoice::Sfvi);
+    let (folder, silos) = (tempfile::tempdir().unwrap(), six_cities());
+    let to_folder = |kind: &str| Message::new(kind).setting("folder", &folder.path().to_string_lossy());
+    let names: Vec<String> = silos.iter().map(|(name, _)| name.clone()).collect();
+    let again = || {
+        partita::inference::silo_program(&MixedLogistic::new(4), &names, 1, &silos[1].1, &Device::flex(), &options)
+            .unwrap()
+            .0
+    };
+    let silo = &mut fit.exchange.programs()[1];
+    silo.answer(&to_folder("silo.save")).unwrap();
+    let own = silo.own_checks().unwrap();
+    assert_eq!((own.silo.as_str(), own.checks.len()), ("south", 2));
+    let mut restored = again();
+    assert_eq!(restored.own_checks(), None);
+    restored.answer(&to_folder("silo.restore")).unwrap();
+    assert_eq!(restored.own_checks(), Some(own));
+    // Of a state before any check there is none, whatever the silo had.
+    std::fs::remove_file(folder.path().join("silo-south.checks.json")).unwrap();
+    restored.answer(&to_folder("silo.restore")).unwrap();
+    assert_eq!(restored.own_checks(), None);
 }
 
 #[test]

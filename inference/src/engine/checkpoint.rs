@@ -1,7 +1,7 @@
 //! Saves and restores a run: each party writes its own file, and a run resumes with the same bits.
 //!
 //! A checkpoint is a folder `step-N` with `coordinator.partita` and one `silo-NAME.partita` for each party; each of these
-//! files ends with the SHA-256 of what stands before it. The file `latest` names the folder that is whole; it is replaced
+//! files ends with the SHA-256 of what stands before it. `silo-NAME.checks.json` is for the owner of a silo. The file `latest` names the folder that is whole; it is replaced
 //! atomically after every file of the folder is on disk, so that a kill at any moment leaves a whole checkpoint behind.
 //! The checkpoint before the latest is kept, for a disk that damages the latest.
 
@@ -13,6 +13,7 @@ use hmac_sha256::Hash;
 use serde::Serialize;
 
 use crate::engine::error::{Error, Result};
+use crate::engine::report::OwnChecks;
 use crate::engine::wire::message::{LARGEST_COUNT, Message};
 
 /// A party's state: vectors with their names.
@@ -109,6 +110,29 @@ pub(crate) fn load_silo(folder: &Path, name: &str) -> Result<(u64, NamedVectors)
         state.push((record.name.clone(), message.get_floats(&record.name)?));
     }
     Ok((message.get_count("step", LARGEST_COUNT)?, state))
+}
+
+/// Where the folder of a checkpoint has what a silo's owner was told of checks.
+fn checks_file(folder: &Path, name: &str) -> PathBuf {
+    silo_file(folder, name).with_extension("checks.json")
+}
+
+/// Writes predictive checks of a silo, for its owner, into the folder of a checkpoint.
+pub(crate) fn save_checks(folder: &Path, checks: &OwnChecks) -> Result<()> {
+    write_json(checks, &checks_file(folder, &checks.silo))
+}
+
+/// Reads them, where there are any.
+pub(crate) fn load_checks(folder: &Path, name: &str) -> Result<Option<OwnChecks>> {
+    let path = checks_file(folder, name);
+    if !path.exists() {
+        return Ok(None);
+    }
+    let refuse = |problem: String| Error::Checkpoint { path: path.clone(), problem };
+    let bytes = fs::read(&path).map_err(|error| refuse(format!("it cannot be read ({error})")))?;
+    serde_json::from_slice(&bytes)
+        .map(Some)
+        .map_err(|error| refuse(format!("it is damaged ({error}): remove it, and its checks are lost alone")))
 }
 
 /// The error for a state that does not fit the party that reads it.

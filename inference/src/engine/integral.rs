@@ -27,7 +27,7 @@ use self::hermite::Kind;
 use self::layout::TOGETHER;
 pub(crate) use self::observation::Observation;
 use self::part::Part;
-use self::tree::{Tree, coarse, enough};
+use self::tree::{Ladder, Tree};
 use crate::engine::error::{Error, Result};
 
 /// A silo's model and data, as an integral reads them.
@@ -59,8 +59,6 @@ pub(crate) struct Slopes {
 
 /// The most latents of a row that are integrated.
 pub(crate) const MOST_LATENTS: usize = 8;
-/// The most latents of a silo's own, around which rows are integrated.
-pub(crate) const MOST_SILO_LATENTS: usize = 2;
 
 /// The latents of the rows of a block, given the globals.
 #[derive(Debug, Clone, PartialEq)]
@@ -103,13 +101,12 @@ impl RowIntegral {
     /// [`Error::Setting`].
     pub(crate) fn check(table: &SiteTable) -> Result<()> {
         for block in table.blocks() {
-            let most = if block.plate.is_none() { MOST_SILO_LATENTS } else { MOST_LATENTS };
-            if block.width > most {
+            if block.width > MOST_LATENTS {
                 let plate = block.plate.as_deref().unwrap_or("no plate");
                 return Err(Error::Setting {
                     setting: "algorithm",
                     found: format!("FewRounds with {} latents a row in {plate}", block.width),
-                    expected: "at most eight latents a row and two of the silo, which are integrated; use Sfvi",
+                    expected: "at most eight latents a row or of the silo, which are integrated; use Sfvi",
                 });
             }
         }
@@ -122,9 +119,20 @@ impl RowIntegral {
         widths.filter(|width| Kind::of(*width) == Kind::Drawn).max()
     }
 
-    /// The combinations of nodes of nested levels, with the fewest points.
-    pub(crate) fn combinations(table: &SiteTable) -> usize {
-        Tree::of(table, &[]).map_or(usize::MAX, |tree| tree.passes)
+    /// Refuses levels in levels of which even the fewest points have more combinations than are visited.
+    ///
+    /// # Errors
+    /// [`Error::Setting`].
+    pub(crate) fn check_levels(table: &SiteTable) -> Result<()> {
+        let tree = Tree::of(table, &[])?;
+        if tree.is_too_large() {
+            return Err(Error::Setting {
+                setting: "algorithm",
+                found: format!("FewRounds with nested levels of {} combinations of nodes", tree.passes),
+                expected: "at most 2,048, which are visited; use Sfvi",
+            });
+        }
+        Ok(())
     }
 
     /// As [`Part::adapt`].
@@ -177,18 +185,29 @@ impl RowIntegral {
     }
 
     /// Takes points that are enough whatever the rows: where the rows' own need may not decide on them.
+    ///
+    /// # Errors
+    /// [`Error::Setting`] for nested levels, of which so many points have too many combinations.
     pub(crate) fn set_enough_points(&mut self, table: &SiteTable) -> Result<()> {
-        self.set_by_width(enough, table)
+        if self.parts.iter().any(|part| part.tree.ladder == Ladder::Nested) {
+            return Err(Error::Setting {
+                setting: "privacy",
+                found: "levels of rows in levels, which are integrated by as few points as these rows need".into(),
+                expected: "fewer levels: what points rows need says something of them",
+            });
+        }
+        self.set_by_width(Ladder::enough, table)
     }
 
     /// Takes points that lead to where a posterior is, and are too few to say what it is.
     pub(crate) fn set_coarse_points(&mut self, table: &SiteTable) -> Result<()> {
-        self.set_by_width(coarse, table)
+        self.set_by_width(Ladder::coarse, table)
     }
 
-    fn set_by_width(&mut self, points: fn(usize) -> usize, table: &SiteTable) -> Result<()> {
+    fn set_by_width(&mut self, points: fn(Ladder, usize) -> usize, table: &SiteTable) -> Result<()> {
         self.parts.iter_mut().try_for_each(|part| {
-            let points: Vec<usize> = part.tree.levels.iter().map(|level| points(level.width)).collect();
+            let points: Vec<usize> =
+                part.tree.levels.iter().map(|level| points(part.tree.ladder, level.width)).collect();
             part.set_points(&points, table)
         })
     }
@@ -286,12 +305,12 @@ impl RowIntegral {
         Ok(all)
     }
 
-    /// The same rows with other draws where rules are drawn; `None` where none is.
-    pub(crate) fn redrawn(&self) -> Result<Option<Self>> {
-        if self.parts.iter().all(|part| part.tree.drawn().next().is_none()) {
+    /// The same rows by other rules of about the same cost; `None` where there is no other than products of points enough.
+    pub(crate) fn varied(&self, table: &SiteTable) -> Result<Option<Self>> {
+        if !self.parts.iter().any(Part::is_noisy) {
             return Ok(None);
         }
-        Ok(Some(Self { parts: self.parts.iter().map(Part::redrawn).collect::<Result<_>>()? }))
+        Ok(Some(Self { parts: self.parts.iter().map(|part| part.varied(table)).collect::<Result<_>>()? }))
     }
 
     /// Gives every rule that is drawn more draws; whether any was raised.

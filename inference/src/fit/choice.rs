@@ -8,7 +8,6 @@ use crate::engine::integral::RowIntegral;
 use crate::engine::optimiser::Schedule;
 use crate::engine::panic::{COORDINATOR, caught};
 use crate::engine::settings::Settings;
-use crate::engine::trust::values::MOST_COMBINATIONS;
 use crate::methods::few_rounds::{self, FewRoundsOptions};
 
 /// The options of a fit with an algorithm that is named.
@@ -106,11 +105,8 @@ fn hindrance<M: Model>(
                 "rows have {latents} latents, more than three, which few rounds integrate by draws where they are asked for by name"
             )));
         }
-        let combinations = RowIntegral::combinations(&table);
-        if combinations > MOST_COMBINATIONS {
-            return Ok(Some(format!(
-                "nested levels have {combinations} combinations of nodes, more than few rounds visit by default"
-            )));
+        if let Some(reason) = reason(RowIntegral::check_levels(&table))? {
+            return Ok(Some(reason));
         }
     }
     Ok(None)

@@ -56,6 +56,6 @@ fn data(columns: &Columns, device: &Device) -> Hospital {
 
 #[test]
 fn levels_agree_with_numpyro() {
-    // Three hospitals say little of their standard deviation: its posterior is far from a Gaussian.
-    holds("levels", &Levels {}, data, &Bounds { mean: 0.25, sd: 0.6, ..Bounds::default() });
+    // Three hospitals say little of their standard deviation: its tail is long, and few draws of the round reach it.
+    holds("levels", &Levels {}, data, &Bounds { mean: 0.1, sd: 0.25, ..Bounds::default() });
 }

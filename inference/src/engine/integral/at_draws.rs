@@ -18,11 +18,12 @@ pub(crate) struct AtDraws<M: Model> {
     pub(crate) integral: RowIntegral,
     /// Where rules stand at each of the draws.
     pub(crate) centres: Vec<Centres>,
-    /// What drawn rules add to differences between globals, in nats: a standard deviation.
+    /// What drawn rules, and products that are held back, add to differences between globals, in nats: a standard
+    /// deviation.
     pub(crate) noise: f64,
 }
 
-/// Draws of the globals at which drawn rules are compared with others, and as many twins.
+/// Draws of the globals at which rules are compared with others, and as many twins.
 const COMPARED: usize = 8;
 
 impl<M: Model> AtDraws<M> {
@@ -91,18 +92,18 @@ impl<M: Model> AtDraws<M> {
         }
     }
 
-    /// The standard deviation that other draws of the rows would give differences between draws of `at`; zero where no
-    /// rule is drawn.
+    /// The standard deviation that other rules of the rows give differences between draws of `at`; zero where all are
+    /// products of points enough.
     fn noise(&self, at: &Normal) -> Result<f64> {
-        let Some(other) = self.integral.redrawn()? else { return Ok(0.0) };
         let Self { workers, device, table, draws, integral, centres, .. } = self;
+        let Some(other) = integral.varied(table)? else { return Ok(0.0) };
         let compared = COMPARED.min(draws.len() / 2);
         let apart = spread(&mut workers.clone(), 2 * compared, |Worker { model, data }: &Worker<M>, index| {
             let index = if index < compared { index } else { draws.len() / 2 + index - compared };
             let (integrand, globals) = (Integrand { model, data, device, table }, at.draw(draws.get(index)));
             let value = |integral: &RowIntegral| {
                 let settle = |own: &mut Centres| integral.value(&integrand, &globals, own);
-                Ok::<_, Error>(here_or_anew(integral, &centres[index], settle)?.0)
+                Ok::<_, Error>(here_or_anew(integral, &integral.fit(centres[index].clone()), settle)?.0)
             };
             Ok(value(integral)? - value(&other)?)
         })?;

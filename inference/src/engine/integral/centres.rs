@@ -188,14 +188,21 @@ impl LevelCentres {
     /// its own scale.
     pub(crate) fn follow(&mut self, level: &Level, at: usize, weights: &[f64]) -> f64 {
         let width = level.width;
-        if width == 1 {
-            return self.follow_one(level, at, weights);
+        match width {
+            1 => self.follow_one(level, at, weights),
+            2 | 3 => self.follow_several::<3>(level, at, weights),
+            _ => self.follow_several::<MOST_LATENTS>(level, at, weights),
         }
+    }
+
+    /// The same for rows of at most `MOST` latents.
+    fn follow_several<const MOST: usize>(&mut self, level: &Level, at: usize, weights: &[f64]) -> f64 {
+        let width = level.width;
         let tempered = match level.rule.kind {
             Kind::Product => None,
             Kind::Drawn => tempered(weights, ENOUGH_A_LATENT * real(width + 1)),
         };
-        let mut moments = Moments::of(&level.rule, tempered.as_deref().unwrap_or(weights));
+        let mut moments = Moments::<MOST>::of(&level.rule, tempered.as_deref().unwrap_or(weights));
         if tempered.is_some() && moments.distance() > WAY * real(width).sqrt() {
             // It travels: there may be more of the way to go.
             moments.keep();
@@ -203,7 +210,7 @@ impl LevelCentres {
         let lower = cholesky(moments.safe_spread(&level.rule), width);
         let factor = &mut self.factor[at * width * width..][..width * width];
         let centre = &mut self.centre[at * width..][..width];
-        let mut moved = Square::default();
+        let mut moved = [[0.0; MOST]; MOST];
         for row in 0..width {
             centre[row] += (0..=row).map(|l| factor[row * width + l] * moments.mean[l]).sum::<f64>();
             for column in 0..=row {
@@ -223,7 +230,7 @@ impl LevelCentres {
     /// The same for rows of one latent, which are most: its numbers stay in registers.
     fn follow_one(&mut self, level: &Level, at: usize, weights: &[f64]) -> f64 {
         let rule = &level.rule;
-        let (mean, variance) = Moments::of_one(rule, weights);
+        let (mean, variance) = of_one(rule, weights);
         let scale = safe_square(rule, mean, variance).sqrt();
         self.centre[at] += self.factor[at] * mean;
         self.factor[at] *= scale;
@@ -233,7 +240,7 @@ impl LevelCentres {
     /// The mean of a row's latents, and their variances, under `weights`.
     pub(crate) fn moments(&self, level: &Level, at: usize, weights: &[f64]) -> (Vec<f64>, Vec<f64>) {
         let width = level.width;
-        let Moments { mean, covariance } = Moments::of(&level.rule, weights);
+        let Moments { mean, covariance } = Moments::<MOST_LATENTS>::of(&level.rule, weights);
         let (factor, centre) = (&self.factor[at * width * width..], &self.centre[at * width..]);
         let through = |k: usize, vector: &dyn Fn(usize) -> f64| -> f64 {
             (0..=k).map(|l| factor[k * width + l] * vector(l)).sum()
@@ -268,19 +275,19 @@ fn real(number: usize) -> f64 {
 }
 
 /// Numbers of one row, of which the first `width` count: rows are many, and allocate nothing.
-pub(super) type Square = [[f64; MOST_LATENTS]; MOST_LATENTS];
+pub(super) type Square<const MOST: usize> = [[f64; MOST]; MOST];
 
 /// Moments of the nodes of a rule in its own coordinates.
-pub(super) struct Moments {
-    mean: [f64; MOST_LATENTS],
-    pub(super) covariance: Square,
+pub(super) struct Moments<const MOST: usize> {
+    mean: [f64; MOST],
+    pub(super) covariance: Square<MOST>,
 }
 
-impl Moments {
+impl<const MOST: usize> Moments<MOST> {
     pub(super) fn of(rule: &Rule, weights: &[f64]) -> Self {
-        let (mut mean, mut covariance) = ([0.0; MOST_LATENTS], Square::default());
+        let (mut mean, mut covariance) = ([0.0; MOST], [[0.0; MOST]; MOST]);
         if rule.width == 1 {
-            (mean[0], covariance[0][0]) = Self::of_one(rule, weights);
+            (mean[0], covariance[0][0]) = of_one(rule, weights);
             return Self { mean, covariance };
         }
         for (node, weight) in weights.iter().enumerate() {
@@ -288,20 +295,19 @@ impl Moments {
         }
         for (node, weight) in weights.iter().enumerate() {
             let point = rule.point(node);
-            for row in 0..rule.width {
-                for column in 0..rule.width {
-                    covariance[row][column] += weight * (point[row] - mean[row]) * (point[column] - mean[column]);
-                }
+            let mut away = [0.0; MOST];
+            away.iter_mut().zip(point).zip(&mean).for_each(|((slot, t), mean)| *slot = t - mean);
+            for (row, sums) in covariance.iter_mut().enumerate().take(rule.width) {
+                let factor = weight * away[row];
+                sums[..=row].iter_mut().zip(&away).for_each(|(sum, own)| *sum += factor * own);
+            }
+        }
+        for row in 0..rule.width {
+            for column in row + 1..rule.width {
+                covariance[row][column] = covariance[column][row];
             }
         }
         Self { mean, covariance }
-    }
-
-    /// Mean and variance of a rule in one dimension.
-    fn of_one(rule: &Rule, weights: &[f64]) -> (f64, f64) {
-        let points = || weights.iter().zip(&rule.points);
-        let mean: f64 = points().map(|(weight, t)| weight * t).sum();
-        (mean, points().map(|(weight, t)| weight * (t - mean) * (t - mean)).sum())
     }
 
     /// How far the mean has gone.
@@ -315,13 +321,20 @@ impl Moments {
     }
 
     /// The covariance to go on with: no narrower than the rule can see, and wide where mass may lie outside.
-    fn safe_spread(&self, rule: &Rule) -> Square {
+    fn safe_spread(&self, rule: &Rule) -> Square<MOST> {
         let mut spread = self.covariance;
         for (k, row) in spread.iter_mut().enumerate().take(rule.width) {
             row[k] = safe_square(rule, self.mean[k], row[k]);
         }
         spread
     }
+}
+
+/// Mean and variance of a rule in one dimension.
+fn of_one(rule: &Rule, weights: &[f64]) -> (f64, f64) {
+    let points = || weights.iter().zip(&rule.points);
+    let mean: f64 = points().map(|(weight, t)| weight * t).sum();
+    (mean, points().map(|(weight, t)| weight * (t - mean) * (t - mean)).sum())
 }
 
 /// The variance of one latent to go on with.
@@ -331,7 +344,7 @@ fn safe_square(rule: &Rule, mean: f64, variance: f64) -> f64 {
 }
 
 /// The lower Cholesky factor of a covariance, its diagonal kept above rounding.
-pub(super) fn cholesky(mut matrix: Square, width: usize) -> Square {
+pub(super) fn cholesky<const MOST: usize>(mut matrix: Square<MOST>, width: usize) -> Square<MOST> {
     for row in 0..width {
         for column in 0..=row {
             let inner: f64 = (0..column).map(|k| matrix[row][k] * matrix[column][k]).sum();

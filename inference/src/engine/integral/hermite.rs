@@ -2,6 +2,7 @@
 
 use partita_core::special::log_sum_exp;
 
+use super::MOST_LATENTS;
 use super::centres::{Moments, cholesky};
 use crate::engine::error::Result;
 use crate::engine::gauss_hermite::GaussHermite;
@@ -99,7 +100,7 @@ impl Rule {
         let mut rule = Self { width, points, log_factors, reach: 0.0, gap: 1.0, kind: Kind::Drawn };
         for _ in 0..TILTS {
             let weights = rule.normalise();
-            let lower = cholesky(Moments::of(&rule, &weights).covariance, width);
+            let lower = cholesky(Moments::<MOST_LATENTS>::of(&rule, &weights).covariance, width);
             for (factor, point) in rule.log_factors.iter_mut().zip(rule.points.chunks_exact(width)) {
                 let mut white = point.to_vec();
                 for row in 0..width {

@@ -5,7 +5,7 @@ use partita_core::{Levels, LogDensity, Minibatch, Model, SiteTable, ValueAndGrad
 use super::centres::PartCentres;
 use super::layout::{Layout, Passes};
 use super::reduce::{Grid, Reduced};
-use super::tree::{Tree, ladder};
+use super::tree::{Ladder, Tree};
 use super::{Conditionals, Integrand, Until};
 use crate::engine::error::Result;
 
@@ -22,6 +22,8 @@ pub(super) struct Part {
     passes: Passes,
     /// The rows of outermost plates; empty for all.
     rows: Vec<Minibatch>,
+    /// Whether a product has fewer points than rows need, since more have too many combinations.
+    is_held_back: bool,
 }
 
 impl Part {
@@ -30,7 +32,7 @@ impl Part {
         let tree = Tree::of(table, &rows)?;
         let passes = if rows.is_empty() { Passes::Several } else { Passes::One };
         let layout = Layout::of(table, &tree, passes, &rows)?;
-        Ok(Self { tree, layout, passes, rows })
+        Ok(Self { tree, layout, passes, rows, is_held_back: false })
     }
 
     fn lay_out(&mut self, table: &SiteTable) -> Result<()> {
@@ -59,6 +61,7 @@ impl Part {
 
     /// Takes the fewest points again.
     pub(super) fn reset(&mut self, table: &SiteTable) -> Result<()> {
+        self.is_held_back = false;
         if self.tree.reset()? { self.lay_out(table) } else { Ok(()) }
     }
 
@@ -68,19 +71,30 @@ impl Part {
         self.lay_out(table)
     }
 
-    /// The same rows with other draws where rules are drawn.
-    pub(super) fn redrawn(&self) -> Result<Self> {
+    /// Whether other rules of the same cost could say something else.
+    pub(super) fn is_noisy(&self) -> bool {
+        self.is_held_back || self.tree.drawn().next().is_some()
+    }
+
+    /// The same rows with other draws where rules are drawn, and a point less where products are held back.
+    pub(super) fn varied(&self, table: &SiteTable) -> Result<Self> {
         let mut other = self.clone();
-        other.tree.redraw()?;
+        other.tree.vary(self.is_held_back)?;
+        other.lay_out(table)?;
         Ok(other)
     }
 
     /// Gives every rule that is drawn more draws; whether any was raised.
     pub(super) fn draw_more(&mut self, table: &SiteTable) -> Result<bool> {
         let raised: Vec<_> = self.tree.drawn().filter_map(|level| Some((level, self.next(level)?))).collect();
-        raised.iter().try_for_each(|(level, next)| self.tree.set(*level, *next))?;
+        let mut tree = self.tree.clone();
+        raised.iter().try_for_each(|(level, next)| tree.set(*level, *next))?;
+        if raised.is_empty() || tree.is_too_large() {
+            return Ok(false);
+        }
+        self.tree = tree;
         self.lay_out(table)?;
-        Ok(!raised.is_empty())
+        Ok(true)
     }
 
     /// The log marginal likelihood of these rows at these globals.
@@ -194,6 +208,23 @@ impl Part {
         centres: &mut PartCentres,
         until: Until,
     ) -> Result<bool> {
+        let mut raised = self.raise_each(integrand, globals, centres, until)?;
+        let mut again = raised;
+        while again && self.tree.ladder == Ladder::Nested {
+            again = self.raise_each(integrand, globals, centres, until)?;
+            raised |= again;
+        }
+        Ok(raised)
+    }
+
+    /// The same level by level; where levels share the combinations that there may be, each by one step at most.
+    fn raise_each<M: Model>(
+        &mut self,
+        integrand: &Integrand<'_, M>,
+        globals: &[f64],
+        centres: &mut PartCentres,
+        until: Until,
+    ) -> Result<bool> {
         let mut raised = false;
         let drawn: Vec<usize> = self.tree.drawn().collect();
         for level in (0..self.tree.levels.len()).filter(|level| !drawn.contains(level)) {
@@ -201,6 +232,10 @@ impl Part {
             while let Some(next) = self.next(level).filter(|next| *next <= until.most) {
                 let mut larger = self.clone();
                 larger.tree.set(level, next)?;
+                if larger.tree.is_too_large() {
+                    self.is_held_back = true;
+                    break;
+                }
                 larger.lay_out(integrand.table)?;
                 let mut fitted = centres.clone().fitted_to(&larger.tree);
                 let finer = larger.settle(integrand, globals, &mut fitted)?;
@@ -209,6 +244,9 @@ impl Part {
                     break;
                 }
                 (*self, *centres, found, raised) = (larger, fitted, finer, true);
+                if self.tree.ladder == Ladder::Nested {
+                    break;
+                }
             }
         }
         Ok(raised)
@@ -217,7 +255,7 @@ impl Part {
     /// The next number of points of a level.
     fn next(&self, level: usize) -> Option<usize> {
         let own = &self.tree.levels[level];
-        ladder(own.width).iter().copied().find(|each| *each > own.each)
+        self.tree.ladder.steps(own.width).iter().copied().find(|each| *each > own.each)
     }
 
     /// Moves every rule until it stands still; what it gives then.

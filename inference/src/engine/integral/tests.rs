@@ -3,7 +3,7 @@
 use partita_core::burn::module::Module;
 use partita_core::burn::tensor::Tensor;
 use partita_core::special::{HALF_LOG_TWO_PI, ln_gamma, log_sum_exp};
-use partita_core::{Bernoulli, Device, Model, Normal, Poisson, Result, Scope, SiteTable};
+use partita_core::{Bernoulli, Device, Groups, Model, Normal, Poisson, Result, Scope, SiteTable};
 
 use super::{Integrand, RowIntegral, Until};
 
@@ -143,6 +143,106 @@ fn a_rule_of_few_points_is_found_out() {
             .unwrap()
     );
     assert_eq!(integral.points(), [31]);
+}
+
+/// Groups in groups in groups, whose effects have the deviation that is the exponential of the global, with binary trials.
+#[derive(Module, Debug)]
+struct Nested {}
+
+#[derive(Debug, Clone)]
+struct NestedData {
+    outer: Groups,
+    inner: Groups,
+    y: Tensor<2>,
+}
+
+impl Model for Nested {
+    type Globals = Tensor<1>;
+    type Data = NestedData;
+
+    fn global(&self, scope: &mut Scope<'_>) -> Result<Tensor<1>> {
+        scope.sample("omega", Normal::new(0.0, 1.0))
+    }
+
+    fn local(&self, scope: &mut Scope<'_>, omega: &Tensor<1>, data: &NestedData) -> Result<()> {
+        scope.plate("outer", data.outer.groups(), |scope, _| {
+            let outer = scope.sample("a", Normal::new(0.0, omega.clone().exp()))?;
+            scope.plate("middle", &data.outer, |scope, rows| {
+                let middle = scope.sample("b", Normal::new(rows.expand(&outer)?, omega.clone().exp()))?;
+                scope.plate("inner", &data.inner, |scope, rows| {
+                    let inner = scope.sample("c", Normal::new(rows.expand(&middle)?, omega.clone().exp()))?;
+                    let y = rows.take(&data.y)?;
+                    let effect = inner.reshape([rows.len(), 1]).expand([rows.len(), y.dims()[1]]);
+                    scope.observe("y", Bernoulli::logits(effect), y)
+                })
+            })
+        })
+    }
+}
+
+/// The log marginal likelihood of one outermost group by sums over a grid; rows are successes in four trials.
+fn nested_group(groups: &[Vec<f64>], sd: f64) -> f64 {
+    const POINTS: usize = 241;
+    let at = |index: usize| (f64::from(u32::try_from(index).unwrap()) - 120.0) * (10.0 * sd / 120.0);
+    let gap = 10.0 * sd / 120.0;
+    let normal =
+        |x: f64, mean: f64| (-0.5 * ((x - mean) / sd).powi(2)).exp() / (sd * (2.0 * std::f64::consts::PI).sqrt());
+    let softplus = |x: f64| if x > 0.0 { x + (-x).exp().ln_1p() } else { x.exp().ln_1p() };
+    let over = |density: &dyn Fn(usize) -> f64| (0..POINTS).map(density).sum::<f64>() * gap;
+    let row = |successes: f64| -> Vec<f64> {
+        let likelihood: Vec<f64> = (0..POINTS).map(|c| (successes * at(c) - 4.0 * softplus(at(c))).exp()).collect();
+        (0..POINTS).map(|b| over(&|c| normal(at(c), at(b)) * likelihood[c])).collect()
+    };
+    let group = |rows: &Vec<f64>| -> Vec<f64> {
+        let rows: Vec<Vec<f64>> = rows.iter().map(|own| row(*own)).collect();
+        let product: Vec<f64> = (0..POINTS).map(|b| rows.iter().map(|own| own[b]).product()).collect();
+        (0..POINTS).map(|a| over(&|b| normal(at(b), at(a)) * product[b])).collect()
+    };
+    let groups: Vec<Vec<f64>> = groups.iter().map(group).collect();
+    over(&|a| normal(at(a), 0.0) * groups.iter().map(|own| own[a]).product::<f64>()).ln()
+}
+
+#[test]
+fn three_levels_of_binary_rows_begin_with_few_points_and_agree_with_sums_over_a_grid() {
+    let groups = [vec![vec![0.0, 4.0, 1.0], vec![4.0, 4.0]], vec![vec![0.0], vec![2.0, 1.0, 0.0], vec![3.0]]];
+    let device = Device::flex();
+    let sizes = |of: &dyn Fn(&Vec<Vec<f64>>) -> Vec<usize>| -> Vec<usize> { groups.iter().flat_map(of).collect() };
+    let index = |sizes: Vec<usize>| {
+        sizes.iter().enumerate().flat_map(|(group, size)| std::iter::repeat_n(group, *size)).collect::<Vec<_>>()
+    };
+    let rows: Vec<f64> = groups.iter().flatten().flatten().copied().collect();
+    let trials = rows.iter().flat_map(|own| (0..4_u8).map(move |trial| f64::from(u8::from(f64::from(trial) < *own))));
+    let data = NestedData {
+        outer: Groups::with_empty(index(sizes(&|own| vec![own.len()])), groups.len()).unwrap(),
+        inner: Groups::with_empty(index(sizes(&|own| own.iter().map(Vec::len).collect())), 5).unwrap(),
+        y: device.tensor(trials.collect::<Vec<_>>(), [rows.len(), 4]),
+    };
+    let model = Nested {};
+    let table = SiteTable::of(&model, &device, &data).unwrap();
+    RowIntegral::check_levels(&table).unwrap();
+    let integrand = Integrand { model: &model, data: &data, device: &device, table: &table };
+    for sd in [0.5, 1.0, 3.0_f64] {
+        let expected: f64 = groups.iter().map(|own| nested_group(own, sd)).sum();
+        for (tolerance, error) in [(0.01, 0.01), (1e-10, 1e-4)] {
+            let mut integral = RowIntegral::new(&table).unwrap();
+            assert_eq!(integral.points(), [5, 5, 5]);
+            let (mut centres, until) = (integral.start(), Until { tolerance, most: usize::MAX, noise: f64::INFINITY });
+            integral.raise(&integrand, &[sd.ln()], &mut centres, until).unwrap();
+            let found = integral.value(&integrand, &[sd.ln()], &mut centres).unwrap();
+            assert!((found - expected).abs() < error, "{sd}: {found} {expected} by {:?}", integral.points());
+            // For wide effects and the small tolerance 2,048 combinations are too few; a rule of a point less says how far off.
+            let varied = integral.varied(&table).unwrap();
+            assert_eq!(varied.is_some(), tolerance < 1e-9 && sd > 0.7, "{sd}: {:?}", integral.points());
+            if let Some(other) = varied {
+                let mut own = other.fit(centres.clone());
+                let apart = other.value(&integrand, &[sd.ln()], &mut own).unwrap() - found;
+                assert!(
+                    apart.abs() < 1e-2 && apart.abs() > (found - expected).abs(),
+                    "{sd}: {apart} {found} {expected}"
+                );
+            }
+        }
+    }
 }
 
 /// Rows of independent effects with four trials each, or with one number of unit variance each.

@@ -51,6 +51,7 @@ pub(crate) struct Tree {
     pub(crate) levels: Vec<Level>,
     /// The passes over the model that visit every combination of nodes.
     pub(crate) passes: usize,
+    pub(crate) ladder: Ladder,
     rules: Rules,
 }
 
@@ -76,34 +77,50 @@ impl Rules {
     }
 }
 
-/// The numbers of points that are tried in turn, by width: an axis of a product, or all of a rule that is drawn.
-pub(crate) fn ladder(width: usize) -> &'static [usize] {
-    match width {
-        0 | 1 => &[15, 21, 31, 45, 63, 127, 255],
-        2 => &[9, 15, 25, 41],
-        3 => &[7, 11, 17, 25],
-        4 | 5 => &[256, 512, 1_024, 2_048, 4_096],
-        _ => &[1_024, 2_048, 4_096],
-    }
+/// The most combinations of nodes of nested levels that are visited without being asked for.
+pub(crate) const MOST_COMBINATIONS: usize = 2_048;
+
+/// The numbers of points that are tried in turn.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Ladder {
+    /// From what is enough for most rows.
+    Usual,
+    /// From the fewest, up to [`MOST_COMBINATIONS`]: for levels in levels of which the usual points have more.
+    Nested,
 }
 
-/// The points, an axis of a product or all that are drawn, that lead to where a posterior is.
-pub(crate) fn coarse(width: usize) -> usize {
-    match width {
-        0 | 1 => 7,
-        2 | 3 => 5,
-        _ => ladder(width)[0],
+impl Ladder {
+    /// Those of levels of this width: an axis of a product, or all of a rule that is drawn.
+    pub(crate) fn steps(self, width: usize) -> &'static [usize] {
+        match (self, width) {
+            (Self::Usual, 0 | 1) => &[15, 21, 31, 45, 63, 127, 255],
+            (Self::Usual, 2) => &[9, 15, 25, 41],
+            (Self::Usual, 3) => &[7, 11, 17, 25],
+            (Self::Nested, 0 | 1) => &[5, 7, 9, 11, 15, 21, 31, 45, 63, 127, 255],
+            (Self::Nested, 2 | 3) => &[4, 5, 7, 9, 11, 15, 25],
+            (_, 4 | 5) => &[256, 512, 1_024, 2_048, 4_096],
+            _ => &[1_024, 2_048, 4_096],
+        }
     }
-}
 
-/// The points, an axis of a product or all that are drawn, that are enough for rows of this width whatever they are.
-pub(crate) fn enough(width: usize) -> usize {
-    let raised = match width {
-        0 | 1 => 2,
-        2 | 3 => 1,
-        _ => 0,
-    };
-    ladder(width)[raised]
+    /// The points that lead to where a posterior is.
+    pub(crate) fn coarse(self, width: usize) -> usize {
+        match (self, width) {
+            (Self::Usual, 0 | 1) => 7,
+            (Self::Usual, 2 | 3) => 5,
+            _ => self.steps(width)[0],
+        }
+    }
+
+    /// The points that are enough for rows of this width whatever they are.
+    pub(crate) fn enough(self, width: usize) -> usize {
+        let raised = match width {
+            0 | 1 => 2,
+            2 | 3 => 1,
+            _ => 0,
+        };
+        self.steps(width)[raised]
+    }
 }
 
 impl Tree {
@@ -117,7 +134,7 @@ impl Tree {
                 continue;
             }
             places[index] = Some(levels.len());
-            let each = ladder(block.width)[0];
+            let each = Ladder::Usual.steps(block.width)[0];
             levels.push(Level {
                 block: index,
                 is_silo: block.plate.is_none(),
@@ -130,8 +147,12 @@ impl Tree {
                 inner: 1,
             });
         }
-        let mut tree = Self { levels, passes: 1, rules };
+        let mut tree = Self { levels, passes: 1, ladder: Ladder::Usual, rules };
         tree.count();
+        if tree.passes > MOST_COMBINATIONS {
+            tree.ladder = Ladder::Nested;
+            tree.reset()?;
+        }
         Ok(tree)
     }
 
@@ -139,7 +160,7 @@ impl Tree {
     pub(crate) fn reset(&mut self) -> Result<bool> {
         let mut changed = false;
         for level in &mut self.levels {
-            let each = ladder(level.width)[0];
+            let each = self.ladder.steps(level.width)[0];
             changed |= level.each != each;
             (level.each, level.rule) = (each, self.rules.get(level.width, each)?);
         }
@@ -155,16 +176,29 @@ impl Tree {
         Ok(())
     }
 
+    /// Whether there are more combinations than are visited, of levels in levels.
+    pub(crate) fn is_too_large(&self) -> bool {
+        self.ladder == Ladder::Nested && self.passes > MOST_COMBINATIONS
+    }
+
     /// The levels whose rules are drawn.
     pub(crate) fn drawn(&self) -> impl Iterator<Item = usize> {
         (0..self.levels.len()).filter(|level| self.levels[*level].rule.kind == Kind::Drawn)
     }
 
-    /// Takes other draws, as many, where rules are drawn.
-    pub(crate) fn redraw(&mut self) -> Result<()> {
-        for own in self.levels.iter_mut().filter(|own| own.rule.kind == Kind::Drawn) {
-            own.rule = Arc::new(Rule::drawn(own.width, own.each, OTHER_DRAWS)?);
+    /// Takes other draws, as many, where rules are drawn, and one point an axis less where products are `held_back`.
+    pub(crate) fn vary(&mut self, held_back: bool) -> Result<()> {
+        for own in &mut self.levels {
+            match own.rule.kind {
+                Kind::Drawn => own.rule = Arc::new(Rule::drawn(own.width, own.each, OTHER_DRAWS)?),
+                Kind::Product if held_back => {
+                    own.each -= 1;
+                    own.rule = self.rules.get(own.width, own.each)?;
+                }
+                Kind::Product => {}
+            }
         }
+        self.count();
         Ok(())
     }
 

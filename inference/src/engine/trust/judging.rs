@@ -7,10 +7,12 @@ use super::left_out_rows::{LeftOutRequest, left_out_answer};
 use super::predictive::{CheckRequest, Checked, Replicated, Replicates};
 use super::values::ValuesRequest;
 use crate::engine::algorithm::{Posterior, finite};
+use crate::engine::checkpoint;
 use crate::engine::error::Result;
 use crate::engine::exchange::SiloProgram;
 use crate::engine::family::Family;
 use crate::engine::panic::caught;
+use crate::engine::party::{RESTORE, SAVE};
 use crate::engine::report::OwnChecks;
 use crate::engine::settings::Settings;
 use crate::engine::terms::particles::Worker;
@@ -148,6 +150,17 @@ impl<M: Model> SiloProgram for JudgingSilo<M> {
                 let (answer, own) = caught(name, || self.check(request))?;
                 self.checked = Some(own);
                 Ok(answer)
+            }
+            SAVE => {
+                let saved = self.program.answer(request)?;
+                if let Some(own) = &self.checked {
+                    checkpoint::save_checks(request.get_setting("folder")?.as_ref(), own)?;
+                }
+                Ok(saved)
+            }
+            RESTORE => {
+                self.checked = checkpoint::load_checks(request.get_setting("folder")?.as_ref(), name)?;
+                self.program.answer(request)
             }
             _ => self.program.answer(request),
         }

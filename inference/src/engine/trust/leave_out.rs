@@ -4,7 +4,7 @@ use partita_core::{Device, Latents, Loss, Model, Noise, Part, Precision, Role, S
 
 use super::judging::Fitted;
 use super::round::around;
-use super::values::{MOST_COMBINATIONS, UNTIL};
+use super::values::{MOST_NOISE, UNTIL};
 use crate::engine::algorithm::Posterior;
 use crate::engine::error::{Error, Result};
 use crate::engine::integral::{AtDraws, Observation, RowIntegral};
@@ -58,8 +58,13 @@ impl<M: Model> Fitted<'_, M> {
         let normal = around(posterior).map_err(|reason| unserved(reason, "a posterior with uncertainty"))?;
         let ready = || {
             let whitened = Draws::enough(self.seed, table.global_len())?;
-            AtDraws::new(self.worker.clone(), self.threads, self.device, table.clone(), whitened)?
-                .ready_around(&normal, UNTIL)
+            let rows = AtDraws::new(self.worker.clone(), self.threads, self.device, table.clone(), whitened)?;
+            let rows = rows.ready_around(&normal, UNTIL)?;
+            if rows.noise > MOST_NOISE {
+                let found = format!("log likelihoods of rows that are off by {:.1} nats", rows.noise);
+                return Err(unserved(found, "fewer latents a row or fewer levels; judge by `evaluate` instead"));
+            }
+            Ok(rows)
         };
         match unit {
             LeftOutUnit::Row => {
@@ -122,7 +127,7 @@ pub(crate) fn check_integrable(setting: &'static str, table: &SiteTable, device:
     if device.precision() == Precision::Single {
         return refuse("a device of single precision", "one of double precision, such as `Device::flex`");
     }
-    if RowIntegral::check(table).is_err() || RowIntegral::combinations(table) > MOST_COMBINATIONS {
+    if RowIntegral::check(table).is_err() || RowIntegral::check_levels(table).is_err() {
         let expected = "at most eight latents a row, in few levels; judge by `evaluate` on held-out rows instead";
         return refuse("rows with more latents than are integrated", expected);
     }

@@ -86,10 +86,8 @@ impl Refusal {
     /// Why, in words that follow a "since".
     pub(crate) fn words(self) -> &'static str {
         match self {
-            Self::Latents => {
-                "rows have more than eight latents, or a silo more than two, which are too many to integrate"
-            }
-            Self::Levels => "nested levels of rows have more combinations of nodes than are visited",
+            Self::Latents => "rows, or the silo itself, have more than eight latents, which are too many to integrate",
+            Self::Levels => "nested levels of rows need more combinations of nodes than are visited",
             Self::Loss => "the loss is not the negative log likelihood, whose exponential is integrated",
             Self::Precision => "the device computes in single precision",
             Self::Draws => {
@@ -138,9 +136,13 @@ impl ValuesRequest {
 }
 
 impl Values {
-    /// Log marginal likelihoods, unless draws of rows make them too noisy.
+    /// Log marginal likelihoods, unless draws of rows, or too few points for them, make them too noisy.
     pub(crate) fn of<M: Model>(rows: &AtDraws<M>, values: Vec<f64>) -> Self {
-        if rows.noise > MOST_NOISE { Self::refused(Refusal::Draws) } else { Self { values: Some(values), refusal: 0 } }
+        if rows.noise <= MOST_NOISE {
+            return Self { values: Some(values), refusal: 0 };
+        }
+        let is_drawn = RowIntegral::drawn(&rows.table).is_some();
+        Self::refused(if is_drawn { Refusal::Draws } else { Refusal::Levels })
     }
 
     fn refused(refusal: Refusal) -> Self {
@@ -148,12 +150,10 @@ impl Values {
     }
 }
 
-/// The most combinations of nodes of nested levels that are visited without being asked for.
-pub(crate) const MOST_COMBINATIONS: usize = 2_048;
 /// Where rows are integrated by draws, the standard deviation of differences between globals, in nats, up to which draws
 /// are added, and above which nothing is answered.
 pub(crate) const NOISE: f64 = 0.05;
-const MOST_NOISE: f64 = 0.2;
+pub(super) const MOST_NOISE: f64 = 0.2;
 /// How far numbers of points are raised: the error of the integrals is in nats summed over rows.
 pub(crate) const UNTIL: Until = Until { tolerance: 0.01, most: usize::MAX, noise: NOISE };
 
@@ -171,7 +171,7 @@ impl<M: Model> JudgingSilo<M> {
         if RowIntegral::check(&table).is_err() {
             return refuse(Refusal::Latents);
         }
-        if RowIntegral::combinations(&table) > MOST_COMBINATIONS {
+        if RowIntegral::check_levels(&table).is_err() {
             return refuse(Refusal::Levels);
         }
         let request = ValuesRequest::read(request, &Sizes::of(table.global_len(), self.shared()?))?;
