@@ -95,7 +95,7 @@ fn wrong_versions(honest: &Message) -> Vec<(String, Message)> {
 }
 
 fn floats(name: &str, values: &[f64], shape: &[u64]) -> Record {
-    let bytes = values.iter().flat_map(|value| value.to_le_bytes()).collect();
+    let bytes: Vec<u8> = values.iter().flat_map(|value| value.to_le_bytes()).collect();
     Record { name: name.into(), data_type: DataType::F64, shape: shape.to_vec(), bytes: bytes.into() }
 }
 

@@ -100,7 +100,7 @@ fn watch(base: &[Message], changed: &[Message], manifest: &Manifest) -> usize {
         };
         assert_eq!(frame(before), frame(after));
         let fields = before.records.iter().zip(&after.records);
-        let contents = fields.map(|(one, other)| (&one.name, one.bytes.clone(), other.bytes.clone()));
+        let contents = fields.map(|(one, other)| (&one.name, one.bytes.to_vec(), other.bytes.to_vec()));
         let bytes = |number: f64| number.to_le_bytes().to_vec();
         let numbers = before.numbers.iter().zip(&after.numbers);
         let numbers = numbers.map(|((name, one), (_, other))| (name, bytes(*one), bytes(*other)));
