@@ -12,7 +12,7 @@ use fixtures::table::{IDENTITY, Served, how, patience, program};
 use partita::flower::{Engine, Flower, LostSilo};
 use partita::inference::{AlgorithmChoice, Exchange, RunOptions, Silent, coordinator, run};
 use partita::models::{BinaryRows, LogisticRegression};
-use partita::{Device, FamilyPlan, FitOptions, Gaussian, RoundOptions, Schedule, Settings};
+use partita::{Device, FamilyPlan, FitOptions, Gaussian, Schedule, Settings};
 
 /// With the intercept half a million latents, each with a mean and a log standard deviation.
 const COLUMNS: usize = 499_999;
@@ -23,14 +23,10 @@ const ANSWERS_OF_A_STEP: f64 = 8.0 * 0.5 * SILOS as f64;
 
 /// What the coordinator of another process is told.
 const ADDRESS: &str = "PARTITA_TEST_ADDRESS";
-const METHOD: &str = "PARTITA_TEST_METHOD";
 const ANSWERS: &str = "PARTITA_TEST_ANSWERS";
 
-fn options(method: &str) -> FitOptions {
-    let algorithm = match method {
-        "sfvi" => AlgorithmChoice::Sfvi,
-        _ => AlgorithmChoice::SfviAvg(RoundOptions::paper(1)),
-    };
+fn options() -> FitOptions {
+    let algorithm = AlgorithmChoice::Sfvi;
     let family = FamilyPlan::new().global(Gaussian::diagonal());
     let settings =
         Settings { steps: STEPS, family, schedule: Schedule::Constant { rate: 0.01 }, ..Settings::default() };
@@ -52,7 +48,7 @@ fn most() -> f64 {
 #[test]
 fn a_coordinator_in_a_process_of_its_own() {
     let Ok(address) = std::env::var(ADDRESS) else { return };
-    let fit = options(&std::env::var(METHOD).unwrap());
+    let fit = options();
     let how = how(Engine::insecure(&address), &names(), SILOS, patience(300, LostSilo::Fail));
     let mut exchange = Flower::connect_with(how, IDENTITY, Arc::new(|line| println!("{line}"))).unwrap();
     println!("connected: {:.0} MB", most());
@@ -75,11 +71,11 @@ fn a_coordinator_in_a_process_of_its_own() {
 }
 
 /// The peak of a coordinator of all silos, in MB.
-fn peak(programs: &Path, method: &str, answers: &str) -> f64 {
+fn peak(programs: &Path, answers: &str) -> f64 {
     let scratch = tempfile::tempdir().unwrap();
     let deployment = Deployment::forked(programs, scratch.path(), 0);
     let address = deployment.coordinator().address;
-    let (fit, model, device) = (options(method), LogisticRegression::new(COLUMNS), Device::flex());
+    let (fit, model, device) = (options(), LogisticRegression::new(COLUMNS), Device::flex());
     let inputs: Vec<f64> = (0..2 * COLUMNS).map(|place| if place % 3 == 0 { 0.5 } else { -0.25 }).collect();
     let rows = BinaryRows::new(&inputs, COLUMNS, &[true, false], &device).unwrap();
     let silos: Vec<_> = names().into_iter().map(|name| (name, rows.clone())).collect();
@@ -95,10 +91,10 @@ fn peak(programs: &Path, method: &str, answers: &str) -> f64 {
     let served: Vec<Served> = (0..).zip(names()).map(serve).collect();
     let mut own = Command::new(std::env::current_exe().unwrap());
     own.args(["memory::a_coordinator_in_a_process_of_its_own", "--exact", "--nocapture"]);
-    own.env(ADDRESS, &address).env(METHOD, method).env(ANSWERS, answers).stderr(Stdio::inherit());
+    own.env(ADDRESS, &address).env(ANSWERS, answers).stderr(Stdio::inherit());
     let said = own.output().unwrap();
     let said = String::from_utf8_lossy(&said.stdout).into_owned();
-    println!("{method}, {answers}: {said}");
+    println!("{answers}: {said}");
     let first = served[0].said();
     served.into_iter().for_each(|silo| silo.end().unwrap());
     let line = said.lines().find_map(|line| line.strip_prefix("peak: "));
@@ -109,11 +105,9 @@ fn peak(programs: &Path, method: &str, answers: &str) -> f64 {
 #[test]
 fn a_coordinator_of_fifty_silos_with_a_million_parameters_stays_below_two_hundred_megabytes() {
     let Some(programs) = installed() else { return };
-    for method in ["sfvi", "avg"] {
-        let found = peak(&programs, method, "in turn");
-        assert!(found <= 200.0, "{method}: {found} MB");
-    }
+    let found = peak(&programs, "in turn");
+    assert!(found <= 200.0, "{found} MB");
     // Without the turns the answers of all silos are held.
-    let found = peak(&programs, "sfvi", "all at once");
+    let found = peak(&programs, "all at once");
     assert!(found > ANSWERS_OF_A_STEP, "all answers at once take {found} MB");
 }
