@@ -133,7 +133,7 @@ fn after_a_fit_means_of_messages_tell_the_mean_contributions() {
     }
 }
 
-/// Slopes with a fault: of more than one row they tell every number twice.
+/// Slopes with a fault: of more than one row they tell every number more often than a report has draws.
 #[derive(Module, Debug)]
 struct Telltale {}
 
@@ -147,7 +147,7 @@ impl Contribution for Telltale {
 
     fn contribute(&self, beta: &Tensor<1>, rows: &Rows<'_>, data: &Design) -> Result<Tensor<2>> {
         let own = data.take(rows)?.predictor(beta.clone(), None)?;
-        Ok(if own.dims()[0] == 1 { own } else { Tensor::cat(vec![own.clone(), own], 1) })
+        Ok(if own.dims()[0] == 1 { own } else { Tensor::cat(vec![own; 65], 1) })
     }
 }
 
