@@ -112,7 +112,7 @@ impl Study {
         let mut all = coefficients(&summary.sums, scale);
         let count = response.baseline();
         let intercept = all.iter().find(|(name, _)| name == INTERCEPT).map(|(_, prior)| *prior);
-        let baseline = intercept.filter(|_| count > 0).map(|prior| Baseline { count, prior, held: Vec::new() });
+        let baseline = intercept.filter(|_| count > 0).map(|prior| Baseline { count, prior });
         if baseline.is_some() {
             all.retain(|(name, _)| name != INTERCEPT);
         }

@@ -83,7 +83,7 @@ pub(super) fn lines(plan: &RegressionPlan) -> Vec<PriorLine> {
         };
         own.deviation_names().zip(&own.deviations).map(line).chain(correlation)
     });
-    let baseline = plan.baseline.as_ref().map(|Baseline { prior, .. }| PriorLine {
+    let baseline = plan.baseline.map(|Baseline { prior, .. }| PriorLine {
         name: plan.baseline_name().into(),
         prior: format!("{prior}{}", if plan.baseline_increases() { ", increasing" } else { "" }),
     });

@@ -253,11 +253,6 @@ pub(super) fn put(stated: &BTreeMap<String, StatedPrior>, plan: &mut RegressionP
     if let Some((baseline, (stated, own))) = own.and_then(|baseline| Some((baseline, find(&[name])?))) {
         baseline.prior = own.of_coefficient(stated)?;
     }
-    let (name, increases) = (plan.baseline_name(), plan.baseline_increases());
-    if let Some(baseline) = plan.baseline.as_mut() {
-        let each = (0..baseline.count).map(|place| find(&[format!("{name}[{place}]")]));
-        baseline.held = held(name, &each.collect::<Vec<_>>(), increases)?;
-    }
     for (name, prior) in &mut plan.parameters {
         if let Some((stated, own)) = find(std::slice::from_ref(name)) {
             *prior = if prior.is_of_probability() { own.of_probability(stated)? } else { own.of_positive(stated)? };
@@ -272,28 +267,6 @@ pub(super) fn put(stated: &BTreeMap<String, StatedPrior>, plan: &mut RegressionP
     match left.into_values().next() {
         None => Ok(()),
         Some((name, _)) => Err(unknown(name, &known)),
-    }
-}
-
-/// The values at which all numbers of a baseline are held, if they are.
-fn held(name: &str, each: &[Option<(&String, StatedPrior)>], increases: bool) -> Result<Vec<f64>, StudyError> {
-    let Some((stated, first)) = each.iter().flatten().next() else { return Ok(Vec::new()) };
-    if !matches!(first, StatedPrior::Value(_)) {
-        let expected = format!("a prior of `{name}`, which each of them has");
-        return Err(unfit(format!("`{stated} ~ {first}`"), expected, "Leave the place in brackets out."));
-    }
-    let values = each.iter().map(|own| match own {
-        Some((_, StatedPrior::Value(value))) => Some(*value),
-        _ => None,
-    });
-    let values = values.collect::<Option<Vec<f64>>>();
-    match values.filter(|all| !increases || all.windows(2).all(|pair| pair[0] < pair[1])) {
-        Some(values) => Ok(values),
-        None => Err(unfit(
-            format!("`{stated} = {first}`"),
-            format!("values of all {} of `{name}`{}", each.len(), if increases { ", which increase" } else { "" }),
-            "Hold all of them, or none.",
-        )),
     }
 }
 

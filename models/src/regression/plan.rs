@@ -37,19 +37,13 @@ pub struct LinearParameter {
 }
 
 /// Numbers that stand in place of an intercept, with one prior; those of a cumulative response increase.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Baseline {
     /// How many there are.
     pub count: usize,
     /// The prior of each.
     pub prior: Prior,
-    /// The value at which each is held, to nine digits: for simulations, which a fit would learn nothing from. None where they
-    /// have their prior.
-    pub held: Vec<f64>,
 }
-
-/// The standard deviation of a number that is held at a value, in units of it.
-const HELD: f64 = 1e-9;
 
 impl RegressionPlan {
     /// The name of the site of the baseline.
@@ -65,13 +59,8 @@ impl RegressionPlan {
     }
 
     pub(super) fn sample_baseline(&self, scope: &mut Scope<'_>) -> Result<Option<Tensor<1>>> {
-        let Some(Baseline { count, prior, held }) = &self.baseline else { return Ok(None) };
-        if !held.is_empty() {
-            let [means, sds] = [held.clone(), held.iter().map(|own| own.abs().max(1.0) * HELD).collect()];
-            let [means, sds] = [means, sds].map(|own: Vec<f64>| scope.device().tensor(own, [held.len()]));
-            return scope.sample(self.baseline_name(), Normal::new(means, sds)).map(Some);
-        }
-        let each = prior.distribution().iid([*count]);
+        let Some(Baseline { count, prior }) = self.baseline else { return Ok(None) };
+        let each = prior.distribution().iid([count]);
         let each = if self.baseline_increases() { each.ordered() } else { each };
         scope.sample(self.baseline_name(), each).map(Some)
     }
@@ -173,7 +162,7 @@ impl RegressionPlan {
             });
         }
         let baseline =
-            ("thresholds or log hazards", self.baseline.as_ref().map_or(0, |own| own.count), self.response.baseline());
+            ("thresholds or log hazards", self.baseline.map_or(0, |own| own.count), self.response.baseline());
         let sets = self.response.predictors().max(1);
         let whole = ("coefficients of categories", self.coefficients.len() % sets, 0);
         let several = if sets > 1 { self.effects().count() } else { 0 };
