@@ -146,23 +146,7 @@ fn simulated_levels_have_their_names_and_what_cannot_be_drawn_is_refused() {
     let text = std::fs::read_to_string(folder.path().join("out/grades.csv")).unwrap();
     let known = |line: &str| ["low,", "\"mid, dle\",", "high,"].iter().any(|level| line.starts_with(level));
     assert!(text.starts_with("grade,x\n") && text.lines().skip(1).all(known), "{text}");
-    // Held thresholds are those of the file: a half below the first, and a tenth above the last.
-    let held = ["--at", "threshold[0] = 0", "--at", "threshold[1] = 2.1972245773362196", "--at", "x = 0"];
-    said(folder.path(), &of(formula, "cumulative", &held));
-    let truth = std::fs::read_to_string(folder.path().join("out/truth.csv")).unwrap();
-    assert!(truth.contains("\"threshold[1]\",2.19722457"), "{truth}");
-    let text = std::fs::read_to_string(folder.path().join("out/grades.csv")).unwrap();
-    let share = |level: &str| text.lines().filter(|line| line.starts_with(level)).count() as f64 / 60.0;
-    // Four standard errors of 60 rows.
-    assert!((share("low") - 0.5).abs() < 0.26 && (share("high") - 0.1).abs() < 0.16, "{text}");
     for (formula, family, more, words) in [
-        (
-            formula,
-            "cumulative",
-            &["--at", "threshold[0] = 0"] as &[&str],
-            "values of all 2 of `threshold`, which increase",
-        ),
-        (formula, "cumulative", &["--prior", "threshold[0] ~ normal(0, 1)"], "which each of them has"),
         ("log(t) ~ x", "gaussian", &[] as &[&str], "an outcome that is a column"),
         ("t ~ x", "gaussian", &["--at", "z = 1"], "one of (Intercept), b, sigma, x"),
         ("t ~ x", "gaussian", &["--at", "sigma = -1"], "numbers above 0"),
