@@ -1,6 +1,7 @@
 //! Runs a party from its configuration file, for the models of the executables and for your own.
 
 mod desk;
+pub(crate) mod draws_file;
 mod files;
 mod least_rows;
 mod lost_silo;
@@ -26,9 +27,9 @@ use partita_flower::{
     Error, Flower, Keeper, Length, Limits, Log, PartyKey, PartyPublicKey, Program, Result, RunFile, SiloOptions, serve,
 };
 use partita_inference::{
-    Algorithm, Counters, Exchange, FitOptions, Fitted, HtmlOptions, LocalLatents, LocalReport, Progress, Report,
-    SiloProgram, Warning, coordinator, evaluate, evaluating_silo, fit_asynchronous, fit_parties, latest_checkpoint,
-    silo_program,
+    Algorithm, Counters, Exchange, FitOptions, Fitted, HtmlOptions, LocalLatents, LocalReport, PageContent, Progress,
+    Report, SiloProgram, Warning, coordinator, evaluate, evaluating_silo, fit_asynchronous, fit_parties,
+    latest_checkpoint, silo_program,
 };
 use serde::Serialize;
 
@@ -47,7 +48,7 @@ where
     M::Data: Clone + Send + 'static,
 {
     let device = Device::flex();
-    let fit = FitOptions { private_seed: file.private_seed()?, ..run.file.fit_options(run.base)? };
+    let fit = file.fit_options(run)?;
     let index = place(run.file, &file.name)?;
     file.check_for_rows()?;
     run.file.check_allowed(&file.allow)?;
@@ -271,16 +272,27 @@ fn refuse_to_replace(state: &Path) -> Result<()> {
 
 /// Writes the report and its page.
 fn write(fitted: &Fitted, page: &HtmlOptions, file: &CoordinatorFile) -> Result<()> {
-    fitted.report.write_json(&file.output.join(RESULT))?;
-    write_json(&file.output.join(NAMES), page)?;
-    Ok(fitted.write_html(&file.output.join(PAGE), page)?)
+    write_report(&fitted.report, &fitted.page(page), &file.output)?;
+    Ok(())
+}
+
+/// Writes a report and its page into a folder; the names of the files that people look for.
+pub(crate) fn write_report(
+    report: &Report,
+    page: &PageContent,
+    folder: &Path,
+) -> partita_inference::Result<Vec<&'static str>> {
+    page.write_html(report, &folder.join(PAGE))?;
+    report.write_json(&folder.join(RESULT))?;
+    page.write_json(&folder.join(CONTENT))?;
+    Ok(vec![PAGE, RESULT])
 }
 
 /// The files of a report.
 pub(crate) const RESULT: &str = "result.json";
 pub(crate) const PAGE: &str = "report.html";
-/// What the page calls numbers, and the scales on which it shows them.
-pub(crate) const NAMES: &str = "page.json";
+/// What the page shows beside the report.
+pub(crate) const CONTENT: &str = "page.json";
 
 /// Ends a run on the engine, and writes the history.
 fn leave<T>(exchange: Flower, found: Result<T>, file: &CoordinatorFile, log: &Log) -> Result<T> {

@@ -9,7 +9,7 @@ use prost::Message as _;
 use crate::connection::Connection;
 use crate::envelope::Envelope;
 use crate::error::{Error, Result};
-use crate::frame::pack;
+use crate::frame::Content;
 use crate::object::{Limits, Object, ObjectId, Objects};
 use crate::transit::{Arrived, Step, Transit, Trouble};
 use crate::wire::{
@@ -68,6 +68,9 @@ const PUSHING: &str = "sending a message";
 /// The most messages of a wave: their receivers ask for objects as soon as they see the heads, and wait for all of the wave.
 const WAVE: usize = 8;
 
+/// A wave ends with the message that brings it to so many bytes: its sender holds them all.
+const BYTES_OF_A_WAVE: usize = 16 * 1024 * 1024;
+
 /// The pause between two looks for an object that is on its way, at first and after a long wait.
 const PAUSE: Duration = Duration::from_millis(50);
 const LONGEST_PAUSE: Duration = Duration::from_secs(1);
@@ -101,13 +104,23 @@ impl Carrier {
     /// Sends messages, a wave of them in one call and then their objects; `None` for each that the engine did not take,
     /// such as one to a node that is gone. What several share is sent once a wave.
     pub(crate) fn push_all(&self, parcels: &[Parcel<'_>]) -> Result<Vec<Option<Sent>>> {
-        let mut sent = Vec::with_capacity(parcels.len());
-        for wave in parcels.chunks(WAVE) {
-            let (mut objects, mut heads) = (Objects::default(), Vec::with_capacity(wave.len()));
-            for Parcel { metadata, message, envelope } in wave {
+        let (mut sent, mut parcels) = (Vec::with_capacity(parcels.len()), parcels.iter().peekable());
+        while parcels.peek().is_some() {
+            let (mut objects, mut heads) = (Objects::default(), Vec::with_capacity(WAVE));
+            let mut last: Option<(&Message, Content)> = None;
+            while heads.len() < WAVE
+                && objects.size() < BYTES_OF_A_WAVE
+                && let Some(Parcel { metadata, message, envelope }) = parcels.next()
+            {
+                // What all silos are asked is packed once.
+                let content = match last.take() {
+                    Some((packed, content)) if packed == *message => content,
+                    _ => Content::of(message, &mut objects),
+                };
                 // Two messages of equal content to two nodes are two objects.
-                let id = pack(message, envelope, &metadata.encode_to_vec(), &mut objects)?;
+                let id = content.pack(envelope, &metadata.encode_to_vec(), &mut objects)?;
                 heads.push((Head { metadata: Some(metadata.clone()), content: Some(Empty {}), error: None }, id));
+                last = Some((message, content));
             }
             sent.extend(self.push_heads(heads, &objects)?);
         }

@@ -6,12 +6,14 @@ use partita_inference::Message;
 
 use crate::envelope::{Envelope, LAYOUT_VERSION};
 use crate::error::{Error, Result, shown};
-use crate::object::{Object, ObjectId, Objects};
+use crate::object::{Object, ObjectId, Objects, Parts};
 
 /// How a frame begins.
 const MAGIC: &[u8] = b"partita message ";
 /// The type of a frame's object: the engine knows it, and reads its hash and its children alone.
 const KIND: &str = "Message";
+/// The type of a chunk's object.
+const CHUNK_KIND: &str = "ArrayChunk";
 /// The longest content that stands in the frame itself. A longer one goes beside it, and requests to many silos share it.
 const INLINE: usize = 64 * 1024;
 /// The most bytes of a chunk.
@@ -38,30 +40,53 @@ const MOST_REPEATED: usize = 64;
 /// # Ok::<(), partita_flower::Error>(())
 /// ```
 pub fn pack(message: &Message, envelope: &Envelope, stamp: &[u8], objects: &mut Objects) -> Result<ObjectId> {
-    let content = message.encode();
-    let (mut children, mut places): (Vec<ObjectId>, Vec<usize>) = (Vec::new(), Vec::new());
-    for chunk in content.chunks(CHUNK).filter(|_| content.len() > INLINE) {
-        let id = objects.add(&Object::new("ArrayChunk", Vec::new(), chunk.to_vec()));
-        let known = children.iter().position(|child| *child == id);
-        places.push(known.unwrap_or(children.len()));
-        if known.is_none() {
-            children.push(id);
+    Content::of(message, objects).pack(envelope, stamp, objects)
+}
+
+/// A message's content as objects, which messages of equal content to many silos share.
+pub(crate) struct Content {
+    children: Vec<ObjectId>,
+    /// The place of each chunk among the children.
+    places: Vec<usize>,
+    /// What is too short for a chunk.
+    inline: Vec<u8>,
+}
+
+impl Content {
+    /// Adds the chunks of a message to `objects`.
+    pub(crate) fn of(message: &Message, objects: &mut Objects) -> Self {
+        let content = message.encode();
+        let (mut children, mut places): (Vec<ObjectId>, Vec<usize>) = (Vec::new(), Vec::new());
+        if content.len() <= INLINE {
+            return Self { children, places, inline: content };
         }
+        for chunk in content.chunks(CHUNK) {
+            let id = objects.add_leaf(CHUNK_KIND, chunk);
+            let known = children.iter().position(|child| *child == id);
+            places.push(known.unwrap_or(children.len()));
+            if known.is_none() {
+                children.push(id);
+            }
+        }
+        Self { children, places, inline: Vec::new() }
     }
-    let mut body = [MAGIC, LAYOUT_VERSION.to_le_bytes().as_slice()].concat();
-    let written = serde_json::to_vec(envelope).map_err(|error| Error::malformed("an envelope", error.to_string()))?;
-    for part in [stamp, &written] {
-        body.extend(count(part.len())?);
-        body.extend_from_slice(part);
+
+    /// Adds a message of this content with its envelope, as [`pack`] does.
+    pub(crate) fn pack(&self, envelope: &Envelope, stamp: &[u8], objects: &mut Objects) -> Result<ObjectId> {
+        let mut body = [MAGIC, LAYOUT_VERSION.to_le_bytes().as_slice()].concat();
+        let written = serde_json::to_vec(envelope);
+        let written = written.map_err(|error| Error::malformed("an envelope", error.to_string()))?;
+        for part in [stamp, &written] {
+            body.extend(count(part.len())?);
+            body.extend_from_slice(part);
+        }
+        body.extend(count(self.places.len())?);
+        for place in &self.places {
+            body.extend(count(*place)?);
+        }
+        body.extend_from_slice(&self.inline);
+        Ok(objects.add(&Object::new(KIND, self.children.clone(), body)))
     }
-    body.extend(count(places.len())?);
-    for place in &places {
-        body.extend(count(*place)?);
-    }
-    if places.is_empty() {
-        body.extend_from_slice(&content);
-    }
-    Ok(objects.add(&Object::new(KIND, children, body)))
 }
 
 /// Reads the message `id` of `objects` with its envelope; every field is checked.
@@ -69,8 +94,7 @@ pub fn pack(message: &Message, envelope: &Envelope, stamp: &[u8], objects: &mut 
 /// # Errors
 /// [`Error::Unwelcome`] for a message of another layout; [`Error::Malformed`] for anything that [`pack`] cannot write.
 pub fn unpack(objects: &Objects, id: &ObjectId) -> Result<(Message, Envelope)> {
-    let object = objects.get(id, KIND)?;
-    let mut rest = object.body.as_slice();
+    let Parts { children, body: mut rest, .. } = objects.parts(id, KIND)?;
     let layout = match take(&mut rest, MAGIC.len()) {
         Ok(MAGIC) => long(&mut rest)?,
         _ => 2,
@@ -90,9 +114,9 @@ pub fn unpack(objects: &Objects, id: &ObjectId) -> Result<(Message, Envelope)> {
     let (mut unfolded, most) = (Vec::new(), MOST_REPEATED * objects.size());
     for _ in 0..chunks {
         let place = short(&mut rest)?;
-        let child = object.children.get(place);
+        let child = children.get(place);
         let child = child.ok_or_else(|| Error::malformed("a message", format!("it has no chunk {place}")))?;
-        let chunk = objects.get(child, "ArrayChunk")?.body;
+        let chunk = objects.parts(child, CHUNK_KIND)?.body;
         if unfolded.len() + chunk.len() > most {
             let problem = format!(
                 "its chunks repeat until they are far larger than the message: found more than {most} bytes of {}, \
@@ -101,7 +125,7 @@ pub fn unpack(objects: &Objects, id: &ObjectId) -> Result<(Message, Envelope)> {
             );
             return Err(Error::malformed("a message", problem));
         }
-        unfolded.extend_from_slice(&chunk);
+        unfolded.extend_from_slice(chunk);
     }
     let message = match (chunks, rest) {
         (0, content) => Message::decode(content)?,

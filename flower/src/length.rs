@@ -4,8 +4,9 @@ use std::fmt;
 
 use crate::error::{Error, Result};
 
-/// The duration of a round with a stock SuperNode of flwr 1.41, in seconds: it polls for work every three seconds.
-pub const STOCK_ROUND_SECONDS: f64 = 4.0;
+/// The duration of a short round with silos that are nodes themselves, in seconds: they look for work at least once a
+/// second. With a stock SuperNode of flwr 1.41, which looks every three seconds, it is about four.
+pub const ROUND_SECONDS: f64 = 1.0;
 
 const HOUR: f64 = 3_600.0;
 const DAY: f64 = 24.0 * HOUR;
@@ -24,9 +25,9 @@ pub enum LongRuns {
 ///
 /// # Example
 /// ```
-/// use partita_flower::{Error, Length, LongRuns, STOCK_ROUND_SECONDS};
-/// let length = Length { rounds: 60_000, round_seconds: STOCK_ROUND_SECONDS };
-/// assert_eq!(length.to_string(), "60000 rounds of about 4 s each: 2.8 days");
+/// use partita_flower::{Error, Length, LongRuns, ROUND_SECONDS};
+/// let length = Length { rounds: 240_000, round_seconds: ROUND_SECONDS };
+/// assert_eq!(length.to_string(), "240000 rounds of about 1 s each: 2.8 days");
 /// assert!(matches!(length.check(LongRuns::Refused), Err(Error::Unwelcome { .. })));
 /// assert!(length.check(LongRuns::Welcome).is_ok());
 /// ```
@@ -56,7 +57,7 @@ impl Length {
                 what: "the length of this run",
                 found: self.to_string(),
                 expected: "a day at most".into(),
-                remedy: "Take an algorithm with more local steps in a round, such as `sfvi-avg` or `pvi`, set `round_seconds` in the coordinator's file to what a round takes here, or start with `--long`.",
+                remedy: "Take an algorithm with more local steps in a round, such as `sfvi-avg` or `pvi`, set `round_seconds` in the coordinator's file to what a round takes here (about 4 with stock SuperNodes), or start with `--long`.",
             });
         }
         Ok((self.seconds() > HOUR)
@@ -82,15 +83,15 @@ mod tests {
 
     #[test]
     fn a_run_of_days_is_held_back_one_of_hours_announced_and_one_of_minutes_let_through() {
-        let steps = |rounds| Length { rounds, round_seconds: STOCK_ROUND_SECONDS };
-        let held = steps(30_000).check(LongRuns::Refused).unwrap_err().to_string();
-        assert!(held.contains("30000 rounds of about 4 s each: 1.4 days") && held.contains("--long"), "{held}");
-        let announced = steps(30_000).check(LongRuns::Welcome).unwrap().unwrap();
+        let steps = |rounds| Length { rounds, round_seconds: ROUND_SECONDS };
+        let held = steps(120_000).check(LongRuns::Refused).unwrap_err().to_string();
+        assert!(held.contains("120000 rounds of about 1 s each: 1.4 days") && held.contains("--long"), "{held}");
+        let announced = steps(120_000).check(LongRuns::Welcome).unwrap().unwrap();
         assert!(announced.contains("1.4 days"), "{announced}");
-        let announced = steps(2_000).check(LongRuns::Refused).unwrap().unwrap();
-        assert!(announced.contains("2000 rounds of about 4 s each: 2.2 hours"), "{announced}");
-        assert_eq!(steps(500).check(LongRuns::Refused).unwrap(), None);
+        let announced = steps(8_000).check(LongRuns::Refused).unwrap().unwrap();
+        assert!(announced.contains("8000 rounds of about 1 s each: 2.2 hours"), "{announced}");
+        assert_eq!(steps(3_000).check(LongRuns::Refused).unwrap(), None);
         // A measured duration of a round replaces the assumed one.
-        assert_eq!(Length { rounds: 2_000, round_seconds: 0.5 }.check(LongRuns::Refused).unwrap(), None);
+        assert_eq!(Length { rounds: 8_000, round_seconds: 0.25 }.check(LongRuns::Refused).unwrap(), None);
     }
 }

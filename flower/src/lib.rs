@@ -38,7 +38,7 @@ pub use exchange::{CoordinatorOptions, Event, EventKind, Flower, Log, LostSilo, 
 pub use folder_lock::FolderLock;
 pub use frame::{pack, unpack};
 pub use keeper::{Keeper, Program};
-pub use length::{Length, LongRuns, STOCK_ROUND_SECONDS};
+pub use length::{Length, LongRuns, ROUND_SECONDS};
 pub use node_key::NodeKey;
 pub use object::{Limits, Object, ObjectId, Objects};
 pub use run_file::{AlgorithmName, RunFile, ScheduleName, read_toml};

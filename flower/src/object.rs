@@ -96,10 +96,7 @@ impl Object {
     /// ```
     #[must_use]
     pub fn encode(&self) -> Vec<u8> {
-        let children: Vec<&str> = self.children.iter().map(ObjectId::as_str).collect();
-        let mut bytes = format!("{} {} {}\0", self.kind, children.join(","), self.body.len()).into_bytes();
-        bytes.extend_from_slice(&self.body);
-        bytes
+        encoded(&self.kind, &self.children, &self.body)
     }
 
     /// Reads an object's bytes; every field is checked.
@@ -107,6 +104,27 @@ impl Object {
     /// # Errors
     /// [`Error::Malformed`].
     pub fn decode(bytes: &[u8]) -> Result<Self> {
+        let Parts { kind, children, body } = Parts::of(bytes)?;
+        Ok(Self { kind: kind.to_owned(), children, body: body.to_vec() })
+    }
+}
+
+/// The bytes of an object with these parts.
+fn encoded(kind: &str, children: &[ObjectId], body: &[u8]) -> Vec<u8> {
+    let children: Vec<&str> = children.iter().map(ObjectId::as_str).collect();
+    let head = format!("{kind} {} {}\0", children.join(","), body.len()).into_bytes();
+    [&head, body].concat()
+}
+
+/// The parts of an object whose body stays where it is.
+pub(crate) struct Parts<'a> {
+    kind: &'a str,
+    pub(crate) children: Vec<ObjectId>,
+    pub(crate) body: &'a [u8],
+}
+
+impl<'a> Parts<'a> {
+    fn of(bytes: &'a [u8]) -> Result<Self> {
         let wrong = |problem: String| Error::malformed("an object", problem);
         let end = bytes.iter().take(LONGEST_HEAD).position(|byte| *byte == 0);
         let Some(end) = end else { return Err(wrong("its head has no end".into())) };
@@ -123,7 +141,7 @@ impl Object {
             "" => Vec::new(),
             some => some.split(',').map(ObjectId::parse).collect::<Result<_>>()?,
         };
-        Ok(Self { kind: (*kind).to_owned(), children, body: body.to_vec() })
+        Ok(Self { kind, children, body })
     }
 }
 
@@ -153,7 +171,15 @@ pub struct Objects {
 impl Objects {
     /// Adds an object; returns its identifier.
     pub fn add(&mut self, object: &Object) -> ObjectId {
-        let bytes = object.encode();
+        self.add_bytes(object.encode())
+    }
+
+    /// Adds an object of no children.
+    pub(crate) fn add_leaf(&mut self, kind: &str, body: &[u8]) -> ObjectId {
+        self.add_bytes(encoded(kind, &[], body))
+    }
+
+    fn add_bytes(&mut self, bytes: Vec<u8>) -> ObjectId {
         let id = ObjectId::of(&bytes);
         if !self.bytes.contains_key(&id) {
             self.size += bytes.len();
@@ -188,12 +214,17 @@ impl Objects {
     /// # Errors
     /// [`Error::Malformed`] if it is absent, of another type, or not an object.
     pub fn get(&self, id: &ObjectId, kind: &str) -> Result<Object> {
-        let bytes = self.encoded(id)?;
-        let object = Object::decode(bytes)?;
-        if object.kind == kind {
-            return Ok(object);
+        let Parts { kind, children, body } = self.parts(id, kind)?;
+        Ok(Object { kind: kind.to_owned(), children, body: body.to_vec() })
+    }
+
+    /// The parts of the object `id`, as [`Objects::get`] gives them.
+    pub(crate) fn parts(&self, id: &ObjectId, kind: &str) -> Result<Parts<'_>> {
+        let parts = Parts::of(self.encoded(id)?)?;
+        if parts.kind == kind {
+            return Ok(parts);
         }
-        Err(Error::malformed("an object", format!("it is a `{}`, expected `{kind}`", object.kind)))
+        Err(Error::malformed("an object", format!("it is a `{}`, expected `{kind}`", crate::error::shown(parts.kind))))
     }
 
     /// An object's bytes.
@@ -219,9 +250,9 @@ impl Objects {
 
     /// The tree under an object, in the form that the engine expects.
     pub(crate) fn tree(&self, id: &ObjectId) -> Result<ObjectTree> {
-        let object = Object::decode(self.encoded(id)?)?;
+        let parts = Parts::of(self.encoded(id)?)?;
         let mut children: Vec<ObjectTree> = Vec::new();
-        for child in &object.children {
+        for child in &parts.children {
             // A child named twice is announced once.
             if !children.iter().any(|known| known.object_id == child.as_str()) {
                 children.push(self.tree(child)?);

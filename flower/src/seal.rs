@@ -37,17 +37,18 @@ impl AnswerKey {
         hexadecimal(PublicKey::from(&self.0).as_bytes())
     }
 
-    /// Reads the answer `root` of `objects`, and opens it if it is sealed; who is one of `signatures` has to have signed it.
+    /// Reads the answer `root` of `objects`, which is not kept, and opens it if it is sealed; who is one of `signatures` has to have signed it.
     ///
     /// # Errors
     /// [`Error::Unwelcome`] for an answer in the name of a silo that has not signed it; [`Error::Malformed`].
     pub(crate) fn read(
         &self,
-        objects: &Objects,
+        objects: Objects,
         root: &ObjectId,
         signatures: &BTreeMap<String, PartyPublicKey>,
     ) -> Result<(Message, Envelope)> {
-        let (message, envelope) = unpack(objects, root)?;
+        let (message, envelope) = unpack(&objects, root)?;
+        drop(objects);
         signatures.get(&envelope.silo).map_or(Ok(()), |key| key.check_answer(&message, &envelope))?;
         match message.kind == SEALED {
             true => Ok((self.open(&message, &envelope)?, envelope)),
@@ -98,7 +99,7 @@ pub(crate) fn seal(answer: &Message, envelope: &Envelope, key: &str) -> Result<M
     let sealed = OWN.iter().zip(words).fold(Message::new(SEALED), |message, (name, word)| message.word(name, word));
     let mut sealed = sealed.word("length", length as u64);
     let shape = vec![(bytes.len() / 8) as u64];
-    sealed.records.push(Record { name: "content".into(), data_type: DataType::U64, shape, bytes });
+    sealed.records.push(Record { name: "content".into(), data_type: DataType::U64, shape, bytes: bytes.into() });
     Ok(sealed)
 }
 
@@ -134,6 +135,8 @@ fn random() -> Result<[u8; 32]> {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
     use super::*;
     use crate::frame::pack;
 
@@ -168,7 +171,7 @@ mod tests {
         }
         for record in 0..sealed.records.len() {
             let mut changed = sealed.clone();
-            changed.records[record].bytes[0] ^= 1;
+            Arc::make_mut(&mut changed.records[record].bytes)[0] ^= 1;
             assert!(key.open(&changed, &place).is_err(), "{}", changed.records[record].name);
         }
         // Two answers of equal content differ.

@@ -274,6 +274,8 @@ fn signed(purpose: &[u8], message: &Message, envelope: &Envelope, at: u64, seal:
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
     use super::*;
 
     fn key() -> PartyKey {
@@ -323,7 +325,7 @@ mod tests {
         refused(&message, &moved);
         let changes: [fn(&mut Message); 5] = [
             |message| message.kind = "pvi.save".into(),
-            |message| message.records[0].bytes[0] ^= 1,
+            |message| Arc::make_mut(&mut message.records[0].bytes)[0] ^= 1,
             |message| message.records[0].shape = vec![1, 1],
             |message| message.numbers[0].1 = 0.25,
             |message| message.settings[0].1.push('s'),

@@ -41,6 +41,8 @@ pub(crate) struct Transit {
     limits: Limits,
     /// When the last object came.
     since: Instant,
+    /// Whether its objects have been asked for.
+    is_looked_for: bool,
 }
 
 /// What became of a message at a look.
@@ -66,7 +68,13 @@ impl Transit {
             (None, Ok(missing)) => (None, missing.into()),
             (None, Err(error)) => (Some(Trouble::Unreadable(error)), VecDeque::new()),
         };
-        Self { metadata, trouble, missing, objects: Objects::default(), limits, since: Instant::now() }
+        let objects = Objects::default();
+        Self { metadata, trouble, missing, objects, limits, since: Instant::now(), is_looked_for: false }
+    }
+
+    /// Whether an object of it has come.
+    fn has_begun(&self) -> bool {
+        self.objects.size() > 0
     }
 
     /// Takes the next object, if it has come.
@@ -76,6 +84,9 @@ impl Transit {
     pub(crate) fn advance(&mut self, carrier: &Carrier) -> Result<Step> {
         if let Some(trouble) = self.trouble.take() {
             return Ok(Step::Over(Err(trouble)));
+        }
+        if !self.is_looked_for {
+            (self.is_looked_for, self.since) = (true, Instant::now());
         }
         match self.take(carrier) {
             Err(error @ (Error::Transport { .. } | Error::Untrusted { .. } | Error::Interrupted { .. })) => Err(error),
@@ -110,6 +121,21 @@ impl Transit {
     }
 }
 
+/// How long a message is remembered whose objects were left at the engine.
+const UNTOUCHED: Duration = Duration::from_secs(3_600);
+
+/// Whose answer a coordinator takes next, where there is an order: those of others stay at the engine as long as it
+/// holds enough of them.
+pub(crate) struct Next {
+    /// The messages that the answer is to.
+    pub(crate) ids: Vec<ObjectId>,
+    /// The bytes of answers that have come before their turn.
+    pub(crate) held: usize,
+}
+
+/// The bytes of answers that come before their turn, beyond which no other is begun.
+const AHEAD: usize = 16 * 1024 * 1024;
+
 /// The messages that are on their way to a coordinator.
 #[derive(Debug, Default)]
 pub(crate) struct Inbox(Vec<Transit>);
@@ -118,8 +144,18 @@ pub(crate) struct Inbox(Vec<Transit>);
 const A_LOOK: Duration = Duration::from_secs(1);
 
 impl Inbox {
-    /// The replies to `ids` that are whole, without waiting for those that are not: an object of each in turn.
-    pub(crate) fn collect(&mut self, carrier: &Carrier, ids: &[ObjectId], limits: Limits) -> Result<Vec<Arrived>> {
+    /// The replies to `ids` that are whole, without waiting for those that are not: an object of each in turn. With `next`
+    /// a reply is not begun before its turn while another comes in several objects, or enough is held.
+    pub(crate) fn collect(
+        &mut self,
+        carrier: &Carrier,
+        ids: &[ObjectId],
+        limits: Limits,
+        next: Option<&Next>,
+    ) -> Result<Vec<Arrived>> {
+        let is_asked =
+            |one: &Transit, ids: &[ObjectId]| ids.iter().any(|id| id.as_str() == one.metadata.reply_to_message_id);
+        let is_next = |one: &Transit| next.is_none_or(|next| is_asked(one, &next.ids));
         let is_here = |id: &&ObjectId| self.0.iter().any(|one| one.metadata.reply_to_message_id == id.as_str());
         let open: Vec<ObjectId> = ids.iter().filter(|id| !is_here(id)).cloned().collect();
         // Without identifiers the engine would give the message of the task.
@@ -127,19 +163,27 @@ impl Inbox {
             self.0.extend(carrier.heads(&open, limits)?);
         }
         // A message that nothing waits for any more.
-        self.0.retain(|one| one.since.elapsed() <= 2 * ON_ITS_WAY);
+        self.0.retain(|one| one.since.elapsed() <= if one.is_looked_for { 2 * ON_ITS_WAY } else { UNTOUCHED });
+        self.0.sort_by_key(|one| (!is_next(one), !one.has_begun()));
         let (started, mut arrived) = (Instant::now(), Vec::new());
+        let mut held = next.map_or(0, |next| next.held) + self.0.iter().map(|one| one.objects.size()).sum::<usize>();
         loop {
             let mut has_received = false;
             for mut one in std::mem::take(&mut self.0) {
-                if !ids.iter().any(|id| id.as_str() == one.metadata.reply_to_message_id) {
+                let is_early = !is_next(&one) && !one.has_begun() && (has_received || held >= AHEAD);
+                if is_early || !is_asked(&one, ids) {
                     self.0.push(one);
                     continue;
                 }
+                let before = one.objects.size();
                 match one.advance(carrier)? {
-                    Step::Over(content) => arrived.push(Arrived { metadata: one.metadata, content }),
+                    Step::Over(content) => {
+                        held += content.as_ref().map_or(0, |(objects, _)| objects.size().saturating_sub(before));
+                        arrived.push(Arrived { metadata: one.metadata, content });
+                    }
                     step => {
                         has_received |= matches!(step, Step::Received);
+                        held += one.objects.size() - before;
                         self.0.push(one);
                     }
                 }

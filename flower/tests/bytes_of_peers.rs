@@ -87,6 +87,25 @@ fn an_object_under_another_name_or_beyond_the_limit_is_refused() {
     objects.receive(&right, object.clone(), Limits::default()).unwrap();
     let small = Limits { bytes: 10, objects: 10 };
     assert!(Objects::default().receive(&right, object, small).unwrap_err().to_string().contains("the most"));
+    let single = Limits { objects: 1, ..Limits::default() };
+    let another = Object::new("ArrayChunk", Vec::new(), b"def".to_vec()).encode();
+    let found = objects.receive(&ObjectId::of(&another), another, single).unwrap_err().to_string();
+    assert!(found.contains("1 objects, the most"), "{found}");
+}
+
+#[test]
+fn a_head_of_an_object_has_three_words_and_an_end_that_is_near() {
+    let long = "a".repeat(70_000);
+    for (bytes, problem) in [
+        ("ArrayChunk  3 3\0abc".to_owned(), "has 4 words, expected 3"),
+        ("ArrayChunk 3\0abc".to_owned(), "has 2 words, expected 3"),
+        ("ArrayChunk  4\0abc".to_owned(), "announces `4` bytes, 3 follow"),
+        ("ArrayChunk  2\0abc".to_owned(), "announces `2` bytes, 3 follow"),
+        (format!("{long}  3\0abc"), "its head has no end"),
+    ] {
+        let found = Object::decode(bytes.as_bytes()).unwrap_err().to_string();
+        assert!(found.contains(problem), "{found}");
+    }
 }
 
 /// A frame's object with these children and places of chunks.
@@ -110,6 +129,28 @@ fn chunks_that_are_not_there_and_messages_of_another_layout_are_refused() {
     let old = objects.add(&Object::new("Message", vec![stranger], vec![10, 2, 8, 7]));
     let error = unpack(&objects, &old).unwrap_err().to_string();
     assert!(error.contains("found 2, expected 3") && error.contains("same version of Partita"), "{error}");
+}
+
+#[test]
+fn an_object_of_another_type_is_neither_a_message_nor_a_chunk() {
+    let mut objects = Objects::default();
+    let array = objects.add(&Object::new("Array", Vec::new(), message().encode()));
+    let found = unpack(&objects, &array).unwrap_err().to_string();
+    assert!(found.contains("it is a `Array`, expected `Message`"), "{found}");
+    let root = framed(&mut objects, vec![array], &[0]);
+    let found = unpack(&objects, &root).unwrap_err().to_string();
+    assert!(found.contains("it is a `Array`, expected `ArrayChunk`"), "{found}");
+}
+
+#[test]
+fn bytes_after_the_places_of_chunks_are_refused() {
+    let mut objects = Objects::default();
+    let chunk = objects.add(&Object::new("ArrayChunk", Vec::new(), message().encode()));
+    let honest = framed(&mut objects, vec![chunk.clone()], &[0]);
+    assert_eq!(unpack(&objects, &honest).unwrap().0.encode(), message().encode());
+    let body = [&Object::decode(objects.encoded(&honest).unwrap()).unwrap().body[..], &[0]].concat();
+    let longer = objects.add(&Object::new("Message", vec![chunk], body));
+    assert!(unpack(&objects, &longer).unwrap_err().to_string().contains("bytes after its chunks"));
 }
 
 #[test]

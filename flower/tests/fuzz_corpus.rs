@@ -106,6 +106,13 @@ fn files() -> Vec<File> {
     ]
 }
 
+#[test]
+fn a_tree_of_more_objects_than_are_read_is_refused() {
+    let leaf = |place: u32| field(2, &field(1, ObjectId::of(&place.to_le_bytes()).as_str().as_bytes()));
+    let wide = |count: u32| field(2, &[tree(1), (0..count).flat_map(leaf).collect()].concat());
+    assert!(decode("pulled", &wide(900)) && !decode("pulled", &wide(1_100)));
+}
+
 fn decode(decoder: &str, bytes: &[u8]) -> bool {
     let (_, decode) = DECODERS.iter().find(|(name, _)| *name == decoder).unwrap();
     decode(bytes)

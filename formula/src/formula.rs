@@ -190,14 +190,32 @@ impl Formula {
     /// use partita_formula::Formula;
     /// assert_eq!(Formula::parse("factor(pain) ~ age")?.outcome_column(), Some("pain"));
     /// assert_eq!(Formula::parse("log(dose) ~ age")?.outcome_column(), None);
+    /// assert_eq!(Formula::parse("surv(time, died) ~ age")?.outcome_column(), Some("time"));
     /// # Ok::<(), partita_formula::FormulaError>(())
     /// ```
     #[must_use]
     pub fn outcome_column(&self) -> Option<&str> {
-        match &self.response.as_ref()?.outcome.kind {
+        let outcome = &self.response.as_ref()?.outcome;
+        match &outcome.kind {
             VariableKind::Column(column) | VariableKind::Factor { column, .. } => Some(column),
-            _ => None,
+            // A number that is computed of a column alone is the column.
+            _ => (outcome.columns().first()?.0 == outcome.label).then_some(outcome.label.as_str()),
         }
+    }
+
+    /// The columns of which the status of survival is computed; none where no time is censored.
+    ///
+    /// # Example
+    /// ```
+    /// use partita_formula::Formula;
+    /// assert_eq!(Formula::parse("surv(time, status - 1) ~ age")?.status_columns(), ["status"]);
+    /// assert!(Formula::parse("time ~ age")?.status_columns().is_empty());
+    /// # Ok::<(), partita_formula::FormulaError>(())
+    /// ```
+    #[must_use]
+    pub fn status_columns(&self) -> Vec<String> {
+        let status = self.response.as_ref().and_then(|own| own.status.as_ref());
+        status.into_iter().flat_map(|own| own.columns()).map(|(name, _)| name).collect()
     }
 
     /// The names of the fixed terms in R's order, without the intercept.

@@ -33,7 +33,7 @@ pub use engine::party::{Commit, Program, Standing};
 pub use engine::plug::Plug;
 pub use engine::private_party::PrivateParty;
 pub use engine::report::{
-    Effect, HtmlOptions, OwnChecks, Privacy, Report, Scale, Severity, SiteSummary, StartBound, Warning,
+    Effect, HtmlOptions, OwnChecks, PageContent, Privacy, Report, Scale, Severity, SiteSummary, StartBound, Warning,
 };
 #[cfg(feature = "plots")]
 pub use engine::report::{Panel, plot};
@@ -77,7 +77,7 @@ pub use methods::pvi::solver::{
     NaturalGradient, PowerExpectation, Sampled, Solved, SolverState, Start,
 };
 pub use methods::pvi::{Delays, Factors, MissingSilo, Order, PriorShare, Pvi, PviOptions, PviSilo, SiloSchedule};
-pub use methods::rounds::average::{Averaging, Barycentre, LogPool, ParameterMean};
+pub use methods::rounds::average::{Averaging, Barycentre, LogPool, Means, ParameterMean};
 pub use methods::rounds::server::{
     Adaptive, FedAdagrad, FedAdam, FedYogi, Mask, Masked, SecondMoment, ServerMean, ServerOptimiser, ServerRule,
 };

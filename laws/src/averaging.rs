@@ -65,10 +65,25 @@ pub enum AveragingViolation {
         /// That in the first.
         expected: f64,
     },
+    /// Members that are added up one by one have another average.
+    #[error("{average} over {family}: parameter {index} of members one by one is {found}, of all at once {expected}")]
+    Means {
+        /// The average.
+        average: String,
+        /// The family.
+        family: String,
+        /// The parameter.
+        index: usize,
+        /// That of the mean of their numbers.
+        found: f64,
+        /// That of all of them.
+        expected: f64,
+    },
 }
 
 /// Checks an average over members of diagonal, isotropic and full-rank Gaussians: that of equal members is that member,
-/// whatever the weights, and that of members with equal weights does not depend on their order, both to 1e-10.
+/// whatever the weights, that of members with equal weights does not depend on their order, and where it is a mean of numbers
+/// ([`Averaging::means`]) that mean gives it, all to 1e-10.
 ///
 /// # Errors
 /// The first [`AveragingViolation`] found.
@@ -89,13 +104,13 @@ pub fn averaging(average: &dyn Averaging) -> Result<(), AveragingViolation> {
 
 fn over(average: &dyn Averaging, family: &dyn Family) -> Result<(), AveragingViolation> {
     let names = || (format!("{average:?}"), format!("{family:?}"));
+    let failed = |error: partita_inference::Error| {
+        let (average, family) = names();
+        AveragingViolation::Failed { average, family, reason: error.to_string() }
+    };
     let of = |members: &[Vec<f64>], weights: &[f64]| {
         let (name, over) = names();
-        let found = average.average(family, members, weights).map_err(|error| AveragingViolation::Failed {
-            average: name.clone(),
-            family: over.clone(),
-            reason: error.to_string(),
-        })?;
+        let found = average.average(family, members, weights).map_err(failed)?;
         let (length, expected) = (found.len(), family.parameter_len());
         match length == expected {
             true => Ok(found),
@@ -112,12 +127,28 @@ fn over(average: &dyn Averaging, family: &dyn Family) -> Result<(), AveragingVio
         return Err(AveragingViolation::Equal { average, family, index, found, expected });
     }
     let weights = [1.0 / 3.0; 3];
-    let (first, second) = (of(&[a.clone(), b.clone(), c.clone()], &weights)?, of(&[c, a, b], &weights)?);
+    let (first, second) =
+        (of(&[a.clone(), b.clone(), c.clone()], &weights)?, of(&[c.clone(), a.clone(), b.clone()], &weights)?);
     if let Some(index) = different(&second, &first) {
         let ((average, family), found, expected) = (names(), second[index], first[index]);
         return Err(AveragingViolation::Order { average, family, index, found, expected });
     }
-    Ok(())
+    let Some(means) = average.means(family, &a) else { return Ok(()) };
+    let (members, weights) = ([a, b, c], [0.2, 0.5, 0.3]);
+    let mut sum = Vec::new();
+    for (member, weight) in members.iter().zip(weights) {
+        let own = (means.of)(family, member).map_err(failed)?;
+        sum.resize(own.len(), 0.0);
+        sum.iter_mut().zip(own).for_each(|(sum, own)| *sum += weight * own);
+    }
+    let (found, expected) = ((means.back)(family, &sum).map_err(failed)?, of(&members, &weights)?);
+    match different(&found, &expected) {
+        None => Ok(()),
+        Some(index) => {
+            let ((average, family), found, expected) = (names(), found[index], expected[index]);
+            Err(AveragingViolation::Means { average, family, index, found, expected })
+        }
+    }
 }
 
 /// A member of a family, not far from its start.

@@ -6,9 +6,11 @@ use std::path::Path;
 use super::asked::named;
 use super::fit::Options;
 use super::page::write_page;
+use crate::executables::draws_file::{self, DRAWS};
 use crate::executables::questions::{Answers, FITTED, Questions, RowsAsked, RowsToPredict, write};
 use crate::formula::{Prediction, Prepared, SiloTable, Whose};
 use crate::inference::HtmlOptions;
+use crate::models::regression::RegressionRows;
 use crate::{Device, Fit};
 
 /// A fit of a formula with all that its questions need.
@@ -43,8 +45,9 @@ impl Fitted<'_> {
         let predicted = predicted.collect::<Result<Vec<_>, Box<dyn Error>>>()?;
         written.extend(Answers { contrasts, predicted }.write(&draws, folder)?);
         if options.arviz {
-            arviz(&self.fit, prepared, &options.arviz_rows, device, &folder.join("draws.zarr"))?;
-            written.push("draws.zarr");
+            let silos = open(prepared, &options.arviz_rows)?;
+            draws_file::write(&self.fit, &prepared.plan.model, &silos, device, &folder.join(DRAWS))?;
+            written.push(DRAWS);
         }
         if options.fitted {
             let silos = prepared.silos.iter().enumerate();
@@ -66,9 +69,8 @@ pub(super) fn say(written: &[&str], folder: &Path) -> Result<(), Box<dyn Error>>
     Ok(())
 }
 
-#[cfg(feature = "arviz")]
-fn arviz(fit: &Fit, prepared: &Prepared, open: &[String], device: &Device, path: &Path) -> Result<(), Box<dyn Error>> {
-    use crate::inference::{ArvizOptions, ArvizRows, ExistingFile};
+/// The silos of these names, with their rows.
+fn open(prepared: &Prepared, names: &[String]) -> Result<Vec<(String, RegressionRows)>, String> {
     let one = |name: &String| match prepared.silos.iter().find(|(own, _)| own == name) {
         Some(silo) => Ok(silo.clone()),
         None => {
@@ -76,16 +78,7 @@ fn arviz(fit: &Fit, prepared: &Prepared, open: &[String], device: &Device, path:
             Err(format!("--arviz-rows: no silo is called `{name}`, expected some of {}", all.join(", ")))
         }
     };
-    let open = open.iter().map(one).collect::<Result<Vec<_>, _>>()?;
-    let rows = if open.is_empty() { ArvizRows::Stay } else { ArvizRows::Of(&open) };
-    let how = ArvizOptions { rows, existing: ExistingFile::Replace, ..ArvizOptions::default() };
-    Ok(fit.write_arviz(path, &prepared.plan.model, device, &how)?)
-}
-
-#[cfg(not(feature = "arviz"))]
-fn arviz(_: &Fit, _: &Prepared, _: &[String], _: &Device, _: &Path) -> Result<(), Box<dyn Error>> {
-    Err("this program was built without files for ArviZ: install it with --features cli,arviz, or leave --arviz out"
-        .into())
+    names.iter().map(one).collect()
 }
 
 /// The rows of `FILE`, or of `NAME=FILE` as those of a silo.

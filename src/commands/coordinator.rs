@@ -46,6 +46,10 @@ pub(super) struct Options {
     /// Draws so many data sets from the prior of a study for the rows of the files of --predict, and fits nothing.
     #[arg(long, value_name = "DATA_SETS", requires = "predict")]
     prior_predictive: Option<u32>,
+    /// Writes draws of a study for ArviZ, draws.zarr, replacing one that is there, without a row of a silo. Needs the feature
+    /// `arviz`.
+    #[arg(long, conflicts_with = "prior_predictive")]
+    arviz: bool,
     /// The covariates of a `logistic-regression`, without the intercept.
     #[arg(long, default_value_t = 0)]
     columns: usize,
@@ -72,6 +76,7 @@ pub(super) fn run(options: &Options, interrupt: &Arc<AtomicBool>) -> std::result
                 contrasts: options.contrasts.clone(),
                 predict: options.predict.clone(),
                 prior_predictive: options.prior_predictive,
+                arviz: options.arviz,
             };
             match run_study_coordinator(&study, desk, &asked)? {
                 StudyResult::Fitted { report, plan, contrasts } => {
@@ -82,6 +87,9 @@ pub(super) fn run(options: &Options, interrupt: &Arc<AtomicBool>) -> std::result
             }
         }
         Shared::Run(path) => {
+            if options.arviz {
+                return Err("--arviz for a run of a model that is compiled in: it is of studies. Leave it out".into());
+            }
             let run = RunFile::read(&path)?;
             let mut metrics = steps(run.steps)?;
             let desk = Desk { file: &file, start, interrupt, progress: &mut metrics, log: &log };

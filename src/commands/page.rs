@@ -6,16 +6,16 @@ use std::path::{Path, PathBuf};
 use clap::Args;
 
 use crate::Fit;
-use crate::executables::{NAMES, PAGE, RESULT};
+use crate::executables::{CONTENT, RESULT, write_report};
 use crate::formula::prepare::readings;
-use crate::inference::{HtmlOptions, Report, write_atomically};
+use crate::inference::{HtmlOptions, PageContent, Report};
 
 /// Where the report is.
 #[derive(Args, Debug)]
 pub(super) struct Options {
     /// A result.json, or the folder that a fit, a coordinator or a silo wrote it into.
     result: PathBuf,
-    /// Writes the report as a page too, into this file. Densities and the course of the fit are in the page of the fit alone.
+    /// Writes the report as a page too, into this file: the page of the fit.
     #[arg(long, value_name = "FILE")]
     html: Option<PathBuf>,
     /// The heading of the page.
@@ -25,10 +25,7 @@ pub(super) struct Options {
 
 /// Writes what was found; the names of the files that people look for.
 pub(super) fn write_page(fit: &Fit, page: &HtmlOptions, folder: &Path) -> Result<Vec<&'static str>, Box<dyn Error>> {
-    fit.write_html(&folder.join(PAGE), page)?;
-    fit.report.write_json(&folder.join(RESULT))?;
-    write_atomically(&folder.join(NAMES), &serde_json::to_vec_pretty(page)?)?;
-    Ok(vec![PAGE, RESULT])
+    Ok(write_report(&fit.report, &fit.page(page), folder)?)
 }
 
 /// Prints a report that was written, and writes its page anew.
@@ -36,18 +33,14 @@ pub(super) fn run(options: &Options) -> Result<(), Box<dyn Error>> {
     let is_folder = options.result.is_dir();
     let path = if is_folder { options.result.join(RESULT) } else { options.result.clone() };
     let report = Report::read_json(&path)?;
-    let names = path.with_file_name(NAMES);
-    let mut page = match std::fs::read(&names) {
-        Ok(bytes) => serde_json::from_slice(&bytes).map_err(|error| format!("{}: {error}", names.display()))?,
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => HtmlOptions::default(),
-        Err(error) => return Err(format!("{}: {error}", names.display()).into()),
-    };
-    print!("{report}{}", readings(&page.effects, &report));
+    let content = path.with_file_name(CONTENT);
+    let mut page = if content.exists() { PageContent::read_json(&content)? } else { PageContent::default() };
+    print!("{report}{}", readings(&page.options.effects, &report));
     if let Some(file) = &options.html {
         if let Some(title) = &options.title {
-            page.title.clone_from(title);
+            page.options.title.clone_from(title);
         }
-        report.write_html(file, &page)?;
+        page.write_html(&report, file)?;
         println!("\nthe page is {}", file.display());
     }
     Ok(())

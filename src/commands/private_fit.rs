@@ -6,10 +6,10 @@ use std::path::Path;
 use super::answers::{rows_asked, say};
 use super::fit::{Options, say_prepared};
 use crate::executables::questions::{Answers, Questions, RowsAsked, RowsToPredict};
-use crate::executables::{NAMES, PAGE, RESULT, StudyFile, StudyPrivacy, write_privacy};
+use crate::executables::{StudyFile, StudyPrivacy, write_privacy, write_report};
 use crate::formula::predict::globals;
 use crate::formula::{Contrast, Prepared, Study, Whose};
-use crate::inference::{HtmlOptions, write_atomically};
+use crate::inference::HtmlOptions;
 use crate::privacy::SystemEntropy;
 use crate::private::{PrivateFit, PrivateOptions, fit_with};
 use crate::{Device, FitOptions};
@@ -61,11 +61,9 @@ impl Promised<'_> {
         let prior = fitted.prior(&prepared.plan.model, &device)?;
         let page = HtmlOptions { title: file.formula.clone(), effects: prepared.plan.effects.clone(), prior };
         let folder: &Path = folder;
-        fitted.write_html(&folder.join(PAGE), &page)?;
-        fitted.report.write_json(&folder.join(RESULT))?;
-        write_atomically(&folder.join(NAMES), &serde_json::to_vec_pretty(&page)?)?;
+        let mut written = write_report(&fitted.report, &fitted.page(&page), folder)?;
         write_privacy(&fitted.report, folder)?;
-        let mut written = vec![PAGE, RESULT, "privacy.json"];
+        written.push("privacy.json");
         written.extend(Answers { contrasts, predicted }.write(&draws, folder)?);
         say(&written, folder)
     }

@@ -1,13 +1,15 @@
 //! Reads the files of single parties: a silo's and the coordinator's, each with the address of its engine.
 
 use std::collections::BTreeMap;
+use std::io::ErrorKind;
 use std::path::PathBuf;
 
-use partita_flower::{Engine, Error, LostSilo, Patience, Result, STOCK_ROUND_SECONDS};
+use partita_flower::{Engine, Error, LostSilo, Patience, ROUND_SECONDS, Result};
+use partita_inference::FitOptions;
 use partita_privacy::{Entropy, SystemEntropy};
 use serde::Deserialize;
 
-use super::SiloPrivacy;
+use super::{Planned, SiloPrivacy};
 use crate::formula::ReadOptions;
 
 /// A silo's own file, such as `north.toml`: its name, its data, and the requests its owner allows.
@@ -99,19 +101,29 @@ pub enum NoiseOf {
 }
 
 impl SiloFile {
-    /// The seed of the silo's own noise, which is made at its first start.
+    /// The options of the run with the silo's own noise.
     ///
     /// # Errors
-    /// [`Error::File`] for a file that cannot be read or written.
-    pub(super) fn private_seed(&self) -> Result<Option<u64>> {
+    /// Those of the run file; [`Error::File`] for a seed that cannot be read or written.
+    pub(super) fn fit_options(&self, run: Planned<'_>) -> Result<FitOptions> {
+        Ok(FitOptions { private_seed: self.private_seed()?, ..run.file.fit_options(run.base)? })
+    }
+
+    /// The seed of the silo's own noise, which is made at its first start.
+    fn private_seed(&self) -> Result<Option<u64>> {
         if self.noise == NoiseOf::Run {
             return Ok(None);
         }
         let path = self.state.join("seed");
         let wrong = |problem: String| Error::File { path: path.clone(), problem };
-        if let Ok(text) = std::fs::read_to_string(&path) {
-            let seed = u64::from_str_radix(text.trim(), 16);
-            return seed.map(Some).map_err(|error| wrong(format!("it is no seed of a silo ({error})")));
+        match std::fs::read_to_string(&path) {
+            Ok(text) => {
+                let seed = u64::from_str_radix(text.trim(), 16);
+                return seed.map(Some).map_err(|error| wrong(format!("it is no seed of a silo ({error})")));
+            }
+            Err(error) if error.kind() == ErrorKind::NotFound => {}
+            // Another seed would give other noise in the same run.
+            Err(error) => return Err(wrong(error.to_string())),
         }
         let mut bytes = [0; 8];
         SystemEntropy::default().fill(&mut bytes).map_err(|error| wrong(error.to_string()))?;
@@ -157,7 +169,7 @@ pub struct CoordinatorFile {
     pub labels: Option<PathBuf>,
     /// The labels of rows to predict, if columns are at different parties.
     pub held_out: Option<PathBuf>,
-    /// The duration of a round here, in seconds, for the estimate of the duration of the run.
+    /// The duration of a round here, in seconds, for the estimate of the duration of the run: about four with stock SuperNodes.
     pub round_seconds: f64,
     /// Time and size limits; their entries stand beside the others in the file.
     pub patience: Patience,
@@ -219,7 +231,7 @@ impl From<Written> for CoordinatorFile {
             output: file.output,
             labels: file.labels,
             held_out: file.held_out,
-            round_seconds: file.round_seconds.unwrap_or(STOCK_ROUND_SECONDS),
+            round_seconds: file.round_seconds.unwrap_or(ROUND_SECONDS),
             patience,
             quorum: file.quorum,
             keys: file.keys,
@@ -227,5 +239,54 @@ impl From<Written> for CoordinatorFile {
             key: file.key,
             read: file.read,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use partita_flower::RunFile;
+    use partita_inference::Settings;
+
+    use super::*;
+
+    /// The private seed in the options of a silo with this line in its file.
+    fn seed(folder: &Path, line: &str) -> Result<Option<u64>> {
+        let run: RunFile =
+            toml::from_str("model = \"x\"\nalgorithm = \"sfvi\"\nsilos = [\"north\"]\nsteps = 1\n").unwrap();
+        let text = format!(
+            "name = \"north\"\ndata = \"north.csv\"\nstate = {:?}\n{line}\n[engine]\naddress = \"127.0.0.1:1\"\n",
+            folder.display().to_string()
+        );
+        let file: SiloFile = toml::from_str(&text).unwrap();
+        Ok(file.fit_options(Planned { file: &run, base: &Settings::default() })?.private_seed)
+    }
+
+    #[test]
+    fn a_silo_draws_its_noise_from_a_seed_of_its_own_unless_its_file_says_otherwise() {
+        let [first, second] = [(); 2].map(|()| tempfile::tempdir().unwrap());
+        let own = seed(first.path(), "").unwrap();
+        assert!(own.is_some() && own != seed(second.path(), "").unwrap());
+        // After a restart it is the same.
+        assert_eq!(seed(first.path(), "noise = \"silo\"").unwrap(), own);
+        assert_eq!(seed(first.path(), "noise = \"run\"").unwrap(), None);
+        #[cfg(unix)]
+        {
+            use std::os::unix::fs::PermissionsExt;
+            let mode = std::fs::metadata(first.path().join("seed")).unwrap().permissions().mode();
+            assert_eq!(mode & 0o077, 0, "others may read the seed: {mode:o}");
+        }
+    }
+
+    #[test]
+    fn a_seed_that_cannot_be_read_is_an_error_and_not_another_seed() {
+        let folder = tempfile::tempdir().unwrap();
+        std::fs::write(folder.path().join("seed"), "north\n").unwrap();
+        let found = seed(folder.path(), "").unwrap_err().to_string();
+        assert!(found.contains("it is no seed of a silo"), "{found}");
+        std::fs::remove_file(folder.path().join("seed")).unwrap();
+        std::fs::create_dir(folder.path().join("seed")).unwrap();
+        assert!(matches!(seed(folder.path(), ""), Err(Error::File { .. })));
     }
 }

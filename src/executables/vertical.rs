@@ -36,7 +36,7 @@ pub fn run_party(
     watch: Watch<'_>,
 ) -> Result<()> {
     let device = Device::flex();
-    let fit = FitOptions { private_seed: file.private_seed()?, ..run.file.fit_options(run.base)? };
+    let fit = file.fit_options(run)?;
     let index = place(run.file, &file.name)?;
     file.check_for_rows()?;
     run.file.check_allowed(&file.allow)?;

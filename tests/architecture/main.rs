@@ -209,7 +209,7 @@ fn the_surface_does_not_grow_unseen() {
         ("core", 120),
         ("models", 50),
         ("datasets", 35),
-        ("inference", 243),
+        ("inference", 245),
         ("laws", 47),
         ("gpu", 5),
         ("flower", 38),

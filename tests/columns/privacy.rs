@@ -2,10 +2,14 @@
 
 use fixtures::vertical::{LinearWorld, NOISE_SD};
 use fixtures::vertical_run::{BinaryWorld, Hand};
+use partita::burn::module::Module;
+use partita::burn::tensor::Tensor;
 use partita::core::{Key, Noise, NoiseKind, Purpose};
-use partita::inference::{Message, SiloProgram, VerticalOptions};
-use partita::vertical::fit;
+use partita::inference::{Error, Message, SiloProgram, VerticalOptions};
+use partita::vertical::{BernoulliHead, Contribution, Labels, Party, WithIntercept};
+use partita::vertical::{binary_labels, coordinator, fit, party_program};
 use partita::{AlgorithmChoice, Clip, Device, FamilyPlan, FitOptions, Gaussian, Schedule, Settings};
+use partita::{Design, Normal, Result, Rows, Scope, burn};
 
 const ROWS: usize = 12;
 
@@ -127,4 +131,38 @@ fn after_a_fit_means_of_messages_tell_the_mean_contributions() {
         // The fit has converged to a few thousandths.
         assert!((first[row] - rho * rho * gradient - contribution).abs() < 0.02);
     }
+}
+
+/// Slopes with a fault: of more than one row they tell every number more often than a report has draws.
+#[derive(Module, Debug)]
+struct Telltale {}
+
+impl Contribution for Telltale {
+    type Latents = Tensor<1>;
+    type Data = Design;
+
+    fn prior(&self, scope: &mut Scope<'_>) -> Result<Tensor<1>> {
+        scope.sample("beta", Normal::new(0.0, 1.0))
+    }
+
+    fn contribute(&self, beta: &Tensor<1>, rows: &Rows<'_>, data: &Design) -> Result<Tensor<2>> {
+        let own = data.take(rows)?.predictor(beta.clone(), None)?;
+        Ok(if own.dims()[0] == 1 { own } else { Tensor::cat(vec![own; 65], 1) })
+    }
+}
+
+#[test]
+fn an_answer_of_more_than_the_manifest_lists_does_not_leave_its_party() {
+    let device = Device::flex();
+    let algorithm = AlgorithmChoice::Vertical(VerticalOptions::direct());
+    let options = FitOptions { algorithm, settings: settings(), ..FitOptions::default() };
+    let labels = binary_labels(&[true, false, true, true], &device);
+    let labels = Labels::new(WithIntercept::new(BernoulliHead {}, Normal::new(0.0, 1.0)), labels);
+    let columns = Design::new(vec![1.0, -1.0, 0.5, 2.0], [4, 1, 1]).unwrap();
+    let party = Party::new("north", Telltale {}, columns);
+    let mut own = party_program(&party, 0, None, &device, &options).unwrap();
+    let mut holder = coordinator(&labels, &["north".to_owned()], &device, &options).unwrap();
+    let request = holder.outgoing().unwrap().remove(0).message;
+    let found = own.answer(&request).unwrap_err();
+    assert!(matches!(&found, Error::Manifest { silo, field, .. } if silo == "north" && field == "z"), "{found}");
 }

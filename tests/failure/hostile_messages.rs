@@ -48,12 +48,12 @@ fn wrong_versions(honest: &Message) -> Vec<(String, Message)> {
         add(format!("`{name}` one shorter"), &|m| {
             let record = &mut m.records[place];
             let cells = (record.bytes.len() / 8).saturating_sub(1);
-            record.bytes.truncate(8 * cells);
+            Arc::make_mut(&mut record.bytes).truncate(8 * cells);
             record.shape = vec![cells as u64];
         });
         add(format!("`{name}` one longer"), &|m| {
             let record = &mut m.records[place];
-            record.bytes.extend([0; 8]);
+            Arc::make_mut(&mut record.bytes).extend([0; 8]);
             record.shape = vec![record.bytes.len() as u64 / 8];
         });
         add(format!("`{name}` in another shape"), &|m| m.records[place].shape.insert(0, 1));
@@ -64,7 +64,9 @@ fn wrong_versions(honest: &Message) -> Vec<(String, Message)> {
             add(format!("`{name}` all {value}"), &|m| {
                 let record = &mut m.records[place];
                 if record.data_type == DataType::F64 {
-                    record.bytes.chunks_mut(8).for_each(|cell| cell.copy_from_slice(&value.to_le_bytes()));
+                    Arc::make_mut(&mut record.bytes)
+                        .chunks_mut(8)
+                        .for_each(|cell| cell.copy_from_slice(&value.to_le_bytes()));
                 }
             });
         }
@@ -72,7 +74,9 @@ fn wrong_versions(honest: &Message) -> Vec<(String, Message)> {
             add(format!("`{name}` the word {value}"), &|m| {
                 let record = &mut m.records[place];
                 if record.data_type == DataType::U64 {
-                    record.bytes.chunks_mut(8).for_each(|cell| cell.copy_from_slice(&value.to_le_bytes()));
+                    Arc::make_mut(&mut record.bytes)
+                        .chunks_mut(8)
+                        .for_each(|cell| cell.copy_from_slice(&value.to_le_bytes()));
                 }
             });
         }
@@ -91,8 +95,8 @@ fn wrong_versions(honest: &Message) -> Vec<(String, Message)> {
 }
 
 fn floats(name: &str, values: &[f64], shape: &[u64]) -> Record {
-    let bytes = values.iter().flat_map(|value| value.to_le_bytes()).collect();
-    Record { name: name.into(), data_type: DataType::F64, shape: shape.to_vec(), bytes }
+    let bytes: Vec<u8> = values.iter().flat_map(|value| value.to_le_bytes()).collect();
+    Record { name: name.into(), data_type: DataType::F64, shape: shape.to_vec(), bytes: bytes.into() }
 }
 
 /// The outcome of a hostile message: an answer (true) or an error (false), but never a panic.

@@ -44,7 +44,7 @@ fn bytes_after_the_end_of_a_message_are_refused() {
 #[test]
 fn a_record_whose_bytes_do_not_fill_its_shape_is_refused() {
     for (shape, bytes) in [(vec![3], vec![0; 16]), (vec![2], vec![0; 15]), (vec![u64::MAX, 2], vec![0; 16])] {
-        let record = Record { name: "x".into(), data_type: DataType::F64, shape, bytes };
+        let record = Record { name: "x".into(), data_type: DataType::F64, shape, bytes: bytes.into() };
         let message = Message { records: vec![record], ..Message::new("test") };
         refused!(Message::decode(&message.encode()), Error::Message { .. }, ["record `x`", "bytes for shape"]);
     }
@@ -132,7 +132,7 @@ fn a_field_given_twice_or_with_odd_bytes_does_not_leave_a_silo() {
     refused!(ask(twice, &manifest), Error::Manifest { .. }, ["field `elbo`", "more than once"]);
     let as_number = Message::new("test").floats("elbo", &[1.0]).number("elbo", 2.0);
     refused!(ask(as_number, &manifest), Error::Manifest { .. }, ["field `elbo`", "more than once"]);
-    let record = Record { name: "elbo".into(), data_type: DataType::F64, shape: vec![1], bytes: vec![0; 15] };
+    let record = Record { name: "elbo".into(), data_type: DataType::F64, shape: vec![1], bytes: vec![0; 15].into() };
     let odd = Message { records: vec![record], ..Message::new("test") };
     refused!(ask(odd, &manifest), Error::Manifest { .. }, ["field `elbo`", "has 2 numbers"]);
 }

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use partita::inference::{Effect, Error, HtmlOptions, Scale, fit_parties, parties};
+use partita::inference::{Effect, Error, HtmlOptions, PageContent, Report, Scale, fit_parties, parties};
 use partita::models::{MixedLogistic, RepeatedBinary, six_cities_silos};
 use partita::{AlgorithmChoice, Device, Fit, FitOptions, Settings, fit};
 
@@ -154,13 +154,36 @@ fn parties_elsewhere_have_the_same_page() {
     let prior = elsewhere.prior(&model, &device).unwrap();
     assert_eq!(prior, here.prior(&model, &device).unwrap());
     let read = read(prior);
-    let page = read(&|path, options| elsewhere.write_html(path, options).unwrap());
+    let page = read(&|path, options| elsewhere.page(options).write_html(&elsewhere.report, path).unwrap());
     for words in
         ["Marginal density of beta[0]", "The dashed line", "Trace of the bound", "All that a message from a silo"]
     {
         assert!(page.contains(words), "{words}");
     }
     assert_eq!(page, read(&|path, options| here.write_html(path, options).unwrap()));
+}
+
+#[test]
+fn a_page_that_is_written_anew_from_the_files_of_a_fit_is_its_page() {
+    let folder = tempfile::tempdir().unwrap();
+    let fit = six_cities(["north", "south"]);
+    let effects = vec![effect("beta[1]", "Mother smokes", Scale::Exponential)];
+    let prior = fit.prior(&MixedLogistic::new(4), &Device::flex()).unwrap();
+    let options = HtmlOptions { title: "Six cities".into(), effects, prior };
+    let at = |name: &str| folder.path().join(name);
+    let text = |name: &str| std::fs::read_to_string(at(name)).unwrap();
+    fit.write_html(&at("report.html"), &options).unwrap();
+    fit.report.write_json(&at("result.json")).unwrap();
+    fit.page(&options).write_json(&at("page.json")).unwrap();
+    let content = PageContent::read_json(&at("page.json")).unwrap();
+    content.write_html(&Report::read_json(&at("result.json")).unwrap(), &at("again.html")).unwrap();
+    for words in ["Marginal density of beta[0]", "The dashed line", "Trace of the bound", "Correlations of pairs"] {
+        assert!(text("again.html").contains(words), "{words}");
+    }
+    assert!(text("again.html") == text("report.html"));
+    std::fs::write(at("page.json"), "{\"marginals\": 3}").unwrap();
+    let found = PageContent::read_json(&at("page.json")).unwrap_err().to_string();
+    assert!(found.contains("reading the content of a page"), "{found}");
 }
 
 #[test]

@@ -122,7 +122,7 @@ fn a_private_silo_refuses_what_is_no_noised_sum() {
     let mut silo = silo(&six_cities(), 2.0, Recorded::default());
     let mut more = request.clone();
     for record in more.records.iter_mut().filter(|record| record.name == "step") {
-        record.bytes = 20_u64.to_le_bytes().to_vec();
+        record.bytes = 20_u64.to_le_bytes().to_vec().into();
     }
     assert!(silo.answer(&more).unwrap_err().to_string().contains("a run of 20"));
     for kind in ["few.start", "few.round", "trust.values", "leave_one_out.rows", "predictive.checks"] {

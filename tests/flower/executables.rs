@@ -72,7 +72,7 @@ fn a_policy_for_lost_silos_or_a_key_that_cannot_be_is_refused_before_the_engine_
 fn a_run_of_days_is_refused_before_the_engine_is_asked_unless_its_owner_wants_it() {
     let folder = tempfile::tempdir().unwrap();
     let write = |name: &str, text: &str| std::fs::write(folder.path().join(name), text).unwrap();
-    write("run.toml", "model = \"six-cities\"\nalgorithm = \"sfvi\"\nsilos = [\"a\"]\nsteps = 30000\n");
+    write("run.toml", "model = \"six-cities\"\nalgorithm = \"sfvi\"\nsilos = [\"a\"]\nsteps = 120000\n");
     // Nothing listens there, and no party waits for it.
     let engine = "state = \"s\"\noutput = \"o\"\n[engine]\naddress = \"127.0.0.1:1\"\npatience_seconds = 0\n";
     let said = |file: &str, arguments: &[&str]| {
@@ -83,8 +83,8 @@ fn a_run_of_days_is_refused_before_the_engine_is_asked_unless_its_owner_wants_it
         String::from_utf8_lossy(&found.stderr).into_owned()
     };
     let refused = said(engine, &[]);
-    assert!(refused.contains("30000 rounds of about 4 s each: 1.4 days") && refused.contains("--long"), "{refused}");
-    for said in [said(engine, &["--long"]), said(&format!("round_seconds = 0.2\n{engine}"), &[])] {
+    assert!(refused.contains("120000 rounds of about 1 s each: 1.4 days") && refused.contains("--long"), "{refused}");
+    for said in [said(engine, &["--long"]), said(&format!("round_seconds = 0.1\n{engine}"), &[])] {
         assert!(said.contains("This run is long") && said.contains("no answer"), "{said}");
     }
 }

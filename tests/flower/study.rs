@@ -4,11 +4,12 @@
 use std::path::Path;
 use std::process::Command;
 
+use fixtures::arviz::{opened, python};
 use fixtures::engine::{Deployment, Pace, Running, free_ports, installed};
 use fixtures::executable;
 use fixtures::visits::{FORMULA, visits};
 use partita::formula::{SiloTable, Study};
-use partita::inference::{FewRoundsOptions, OwnChecks};
+use partita::inference::{ArvizOptions, FewRoundsOptions, OwnChecks};
 use partita::models::six_cities;
 use partita::{AlgorithmChoice, Device, FitOptions, fit};
 use serde_json::Value;
@@ -81,7 +82,7 @@ fn a_study_over_an_engine_has_the_bits_of_one_process_and_every_silo_has_the_rep
         "own_rows = \"own.csv\"\nown_checks = \"NAME-checks.json\"",
     );
     let silos: Vec<Running> = NAMES.iter().map(|name| start(folder, "silo", name)).collect();
-    let mut coordinator = start(folder, "coordinator", "coordinator");
+    let mut coordinator = start_with(folder, "coordinator", "coordinator", &["--arviz"]);
     wait(&mut coordinator);
     let said = read(folder, "coordinator.log");
     for words in ["prior: smoke ~ normal(0, ", "verdict: trust these numbers\n", "odds ratio", "north has 716 rows"] {
@@ -107,6 +108,29 @@ fn a_study_over_an_engine_has_the_bits_of_one_process_and_every_silo_has_the_rep
         assert_eq!(read(folder, &format!("{name}-report/report.html")), read(folder, "output/report.html"));
     }
     assert!(read(folder, "output/report.html").contains("what the formula needs to know of the rows"));
+    // Whoever has the report writes its page anew.
+    for name in ["output", "west-report"] {
+        let mut own = Command::new(executable("partita"));
+        let done = own.args(["report", name, "--html", "again.html"]).current_dir(folder).output().unwrap();
+        assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
+        assert!(read(folder, "again.html") == read(folder, "output/report.html"), "{name}");
+        assert!(read(folder, "again.html").contains("Marginal density of smoke"));
+    }
+    if let Some(python) = python() {
+        // ArviZ opens the coordinator's file, which is that of one process without rows.
+        let [afar, here] = ["output/draws.zarr", "here.zarr"].map(|name| folder.join(name));
+        own.write_arviz(&here, &prepared.plan.model, &device, &ArvizOptions::default()).unwrap();
+        let all = opened(&python, &[afar.clone(), here.clone()]);
+        let [found, expected] = [afar, here].map(|path| all[path.to_str().unwrap()].clone());
+        assert!(found["groups"].get("/round_of_trust/sample_stats").is_some(), "{found:#}");
+        for group in ["/observed_data", "/posterior_predictive", "/log_likelihood", "/round_of_trust/log_likelihood"] {
+            assert!(found["groups"].get(group).is_none(), "{group}: {found:#}");
+        }
+        assert!(found["summary"]["smoke"][0].is_number(), "{found:#}");
+        for entry in ["groups", "attributes", "summary", "prior"] {
+            assert_eq!(found[entry], expected[entry], "{entry}");
+        }
+    }
     drop(silos);
     assert!(read(folder, "own.csv").lines().count() > 100, "{}", read(folder, "west.log"));
     for silo in &prepared.silos {

@@ -133,7 +133,7 @@ impl SiloProgram for Broken {
     fn answer(&mut self, request: &Message) -> partita::inference::Result<Message> {
         let mut reply = self.0.answer(request)?;
         for record in reply.records.iter_mut().filter(|record| record.name == "change") {
-            record.bytes[..8].copy_from_slice(&f64::NAN.to_le_bytes());
+            Arc::make_mut(&mut record.bytes)[..8].copy_from_slice(&f64::NAN.to_le_bytes());
         }
         Ok(reply)
     }

@@ -157,6 +157,54 @@ fn simulated_levels_have_their_names_and_what_cannot_be_drawn_is_refused() {
     }
 }
 
+/// The numbers of a column of a file.
+fn numbers(text: &str, name: &str) -> Vec<f64> {
+    let place = text.lines().next().unwrap().split(',').position(|own| own == name).unwrap();
+    text.lines().skip(1).map(|line| line.split(',').nth(place).unwrap().parse().unwrap()).collect()
+}
+
+#[test]
+fn simulated_times_end_where_they_were_censored_and_a_fit_finds_what_they_were_drawn_at() {
+    let folder = tempfile::tempdir().unwrap();
+    // A third of the rows leave at a time of their own; R's survival codes an event as 2 and a censored time as 1.
+    let row = |row: usize| match row % 3 {
+        0 => format!("{},1,{}\n", 0.25 + 0.5 * (row % 7) as f64, row % 2),
+        _ => format!("1.5,2,{}\n", row % 2),
+    };
+    let rows: String = (0..900).map(row).collect();
+    std::fs::write(folder.path().join("times.csv"), "time,status,x\n".to_owned() + &rows).unwrap();
+    let before = std::fs::read_to_string(folder.path().join("times.csv")).unwrap();
+    for (family, formula, shape) in [
+        ("weibull", "surv(time, status - 1) ~ x", &["--at", "shape = 1.5"] as &[&str]),
+        ("piecewise_exponential", "surv(time, status - 1, cuts = c(0.5, 1, 2)) ~ x", &[]),
+    ] {
+        let model = [formula, "--family", family, "--silo"];
+        let at = ["--at", "x = 0.7", "--output", "drawn", "--seed", "5"];
+        said(folder.path(), &[&["simulate"], model.as_slice(), &["times.csv"], &at, shape].concat());
+        let after = std::fs::read_to_string(folder.path().join("drawn/times.csv")).unwrap();
+        assert_eq!(numbers(&after, "x"), numbers(&before, "x"));
+        let all = [&before, &after].map(|text| numbers(text, "time").into_iter().zip(numbers(text, "status")));
+        let [before, after] = all.map(Iterator::collect::<Vec<_>>);
+        let (mut censored, mut earlier) = (0, 0);
+        for ((end, was), (time, is)) in before.iter().zip(&after) {
+            // Who had an event has one; who left stays until then, or has an event before.
+            let is_event = (is - 2.0).abs() < 1e-9;
+            assert!(*was < 1.5 || is_event, "{end} {was} {time} {is}");
+            assert!(if is_event { *was > 1.5 || time < end } else { (time - end).abs() < 1e-9 }, "{end} {time} {is}");
+            censored += usize::from(!is_event);
+            earlier += usize::from(is_event && *was < 1.5);
+        }
+        assert!(censored > 20 && earlier > 20, "{family}: {censored} censored, {earlier} events before their end");
+        let text = said(folder.path(), &[&["fit"], model.as_slice(), &["drawn/times.csv"]].concat());
+        let line = text.lines().find(|line| line.starts_with("x  ")).unwrap_or_else(|| panic!("{text}"));
+        let own: Vec<f64> = line.split_whitespace().skip(1).take(2).map(|own| own.parse().unwrap()).collect();
+        assert!((own[0] - 0.7).abs() < 4.0 * own[1] && own[1] < 0.15, "{family}: {text}");
+    }
+    let two = ["simulate", "surv(time, status - x) ~ 1", "--family", "weibull", "--silo", "two.csv", "--output", "out"];
+    std::fs::write(folder.path().join("two.csv"), "time,status,x\n1,1,0\n2,1,1\n3,1,0\n").unwrap();
+    assert!(refused(folder.path(), &two).contains("a status of one column"));
+}
+
 #[test]
 fn a_calibration_is_kept_goes_on_and_gives_its_verdict() {
     let folder = tempfile::tempdir().unwrap();
@@ -192,6 +240,9 @@ fn a_report_is_printed_and_its_page_written_from_the_folder_alone() {
     let page = std::fs::read_to_string(folder.path().join("again.html")).unwrap();
     assert!(page.contains("Wheeze &amp; smoke") && page.contains("Forest plot: odds ratio"), "{page}");
     assert_eq!(table(&said(folder.path(), &["report", "out/result.json"])), table(&fit));
+    said(folder.path(), &["report", "out", "--html", "same.html"]);
+    let file = |name: &str| std::fs::read_to_string(folder.path().join(name)).unwrap();
+    assert!(file("same.html") == file("out/report.html") && file("same.html").contains("Trace of the bound"));
     std::fs::write(folder.path().join("other.json"), "{\"verdict\": 1}").unwrap();
     assert!(refused(folder.path(), &["report", "other.json"]).contains("no report of this version"));
     assert!(refused(folder.path(), &["report", "nowhere"]).contains("nowhere"));

@@ -120,3 +120,41 @@ fn the_units_are_those_that_systemd_takes() {
     let wrong = String::from_utf8_lossy(&verified.stderr).into_owned();
     assert!(verified.status.success() && !wrong.contains("partita-"), "{wrong}");
 }
+
+#[test]
+fn the_program_links_the_library_of_the_system_alone() {
+    let program = fixtures::executable("partita");
+    let Ok(done) = Command::new("ldd").arg(&program).output() else {
+        fixtures::skip("ldd", "ldd is not there: this system's library is not glibc");
+        return;
+    };
+    let text = String::from_utf8_lossy(&done.stdout).into_owned();
+    let linked: Vec<&str> = text.lines().filter_map(|line| line.split_whitespace().next()).collect();
+    assert!(linked.iter().any(|own| own.starts_with("libc.so")), "{text}");
+    // glibc in its parts, the loader, the kernel's page, and the unwinder of GCC, which Debian's glibc depends on itself.
+    let parts = ["libc.so", "libm.so", "libdl.so", "libpthread.so", "librt.so", "libgcc_s.so", "linux-vdso.so"];
+    let is_system = |own: &&&str| parts.iter().any(|part| own.starts_with(part)) || own.contains("/ld-linux");
+    let others: Vec<&&str> = linked.iter().filter(|own| !is_system(own)).collect();
+    assert!(others.is_empty(), "a machine that installs the program needs {others:?} too:\n{text}");
+}
+
+#[test]
+fn the_container_file_builds_with_a_compiler_that_is_new_enough_and_starts_the_program() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
+    let text = std::fs::read_to_string(folder.join("packaging/Containerfile")).unwrap();
+    let manifest = std::fs::read_to_string(folder.join("Cargo.toml")).unwrap();
+    let after = |text: &str, words: &str| -> String {
+        let (_, rest) = text.split_once(words).unwrap_or_else(|| panic!("no {words}"));
+        rest.chars().take_while(|letter| letter.is_ascii_digit() || *letter == '.').collect()
+    };
+    assert_eq!(after(&text, "FROM docker.io/library/rust:"), after(&manifest, "rust-version = \""));
+    // The system of the build is that of the program, which links its library.
+    for words in [
+        "-slim-bookworm AS build",
+        "debian:bookworm-slim",
+        "--features cli ",
+        "ENTRYPOINT [\"/usr/local/bin/partita\"]",
+    ] {
+        assert!(text.contains(words), "{words}");
+    }
+}

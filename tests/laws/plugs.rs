@@ -3,7 +3,7 @@
 
 use partita::inference::{
     Averaging, Barycentre, BetaDivergence, Conjugate, Diverged, Divergence, Expectation, FDivergence, Family,
-    GammaDivergence, JensenShannon, KullbackLeibler, Lbfgs, LocalProblem, LocalSolver, LocalUpdate, LogPool,
+    GammaDivergence, JensenShannon, KullbackLeibler, Lbfgs, LocalProblem, LocalSolver, LocalUpdate, LogPool, Means,
     NaturalGradient, NoDivergence, NormalFamily, ParameterMean, PointMass, PowerExpectation, ReverseKullbackLeibler,
     ServerMean, ServerOptimiser, ServerRule, SiteFamily, Solved, SolverState, Start,
 };
@@ -107,6 +107,7 @@ enum Lopsided {
     Sum,
     First,
     Short,
+    Twice,
 }
 
 impl Averaging for Lopsided {
@@ -116,7 +117,14 @@ impl Averaging for Lopsided {
             Self::Sum => sums.collect(),
             Self::First => members[0].clone(),
             Self::Short => members[0][1..].to_vec(),
+            Self::Twice => sums.map(|sum| sum / members.len() as f64).collect(),
         })
+    }
+
+    fn means(&self, _: &dyn Family, _: &[f64]) -> Option<Means> {
+        let of = |_: &dyn Family, numbers: &[f64]| Ok(numbers.to_vec());
+        let back = |_: &dyn Family, numbers: &[f64]| Ok(numbers.iter().map(|number| 2.0 * number).collect());
+        (*self == Self::Twice).then_some(Means { of, back })
     }
 }
 
@@ -126,6 +134,7 @@ fn the_laws_find_an_average_with_a_mistake() {
     assert!(matches!(averaging(&Lopsided::Sum), Err(Violation::Equal { index: 0, .. })));
     assert!(matches!(averaging(&Lopsided::First), Err(Violation::Order { index: 0, .. })));
     assert!(matches!(averaging(&Lopsided::Short), Err(Violation::Length { expected: 6, found: 5, .. })));
+    assert!(matches!(averaging(&Lopsided::Twice), Err(Violation::Means { index: 0, .. })));
 }
 
 /// A server rule with momentum and one planted mistake.

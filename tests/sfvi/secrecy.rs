@@ -9,7 +9,7 @@ use partita::inference::{
     SiloProgram, StartFrom, VerticalOptions, coordinator, silo_program,
 };
 use partita::models::vertical::Linear;
-use partita::models::{GaussianMean, MixedLogistic, RepeatedBinary, six_cities};
+use partita::models::{BinaryRows, GaussianMean, LogisticRegression, MixedLogistic, RepeatedBinary, six_cities};
 use partita::vertical::Party;
 use partita::{AlgorithmChoice, Design, Device, FitOptions, Model, PviOptions, RoundOptions, Settings};
 
@@ -94,13 +94,13 @@ fn watch(base: &[Message], changed: &[Message], manifest: &Manifest) -> usize {
     for (before, after) in base.iter().zip(changed) {
         // All parts of a message except the content of fields: kind, version, names, types, shapes, order.
         let frame = |message: &Message| {
-            let blank = |record: &Record| Record { bytes: vec![0; record.bytes.len()], ..record.clone() };
+            let blank = |record: &Record| Record { bytes: vec![0; record.bytes.len()].into(), ..record.clone() };
             let numbers = message.numbers.iter().map(|(name, _)| (name.clone(), 0.0)).collect();
             Message { records: message.records.iter().map(blank).collect(), numbers, ..message.clone() }.encode()
         };
         assert_eq!(frame(before), frame(after));
         let fields = before.records.iter().zip(&after.records);
-        let contents = fields.map(|(one, other)| (&one.name, one.bytes.clone(), other.bytes.clone()));
+        let contents = fields.map(|(one, other)| (&one.name, one.bytes.to_vec(), other.bytes.to_vec()));
         let bytes = |number: f64| number.to_le_bytes().to_vec();
         let numbers = before.numbers.iter().zip(&after.numbers);
         let numbers = numbers.map(|((name, one), (_, other))| (name, bytes(*one), bytes(*other)));
@@ -243,6 +243,28 @@ fn a_party_that_is_made_alone_takes_its_seed_from_the_options_and_no_other_party
     };
     assert_ne!(reply(None), reply(Some(99)));
     assert_eq!(reply(Some(99)), reply(Some(99)));
+}
+
+#[test]
+fn a_silo_does_not_tell_what_the_manifest_of_its_run_does_not_list_whoever_asks() {
+    let (device, settings) = (Device::flex(), Settings::default());
+    let model = LogisticRegression::new(1);
+    let rows = BinaryRows::new(&[1.0, -1.0], 1, &[true, false], &device).unwrap();
+    // The gradient at a point, which a run of SFVI lists and one of averaging does not.
+    let slope = Message::new("sfvi.slope").word("seed", settings.seed).floats("point", &[0.0; 2]);
+    let mut bare = Silo::new("silo", 0, &model, &rows, &device, &settings).unwrap();
+    assert!(bare.answer(&slope).unwrap().has("slope"));
+    let asked = |algorithm| {
+        let options = FitOptions { algorithm, settings: settings.clone(), ..FitOptions::default() };
+        let mut own = silo_program(&model, &["silo".to_owned()], 0, &rows, &device, &options).unwrap().0;
+        own.answer(&slope)
+    };
+    assert!(asked(AlgorithmChoice::Sfvi).unwrap().has("slope"));
+    let found = asked(AlgorithmChoice::SfviAvg(RoundOptions::paper(10))).unwrap_err();
+    assert!(
+        matches!(&found, Error::Manifest { field, .. } if field == "log_likelihood" || field == "slope"),
+        "{found}"
+    );
 }
 
 /// What a silo sent, what it may send, and the numbers that are its own.

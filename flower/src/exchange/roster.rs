@@ -183,7 +183,7 @@ impl Flower {
         if ids.is_empty() {
             return Ok(());
         }
-        for arrived in self.inbox.collect(self.task.carrier(), &ids, self.options.patience.limits())? {
+        for arrived in self.inbox.collect(self.task.carrier(), &ids, self.options.patience.limits(), None)? {
             let id = arrived.metadata.reply_to_message_id;
             let mut greeted = self.roster.greeted.iter_mut();
             let Some(greeting) = greeted.find(|one| one.ids.iter().any(|own| own.as_str() == id)) else { continue };
@@ -198,7 +198,7 @@ impl Flower {
                     continue;
                 }
             };
-            let (message, envelope) = match self.answer_key.read(&objects, &root, &self.options.signatures) {
+            let (message, envelope) = match self.answer_key.read(objects, &root, &self.options.signatures) {
                 Ok(found) => found,
                 Err(error @ Error::Unwelcome { .. }) => {
                     (self.user.log)(&format!("what node {} says is refused: {error}", greeting.node));

@@ -20,7 +20,7 @@ pub(super) struct Waiting {
     /// How long an answer may take.
     time: Duration,
     /// Its messages, one an attempt: the answer to any of them counts.
-    ids: Vec<ObjectId>,
+    pub(super) ids: Vec<ObjectId>,
     attempt: u64,
     /// The node that this attempt was sent to; none while it is not on its way.
     sent: Option<u64>,
@@ -35,6 +35,11 @@ impl Waiting {
     /// The sending of this request that is due.
     fn attempt(&self) -> Attempt {
         Attempt { silo: Some(self.request.silo), round: self.round, attempt: self.attempt, time: self.time }
+    }
+
+    /// Whether half of the time for its answer is over.
+    pub(super) fn is_half_over(&self, now: Instant) -> bool {
+        self.sent.is_some() && now + self.time / 2 > self.due
     }
 }
 
@@ -104,7 +109,8 @@ impl Flower {
     pub(super) fn look_after(&mut self, manifest: &Manifest) -> Result<()> {
         self.send_waiting()?;
         let ids: Vec<ObjectId> = self.under_way.waiting.iter().flat_map(|one| one.ids.iter().cloned()).collect();
-        for arrived in self.inbox.collect(self.task.carrier(), &ids, self.options.patience.limits())? {
+        let (limits, turn) = (self.options.patience.limits(), self.under_way.turn());
+        for arrived in self.inbox.collect(self.task.carrier(), &ids, limits, turn.as_ref())? {
             self.take(arrived, manifest)?;
         }
         if self.under_way.waiting.is_empty() {
@@ -244,12 +250,12 @@ impl Flower {
             Err(trouble) => return Ok(Err(trouble.to_string())),
         };
         self.bytes[1] += objects.size() as u64;
-        self.read(&objects, &root, one, manifest)
+        self.read(objects, &root, one, manifest)
     }
 
     fn read(
         &mut self,
-        objects: &Objects,
+        objects: Objects,
         root: &ObjectId,
         one: &Waiting,
         manifest: &Manifest,

@@ -9,11 +9,14 @@ use partita_inference::{Arrival, Exchange, Manifest, Outcome, Request, Resumable
 use super::round::{BREATH, Waiting};
 use super::{Flower, PAUSE};
 use crate::error::{Error, Result};
+use crate::transit::Next;
 
 /// Requests that are under way, and outcomes that were not handed over yet.
 pub(super) struct UnderWay {
     pub(super) waiting: Vec<Waiting>,
     over: VecDeque<Over>,
+    /// The silo whose outcome is taken next, where there is an order.
+    next: Option<usize>,
     /// How long to wait before the next look: short rounds do not wait for the clock, and long ones do not keep the
     /// engine busy.
     pause: Duration,
@@ -28,12 +31,34 @@ struct Over {
 
 impl UnderWay {
     pub(super) fn new() -> Self {
-        Self { waiting: Vec::new(), over: VecDeque::new(), pause: PAUSE }
+        Self { waiting: Vec::new(), over: VecDeque::new(), next: None, pause: PAUSE }
     }
 
     /// Keeps an outcome of a silo whose last answer before it was that of round `before`.
     pub(super) fn end(&mut self, silo: usize, outcome: Outcome, before: u64) {
         self.over.push_back(Over { arrival: Arrival { silo, outcome }, before });
+    }
+
+    /// Whose answer comes next, and how much is held for others. None where there is no order, and where somebody's
+    /// answer has waited for half of its time: what waits too long is lost.
+    pub(super) fn turn(&self) -> Option<Next> {
+        let now = Instant::now();
+        let next = self.waiting.iter().find(|one| Some(one.request.silo) == self.next)?;
+        if self.waiting.iter().any(|one| one.is_half_over(now)) {
+            return None;
+        }
+        let size = |Over { arrival, .. }: &Over| match &arrival.outcome {
+            Outcome::Reply(reply) => reply.size(),
+            _ => 0,
+        };
+        Some(Next { ids: next.ids.clone(), held: self.over.iter().map(size).sum() })
+    }
+
+    /// The place of the outcome that may be handed over.
+    fn ready(&self) -> Option<usize> {
+        let place = self.over.iter().position(|over| Some(over.arrival.silo) == self.next);
+        let is_awaited = self.waiting.iter().any(|one| Some(one.request.silo) == self.next);
+        place.or_else(|| (!is_awaited && !self.over.is_empty()).then_some(0))
     }
 
     /// The latest round of each silo whose answer was handed over, where `accepted` is that of the last that came.
@@ -62,6 +87,7 @@ impl Flower {
     /// Sends requests that are a round of their own: a silo refuses what is older than what it has answered.
     fn ask(&mut self, requests: Vec<Request>, deadline: Option<Duration>) -> Result<()> {
         requests.iter().for_each(|request| self.forget(request.silo));
+        self.under_way.next = None;
         self.place.round += 1;
         self.under_way.pause = PAUSE / 16;
         self.wait.restart();
@@ -91,7 +117,8 @@ impl Flower {
     fn next(&mut self, manifest: &Manifest, deadline: Option<Duration>) -> Result<Option<Arrival>> {
         let until = deadline.map(|deadline| Instant::now() + deadline);
         loop {
-            if let Some(Over { arrival, .. }) = self.under_way.over.pop_front() {
+            let ready = self.under_way.ready();
+            if let Some(Over { arrival, .. }) = ready.and_then(|place| self.under_way.over.remove(place)) {
                 self.wait.restart();
                 return Ok(Some(arrival));
             }
@@ -99,7 +126,7 @@ impl Flower {
                 return Err(partita_inference::Error::Exchange { problem: "no silo was asked anything".into() }.into());
             }
             self.look_after(manifest)?;
-            if self.under_way.over.is_empty() {
+            if self.under_way.ready().is_none() {
                 if until.is_some_and(|until| Instant::now() > until) {
                     return Ok(None);
                 }
@@ -128,6 +155,11 @@ impl Exchange for Flower {
         deadline: Option<Duration>,
     ) -> partita_inference::Result<Option<Arrival>> {
         self.next(manifest, deadline).map_err(outside)
+    }
+
+    /// Large answers of others stay at the engine until their turn.
+    fn next_is(&mut self, silo: usize) {
+        self.under_way.next = Some(silo);
     }
 
     fn resumable(&mut self) -> Option<&mut dyn Resumable> {

@@ -41,6 +41,15 @@ pub trait Algorithm: Send {
     /// [`Error::SiloLost`], [`Error::InSilo`], [`Error::NotFinite`], [`Error::Message`].
     fn incoming(&mut self, outcomes: Vec<Outcome>) -> Result<StepInfo>;
 
+    /// The same where the outcomes are not all there: each comes when it is asked for. A method that adds up answers takes
+    /// them one by one, so that it need not hold those of all silos at once.
+    ///
+    /// # Errors
+    /// As for [`Algorithm::incoming`], and what the exchange reports.
+    fn incoming_in_turn(&mut self, outcomes: &mut dyn Iterator<Item = Result<Outcome>>) -> Result<StepInfo> {
+        self.incoming(outcomes.collect::<Result<_>>()?)
+    }
+
     /// How the run has ended by the method's own account; `None` while there is more to do.
     fn ended(&self) -> Option<Ending> {
         None
@@ -311,13 +320,36 @@ pub(crate) fn same_run(state: &Message, kind: &str, globals: &str, seed: u64) ->
     Ok(())
 }
 
+/// Gives the reply of each silo to `take`, in their order and as it comes; the first silo without one is an error that
+/// names it.
+pub(crate) fn each_reply(
+    outcomes: &mut dyn Iterator<Item = Result<Outcome>>,
+    names: &[String],
+    step: u64,
+    mut take: impl FnMut(&str, Message) -> Result<()>,
+) -> Result<()> {
+    let mut found = 0;
+    for outcome in outcomes {
+        if let Some(name) = names.get(found) {
+            take(name, outcome?.reply(name, step)?)?;
+        }
+        found += 1;
+    }
+    check_count(found, names, step)
+}
+
+/// Refuses another number of outcomes than that of silos.
+fn check_count(found: usize, names: &[String], step: u64) -> Result<()> {
+    if found == names.len() {
+        return Ok(());
+    }
+    let silo = names.get(found).cloned().unwrap_or_else(|| found.to_string());
+    Err(Error::SiloLost { silo, step, reason: format!("{found} outcomes for {} silos", names.len()) })
+}
+
 /// Takes the replies out of outcomes; the first silo without one is an error that names it.
 pub(crate) fn replies(outcomes: Vec<Outcome>, names: &[String], step: u64) -> Result<Vec<Message>> {
-    if outcomes.len() != names.len() {
-        let silo = names.get(outcomes.len()).cloned().unwrap_or_else(|| outcomes.len().to_string());
-        let reason = format!("{} outcomes for {} silos", outcomes.len(), names.len());
-        return Err(Error::SiloLost { silo, step, reason });
-    }
+    check_count(outcomes.len(), names, step)?;
     outcomes.into_iter().zip(names).map(|(outcome, name)| outcome.reply(name, step)).collect()
 }
 

@@ -1,12 +1,13 @@
 //! States how requests reach silos and replies come back, whatever carries them.
 
 mod in_process;
+mod in_turn;
 mod threads;
 
 pub use in_process::InProcess;
+pub(crate) use in_turn::InTurn;
 pub use threads::Threads;
 
-use std::collections::VecDeque;
 use std::path::Path;
 use std::time::Duration;
 
@@ -118,19 +119,12 @@ pub trait Exchange: Send {
         manifest: &Manifest,
         deadline: Option<Duration>,
     ) -> Result<Vec<Outcome>> {
-        let mut outcomes: Vec<Option<Outcome>> = requests.iter().map(|_| None).collect();
-        let mut open: VecDeque<(usize, usize)> = requests.iter().map(|request| request.silo).enumerate().collect();
-        self.send(requests, deadline)?;
-        while !open.is_empty() {
-            let Some(Arrival { silo, outcome }) = self.receive(manifest, None)? else { break };
-            // The outcome of a silo that is not asked here is that of a round that was given up.
-            let asked = open.iter().position(|(_, asked)| *asked == silo);
-            if let Some((place, _)) = asked.and_then(|asked| open.remove(asked)) {
-                outcomes[place] = Some(outcome);
-            }
-        }
-        Ok(outcomes.into_iter().map(|outcome| outcome.unwrap_or(Outcome::Timeout)).collect())
+        InTurn::send(self, requests, manifest, deadline)?.collect()
     }
+
+    /// Says whose outcome is taken next. An exchange whose answers wait elsewhere may leave those of others there until
+    /// then, where they are many bytes.
+    fn next_is(&mut self, _silo: usize) {}
 
     /// What saves where this exchange is and its silos are; `None` if silos are to be asked one by one to save
     /// themselves.

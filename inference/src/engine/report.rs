@@ -14,7 +14,7 @@ pub(crate) mod summary;
 mod text;
 mod warning;
 
-pub use html::{Effect, HtmlOptions, OwnChecks, Scale};
+pub use html::{Effect, HtmlOptions, OwnChecks, PageContent, Scale};
 #[cfg(feature = "plots")]
 pub use plot::Panel;
 pub use privacy::Privacy;

@@ -19,7 +19,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::engine::algorithm::{Algorithm, Ending, StepInfo};
 use crate::engine::error::{Error, Result};
-use crate::engine::exchange::{Exchange, Outcome, Request};
+use crate::engine::exchange::{Exchange, InTurn, Outcome, Request};
 use crate::engine::panic::{COORDINATOR, caught};
 use crate::engine::wire::manifest::Manifest;
 
@@ -255,8 +255,14 @@ pub fn step(
     counters: &mut Counters,
 ) -> Result<StepInfo> {
     let requests = caught(COORDINATOR, || algorithm.outgoing())?;
-    let outcomes = counted(exchange, requests, algorithm.manifest(), deadline, counters)?;
-    let info = caught(COORDINATOR, || algorithm.incoming(outcomes))?;
+    counters.rounds += 1;
+    requests.iter().for_each(|request| counters.sent(request));
+    let manifest = algorithm.manifest().clone();
+    let outcomes = InTurn::send(exchange, requests, &manifest, deadline)?;
+    let mut outcomes = outcomes.inspect(|outcome| outcome.iter().for_each(|outcome| counters.heard(outcome)));
+    let info = caught(COORDINATOR, || algorithm.incoming_in_turn(&mut outcomes))?;
+    // What a method did not look at has crossed all the same.
+    outcomes.try_for_each(|outcome| outcome.map(drop))?;
     counters.add(&info);
     Ok(info)
 }

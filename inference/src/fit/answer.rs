@@ -68,8 +68,12 @@ impl Fit {
     }
 
     pub(super) fn answer_of(&self, known: &dyn Known) -> Result<AnswerDraws> {
+        self.source().answer(known)
+    }
+
+    pub(super) fn source(&self) -> Source<'_> {
         let Self { report, draws, wide, reweighted, .. } = self;
-        Source { report, draws, wide: wide.as_ref(), reweighted, posterior: self.posterior() }.answer(known)
+        Source { report, draws, wide: wide.as_ref(), reweighted, posterior: self.posterior() }
     }
 }
 
@@ -79,24 +83,28 @@ impl Fitted {
     /// # Errors
     /// [`crate::Error::Model`] if `model` is not the model that was fitted.
     pub fn answer_draws<M: Model>(&self, model: &M, algorithm: &dyn Algorithm, device: &Device) -> Result<AnswerDraws> {
-        let (table, posterior) = (SiteTable::globals(model, device)?, algorithm.posterior());
-        let known = KnownModel::new(model, posterior.theta, device, &table)?;
+        let table = SiteTable::globals(model, device)?;
+        let known = KnownModel::new(model, algorithm.posterior().theta, device, &table)?;
+        self.source(algorithm).answer(&known)
+    }
+
+    pub(super) fn source<'a>(&'a self, algorithm: &'a dyn Algorithm) -> Source<'a> {
         let Self { report, draws, wide, reweighted, .. } = self;
-        Source { report, draws, wide: wide.as_ref(), reweighted, posterior }.answer(&known)
+        Source { report, draws, wide: wide.as_ref(), reweighted, posterior: algorithm.posterior() }
     }
 }
 
 /// What the draws of an answer are made of.
-struct Source<'a> {
-    report: &'a Report,
+pub(super) struct Source<'a> {
+    pub(super) report: &'a Report,
     draws: &'a NaturalDraws,
-    wide: Option<&'a Wide>,
+    pub(super) wide: Option<&'a Wide>,
     reweighted: &'a [Vec<f64>],
-    posterior: Posterior<'a>,
+    pub(super) posterior: Posterior<'a>,
 }
 
 impl Source<'_> {
-    fn answer(&self, known: &dyn Known) -> Result<AnswerDraws> {
+    pub(super) fn answer(&self, known: &dyn Known) -> Result<AnswerDraws> {
         let is_trusted = self.report.trust.correction().is_some_and(Correction::is_trusted);
         if let Some(wide) = self.wide.filter(|_| is_trusted) {
             let key = Key::new(Purpose::Report, 0).block(RESAMPLING);

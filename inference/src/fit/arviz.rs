@@ -2,11 +2,12 @@
 
 use std::path::Path;
 
-use partita_core::{Device, Model, SiteTable, theta};
+use partita_core::{Device, Model, SiteTable, theta, with_shared_theta};
 use serde_json::{Map, Value, json};
 
-use super::Fit;
-use super::answer::AnswerDraws;
+use super::answer::{AnswerDraws, Source};
+use super::{Fit, Fitted};
+use crate::engine::algorithm::Algorithm;
 use crate::engine::arviz::options::ArvizOptions;
 use crate::engine::arviz::rows::{OpenSilo, ReadRows, joined};
 use crate::engine::arviz::store;
@@ -83,12 +84,41 @@ impl Fit {
         device: &Device,
         options: &ArvizOptions<'_, M::Data>,
     ) -> Result<()> {
+        self.source().write_arviz(path, model, device, options)
+    }
+}
+
+impl Fitted {
+    /// As [`Fit::write_arviz`], where the silos are elsewhere: `algorithm` is the coordinator that was run.
+    ///
+    /// # Errors
+    /// As for [`Fit::write_arviz`].
+    pub fn write_arviz<M: Model>(
+        &self,
+        path: &Path,
+        model: &M,
+        algorithm: &dyn Algorithm,
+        device: &Device,
+        options: &ArvizOptions<'_, M::Data>,
+    ) -> Result<()> {
+        self.source(algorithm).write_arviz(path, model, device, options)
+    }
+}
+
+impl Source<'_> {
+    fn write_arviz<M: Model>(
+        &self,
+        path: &Path,
+        model: &M,
+        device: &Device,
+        options: &ArvizOptions<'_, M::Data>,
+    ) -> Result<()> {
         let table = SiteTable::globals(model, device)?;
-        let known = KnownModel::new(model, self.posterior().theta, device, &table)?;
+        let known = KnownModel::new(model, self.posterior.theta, device, &table)?;
         let labels = options.labels_of(&table)?;
-        let own = self.model(model, device)?;
+        let own = with_shared_theta(model, self.posterior.theta, device)?;
         let attributes = || options.attributes();
-        let answer = self.answer_of(&known)?.in_chains();
+        let answer = self.answer(&known)?.in_chains();
         let chains = answer.chains();
         let mut about = attributes();
         about.insert("draws".into(), json!(answer.about));
@@ -100,7 +130,7 @@ impl Fit {
         groups.extend(labels.prior(&own, device, self.report.seed, attributes())?);
         let rows = OpenRows::of(self, &own, device, options)?;
         groups.extend(rows.groups(&answer.latents, chains, &attributes)?);
-        if let (Some(wide), Some(correction)) = (&self.wide, self.report.trust.correction()) {
+        if let (Some(wide), Some(correction)) = (self.wide, self.report.trust.correction()) {
             let mut inner = wide.groups(&labels, &known, &attributes)?;
             inner.extend(rows.likelihoods(&wide.round.draws, 1, &attributes)?);
             let mut about = attributes();
@@ -160,7 +190,7 @@ struct OpenRows<'a, M: Model> {
 }
 
 impl<'a, M: Model> OpenRows<'a, M> {
-    fn of(fit: &Fit, model: &'a M, device: &'a Device, options: &'a ArvizOptions<'_, M::Data>) -> Result<Self> {
+    fn of(fit: &Source<'_>, model: &'a M, device: &'a Device, options: &'a ArvizOptions<'_, M::Data>) -> Result<Self> {
         let refuse = |found: String| {
             let expected = "`ArvizRows::Stay`, or a fit whose rows have likelihoods given the globals alone";
             Err(Error::Setting { setting: "rows", found, expected })
@@ -170,14 +200,14 @@ impl<'a, M: Model> OpenRows<'a, M> {
         for silo in options.silos() {
             own.silos.push((&silo.0, OpenSilo::new(model, silo, &fit.report.silos, device)?));
         }
-        if !own.silos.is_empty() && theta(model)?.len() != fit.posterior().theta.len() {
+        if !own.silos.is_empty() && theta(model)?.len() != fit.posterior.theta.len() {
             return refuse("parameters that are private to silos".into());
         }
         for (_, silo) in own.silos.iter().filter(|(_, silo)| silo.has_latents()) {
             check_rows("rows", &silo.table, device)?;
         }
         if own.silos.iter().any(|(_, silo)| silo.has_latents()) {
-            own.around = match first(&fit.posterior(), *seed) {
+            own.around = match first(&fit.posterior, *seed) {
                 Ok(proposal) => Some(proposal.around),
                 Err(reason) => return refuse(reason),
             };

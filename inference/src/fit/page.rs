@@ -6,7 +6,7 @@ use partita_core::{Device, Model, SiteTable, with_shared_theta};
 
 use super::{Fit, Fitted};
 use crate::engine::error::Result;
-use crate::engine::report::html::Page;
+use crate::engine::report::html::PageContent;
 use crate::engine::report::summary::{NaturalDraws, prior_draws};
 use crate::engine::report::{HtmlOptions, Report};
 
@@ -48,8 +48,13 @@ impl Fit {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn write_html(&self, path: &Path, options: &HtmlOptions) -> Result<()> {
-        let (report, trace, draws) = (&self.report, &self.record.trace, &self.draws);
-        Page { report, options, trace, draws, manifest: Some(self.algorithm.manifest()) }.write(path)
+        self.page(options).write_html(&self.report, path)
+    }
+
+    /// What the page of the fit shows beside the report.
+    #[must_use]
+    pub fn page(&self, options: &HtmlOptions) -> PageContent {
+        PageContent::of(options, &self.record.trace, &self.draws, Some(self.algorithm.manifest()))
     }
 
     /// Draws of every global number from its prior, on its natural scale, for [`HtmlOptions::prior`]: site, label, draws.
@@ -62,13 +67,10 @@ impl Fit {
 }
 
 impl Fitted {
-    /// As [`Fit::write_html`], where the silos are elsewhere.
-    ///
-    /// # Errors
-    /// As for [`crate::Report::write_html`].
-    pub fn write_html(&self, path: &Path, options: &HtmlOptions) -> Result<()> {
-        let Self { report, record, draws, manifest, .. } = self;
-        Page { report, options, trace: &record.trace, draws, manifest: Some(manifest) }.write(path)
+    /// As [`Fit::page`], where the silos are elsewhere.
+    #[must_use]
+    pub fn page(&self, options: &HtmlOptions) -> PageContent {
+        PageContent::of(options, &self.record.trace, &self.draws, Some(&self.manifest))
     }
 
     /// As [`Fit::prior`], where the silos are elsewhere.

@@ -12,10 +12,11 @@ use partita_inference::{
 use super::StudyFile;
 use super::agree::{self, Agreed, agree, announce, average, declined, fields, public_fields};
 use super::privacy::write_privacy;
+use crate::executables::draws_file::{self, DRAWS};
 use crate::executables::questions::{Answers, PRIOR_PREDICTIVE, Questions, RowsAsked, RowsToPredict, write as put};
 use crate::executables::{
-    CoordinatorFile, Desk, Fitting, NAMES, PAGE, Planned, RESULT, beside_prior, connect, fit_options, fit_over, leave,
-    write,
+    CONTENT, CoordinatorFile, Desk, Fitting, PAGE, Planned, RESULT, beside_prior, connect, fit_options, fit_over,
+    leave, write,
 };
 use crate::formula::predict::globals;
 use crate::formula::shared_model::SharedModel;
@@ -31,6 +32,8 @@ pub struct StudyQuestions {
     pub predict: Vec<PathBuf>,
     /// Draws so many data sets from the prior for the rows of these files, and fits nothing.
     pub prior_predictive: Option<u32>,
+    /// Whether draws are written for ArviZ, without a row of a silo.
+    pub arviz: bool,
 }
 
 /// What a study has found.
@@ -55,6 +58,9 @@ pub enum StudyResult {
 /// Those of the files, the formula, the silos and the engine; [`Error::Inference`] for what silos cannot agree on, and for
 /// questions that are not of the study, before the fit.
 pub fn run_study_coordinator(study: &StudyFile, desk: Desk<'_>, asked: &StudyQuestions) -> Result<StudyResult> {
+    if asked.arviz {
+        draws_file::check().map_err(|error| declined(&error))?;
+    }
     let (run, base) = (study.run_file()?, study.settings());
     let run = Planned { file: &run, base: &base };
     let own = study.study(desk.file.read.clone())?;
@@ -115,7 +121,13 @@ pub fn run_study_coordinator(study: &StudyFile, desk: Desk<'_>, asked: &StudyQue
             Ok(answers) => (answers, None),
             Err(error) => (Answers::default(), Some(error)),
         };
-        let written = answers.write(&draws, &file.output).map_err(|error| declined(&error))?;
+        let mut written = answers.write(&draws, &file.output).map_err(|error| declined(&error))?;
+        if asked.arviz {
+            let path = file.output.join(DRAWS);
+            draws_file::write_afar(&fitted, &plan.model, &*algorithm, &device, &path)
+                .map_err(|error| declined(&error))?;
+            written.push(DRAWS);
+        }
         if let Some(error) = unanswered {
             return Err(declined(&error).into());
         }
@@ -201,7 +213,7 @@ fn tell(file: &CoordinatorFile, draws: &AnswerDraws, exchange: &mut Flower, log:
         std::fs::read_to_string(&path).map_err(|error| Error::File { path, problem: error.to_string() })
     };
     let message = Message::new(agree::REPORT).setting("page", &text(PAGE)?).setting("result", &text(RESULT)?);
-    let message = message.setting("names", &text(NAMES)?).floats("draws", &globals(draws).concat());
+    let message = message.setting("content", &text(CONTENT)?).floats("draws", &globals(draws).concat());
     let (names, manifest) = (exchange.silos().to_vec(), Manifest { fields: fields() });
     exchange.send(Request::to_all(names.len(), &message), Some(TOLD))?;
     let mut missing: Vec<usize> = (0..names.len()).collect();

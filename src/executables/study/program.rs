@@ -13,7 +13,7 @@ use partita_models::regression::RegressionRows;
 
 use super::agree::{self, Agreed, declined, get, put};
 use super::privacy::PrivateSeat;
-use crate::executables::{NAMES, PAGE, RESULT, is_json, write_local};
+use crate::executables::{CONTENT, PAGE, RESULT, is_json, write_local};
 use crate::formula::contrast::AveragedRows;
 use crate::formula::predict::KnownSilo;
 use crate::formula::prepare::RowGroups;
@@ -175,7 +175,7 @@ impl StudySilo {
     /// Writes what was found, for the owner.
     fn report(&self, request: &Message) -> Result<Message> {
         let Some(own) = &self.seated else { return Err(early(request)) };
-        for (setting, file) in [("page", PAGE), ("result", RESULT), ("names", NAMES)] {
+        for (setting, file) in [("page", PAGE), ("result", RESULT), ("content", CONTENT)] {
             write_atomically(&self.seat.output.join(file), request.get_setting(setting)?.as_bytes())?;
         }
         // What follows is the owner's alone: whatever becomes of it, the silo has the report.

@@ -4,7 +4,6 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use partita_flower::{Error, Result};
-use partita_inference::FitOptions;
 
 use super::StudyFile;
 use super::agree::declined;
@@ -68,7 +67,7 @@ pub fn run_study_silo(study: &StudyFile, file: &SiloFile, stay: Stay, watch: Wat
     let output = file.output.clone().unwrap_or_else(|| file.state.clone());
     let seat = Seat {
         study: own,
-        fit: FitOptions { private_seed: file.private_seed()?, ..run.file.fit_options(run.base)? },
+        fit: file.fit_options(run)?,
         silos: study.silos.clone(),
         index: place(run.file, &file.name)?,
         columns: rows,

@@ -159,6 +159,10 @@ impl Exchange for SecureSums<'_> {
         Ok(Some(arrival))
     }
 
+    fn next_is(&mut self, silo: usize) {
+        self.own.next_is(silo);
+    }
+
     fn resumable(&mut self) -> Option<&mut dyn Resumable> {
         self.own.resumable().is_some().then_some(self as &mut dyn Resumable)
     }

@@ -82,7 +82,7 @@ impl MaskedRequest {
         let message = message.setting("roster", &text(&self.roster)?).setting("keys", &text(&keys)?);
         let mut message = message.word("length", length);
         let shape = vec![(bytes.len() / 8) as u64];
-        message.records.push(Record { name: "plain".into(), data_type: DataType::U64, shape, bytes });
+        message.records.push(Record { name: "plain".into(), data_type: DataType::U64, shape, bytes: bytes.into() });
         Ok(message)
     }
 
@@ -105,11 +105,11 @@ impl MaskedRequest {
 
 /// The answer to [`MASKED`].
 pub(super) fn masked(values: &[u64], roster: &[u8; 32]) -> Message {
-    let bytes = values.iter().flat_map(|value| value.to_le_bytes()).collect();
+    let bytes: Vec<u8> = values.iter().flat_map(|value| value.to_le_bytes()).collect();
     let hexadecimal: String = roster.iter().map(|byte| format!("{byte:02x}")).collect();
     let mut message = Message::new("private.masked").setting("roster", &hexadecimal);
     let shape = vec![values.len() as u64];
-    message.records.push(Record { name: "values".into(), data_type: DataType::U64, shape, bytes });
+    message.records.push(Record { name: "values".into(), data_type: DataType::U64, shape, bytes: bytes.into() });
     message
 }
 

@@ -1,6 +1,7 @@
 //! Writes a report as one page of HTML that needs no network and no script, for browsers, print and screen readers.
 
 mod chart;
+mod content;
 mod course;
 mod effects;
 mod judged;
@@ -10,6 +11,7 @@ mod silos;
 mod verdict;
 mod words;
 
+pub use content::PageContent;
 pub use effects::{Effect, Scale};
 pub use own_checks::OwnChecks;
 
@@ -21,7 +23,6 @@ use serde::{Deserialize, Serialize};
 use super::Report;
 use crate::engine::checkpoint::write_atomically;
 use crate::engine::error::Result;
-use crate::engine::wire::manifest::Manifest;
 
 const STYLE: &str = include_str!("html/style.css");
 
@@ -49,14 +50,9 @@ impl Default for HtmlOptions {
 }
 
 /// A report with what a fit holds beside it.
-pub(crate) struct Page<'a> {
-    pub(crate) report: &'a Report,
-    pub(crate) options: &'a HtmlOptions,
-    /// Step and bound.
-    pub(crate) trace: &'a [(u64, f64)],
-    /// Site, label and draws of every number.
-    pub(crate) draws: &'a [(String, String, Vec<f64>)],
-    pub(crate) manifest: Option<&'a Manifest>,
+struct Page<'a> {
+    report: &'a Report,
+    content: &'a PageContent,
 }
 
 impl Report {
@@ -67,7 +63,7 @@ impl Report {
     /// # Errors
     /// [`crate::Error::Setting`] for an effect that is no number of the report; [`crate::Error::File`].
     pub fn write_html(&self, path: &Path, options: &HtmlOptions) -> Result<()> {
-        Page { report: self, options, trace: &[], draws: &[], manifest: None }.write(path)
+        PageContent { options: options.clone(), ..PageContent::default() }.write_html(self, path)
     }
 
     /// Whether the posterior had stopped moving, in a word: "yes", "no" or "not known".
@@ -82,7 +78,7 @@ impl Report {
 }
 
 impl Page<'_> {
-    pub(crate) fn write(&self, path: &Path) -> Result<()> {
+    fn write(&self, path: &Path) -> Result<()> {
         self.check_effects()?;
         write_atomically(path, self.markup().into_string().as_bytes())
     }
@@ -101,7 +97,7 @@ impl Page<'_> {
             ("repeat", "How to repeat and cite it", Some(self.repeat())),
         ];
         let sections = sections.map(|(id, heading, body)| body.map(|body| (id, heading, body)));
-        let title = &self.options.title;
+        let title = &self.content.options.title;
         let body = html! {
             (self.verdict())
             nav aria-label="Contents" {

@@ -8,8 +8,8 @@ use super::messages::{EstimateRequest, Sizes, StepRequest, Terms, manifest};
 use super::pending::LastWeights;
 use super::reweighted::reweighted;
 use super::silo::{describe_global, global_signature};
-use super::total::{Asked, Total, weighted};
-use crate::engine::algorithm::{ElboSamples, Posterior, StepInfo, Tally, finite, replies, same_run};
+use super::total::{Asked, Total, add_terms, weighted};
+use crate::engine::algorithm::{ElboSamples, Posterior, StepInfo, Tally, each_reply, finite, same_run};
 use crate::engine::error::{Error, Result};
 use crate::engine::estimator::Estimator;
 use crate::engine::exchange::{Outcome, Request};
@@ -141,7 +141,7 @@ impl<M: Model> Coordinator<M> {
     /// Moves the globals by the terms of this step.
     ///
     /// Where they are not finite, an adaptive rate that began higher than the model bears undoes what it did.
-    pub(crate) fn take_step(&mut self, outcomes: Vec<Outcome>) -> Result<StepInfo> {
+    pub(crate) fn take_step(&mut self, outcomes: &mut dyn Iterator<Item = Result<Outcome>>) -> Result<StepInfo> {
         match self.move_by(outcomes) {
             Err(error) if error.is_outside() && !self.settings.estimator.weighs_draws() && self.trainer.undo() => {
                 self.show_theta()?;
@@ -153,7 +153,7 @@ impl<M: Model> Coordinator<M> {
     }
 
     /// Moves the globals by the terms of this step, where they are finite.
-    fn move_by(&mut self, outcomes: Vec<Outcome>) -> Result<StepInfo> {
+    fn move_by(&mut self, outcomes: &mut dyn Iterator<Item = Result<Outcome>>) -> Result<StepInfo> {
         let step = self.step;
         let total = self.of_step(outcomes)?;
         let weights = self.settings.estimator.weigh(&total.elbos);
@@ -175,7 +175,7 @@ impl<M: Model> Coordinator<M> {
 
     /// The bound and its gradient by θ that the silos' terms of one step give; moves nothing.
     pub(crate) fn theta_gradient(&self, outcomes: Vec<Outcome>) -> Result<(f64, Vec<f64>)> {
-        let total = self.of_step(outcomes)?;
+        let total = self.of_step(&mut outcomes.into_iter().map(Ok))?;
         let weights = self.settings.estimator.weigh(&total.elbos);
         let gradient = total.gradient(&weights, self.trainer.theta().len()).split_off(self.trainer.parameters().len());
         finite("the coordinator", self.step, |index| format!("the gradient by θ[{index}]"), &gradient)?;
@@ -183,21 +183,20 @@ impl<M: Model> Coordinator<M> {
     }
 
     /// What all parties say of this step.
-    fn of_step(&self, outcomes: Vec<Outcome>) -> Result<Total> {
+    fn of_step(&self, outcomes: &mut dyn Iterator<Item = Result<Outcome>>) -> Result<Total> {
         let (step, draws) = (self.step, self.settings.particles);
-        let replies = replies(outcomes, &self.silos, step)?;
         let sizes = self.sizes(draws);
-        let mut terms = Vec::with_capacity(replies.len());
-        for (reply, silo) in replies.iter().zip(&self.silos) {
+        let mut sum = self.own_terms(Asked { purpose: Purpose::Fit, first: step, draws });
+        each_reply(outcomes, &self.silos, step, |silo, reply| {
             // Before the rest is read: an answer to another step may have other lengths.
             let answered = reply.get_count("step", LARGEST_COUNT)?;
             if answered != step {
                 let problem = format!("silo `{silo}` answered step {answered}, asked was step {step}");
                 return Err(Error::Message { kind: reply.kind.clone(), problem });
             }
-            terms.push(Terms::read(reply, &sizes)?);
-        }
-        self.total(terms, Asked { purpose: Purpose::Fit, first: step, draws })
+            add_terms(&mut sum, &Terms::read(&reply, &sizes)?)
+        })?;
+        Ok(self.total(sum?))
     }
 
     /// Asks every silo for the terms of so many sampled bounds.
@@ -221,14 +220,16 @@ impl<M: Model> Coordinator<M> {
 
     /// The sampled bounds over silos of these names alone.
     pub(crate) fn bounds_of(&self, names: &[String], outcomes: Vec<Outcome>, bounds: Bounds) -> Result<ElboSamples> {
-        let replies = replies(outcomes, names, self.step)?;
         let size = self.draws_a_bound();
         let draws = bounds.count * size;
         let sizes = self.sizes(draws);
         // A report needs no gradient by θ: none is sent.
         let sizes = Sizes { theta: 0, ..sizes };
-        let terms = replies.iter().map(|reply| Terms::read(reply, &sizes)).collect::<Result<_>>()?;
-        let total = self.total(terms, Asked { purpose: Purpose::Report, first: bounds.offset, draws })?;
+        let mut sum = self.own_terms(Asked { purpose: Purpose::Report, first: bounds.offset, draws });
+        each_reply(&mut outcomes.into_iter().map(Ok), names, self.step, |_, reply| {
+            add_terms(&mut sum, &Terms::read(&reply, &sizes)?)
+        })?;
+        let total = self.total(sum?);
         finite("the coordinator", self.step, |_| "the bound".into(), &total.elbos)?;
         // Without the path through variances a gradient under local reparameterisation would not be its own.
         let ordinary = self.settings.estimator != Estimator::LocalReparameterisation;

@@ -23,22 +23,23 @@ impl<M: Model> Coordinator<M> {
         ))
     }
 
-    /// Sums the shares of all parties, in silo order, particle by particle: the sampled bounds, the gradient by the
-    /// global parameters of each particle (silos that pulled back themselves enter the first), and the gradients by θ.
-    pub(super) fn total(&self, terms: Vec<Terms>, Asked { purpose, first, draws }: Asked) -> Result<Total> {
-        let globals = self.trainer.family.len();
-        let mut total = Total::default();
-        let parts: Vec<Part> = terms.into_iter().map(Part::of).collect::<Result<_>>()?;
-        for (particle, index) in (0..draws).zip(0_u32..) {
+    /// The coordinator's own share of all draws, to which those of silos are added.
+    pub(super) fn own_terms(&self, Asked { purpose, first, draws }: Asked) -> Result<Sum> {
+        let theta = self.trainer.theta().len();
+        let own = |(_, index): (usize, u32)| {
             let (noise, mut elbo_term) = self.own_elbo_term(purpose, first, index)?;
-            let range = particle * globals..(particle + 1) * globals;
-            for part in &parts {
-                elbo_term.elbo += part.elbos[particle];
-                if let Some((grad_mean, grad_offset)) = &part.vectors {
-                    add(&mut elbo_term.grad_mean, &grad_mean[range.clone()]);
-                    add(&mut elbo_term.grad_offset, &grad_offset[range.clone()]);
-                }
-            }
+            elbo_term.theta.resize(theta, 0.0);
+            Ok(OfDraw { noise, elbo_term })
+        };
+        let draws = (0..draws).zip(0_u32..).map(own).collect::<Result<_>>()?;
+        Ok(Sum { draws, pulled_back: Vec::new() })
+    }
+
+    /// The sampled bounds, the gradient by the global parameters of each draw (silos that pulled back themselves enter
+    /// the first), and the gradients by θ.
+    pub(super) fn total(&self, Sum { draws, pulled_back }: Sum) -> Total {
+        let mut total = Total::default();
+        for OfDraw { noise, elbo_term } in draws {
             let mut gradient = vec![0.0; self.trainer.parameters().len()];
             self.trainer.family.vjp(
                 self.trainer.parameters(),
@@ -50,19 +51,65 @@ impl<M: Model> Coordinator<M> {
             if self.settings.estimator.adds_entropy_gradient() {
                 self.trainer.family.add_entropy_gradient(self.trainer.parameters(), &mut gradient);
             }
-            elbo_term.theta.truncate(self.trainer.theta().len());
-            total.thetas.push((particle, elbo_term.theta));
+            total.thetas.push(elbo_term.theta);
             total.elbos.push(elbo_term.elbo);
             total.gradients.push(gradient);
         }
-        for part in &parts {
-            let thetas = part.theta.chunks_exact(self.trainer.theta().len().max(1)).map(<[f64]>::to_vec);
-            total.thetas.extend(thetas.enumerate());
-            if let (Some(gradient), Some(first)) = (&part.vjp, total.gradients.first_mut()) {
-                add(first, gradient);
+        if let Some(first) = total.gradients.first_mut().filter(|_| !pulled_back.is_empty()) {
+            add(first, &pulled_back);
+        }
+        total
+    }
+}
+
+/// What parties have said of some draws so far: the coordinator first, then silos in their order, one by one.
+pub(super) struct Sum {
+    draws: Vec<OfDraw>,
+    /// The gradients by the global parameters of silos that pulled back themselves; empty where none has.
+    pulled_back: Vec<f64>,
+}
+
+/// The sum of one draw, with its noise.
+struct OfDraw {
+    noise: Vec<f64>,
+    elbo_term: ElboTerm,
+}
+
+/// Adds what a silo says. Where the coordinator's own share is an error what silos say is read, and nothing more: that
+/// of a silo comes before it.
+pub(super) fn add_terms(sum: &mut Result<Sum>, terms: &Terms) -> Result<()> {
+    if terms.grad_mean.is_none() && terms.gradient.is_none() {
+        let problem = "it has neither `grad_mean` nor `gradient`".to_owned();
+        return Err(Error::Message { kind: Terms::KIND.into(), problem });
+    }
+    if let Ok(sum) = sum {
+        sum.add(terms);
+    }
+    Ok(())
+}
+
+impl Sum {
+    fn add(&mut self, terms: &Terms) {
+        for (draw, OfDraw { elbo_term, .. }) in self.draws.iter_mut().enumerate() {
+            elbo_term.elbo += terms.elbo[draw];
+            if let Some(grad_mean) = terms.grad_mean.as_ref().filter(|_| terms.gradient.is_none()) {
+                let globals = elbo_term.grad_mean.len();
+                let own = draw * globals..(draw + 1) * globals;
+                add(&mut elbo_term.grad_mean, &grad_mean.values[own.clone()]);
+                // Where nothing reaches the globals through local latents, b is a.
+                let grad_offset = terms.grad_offset.as_ref().unwrap_or(grad_mean);
+                add(&mut elbo_term.grad_offset, &grad_offset.values[own]);
             }
         }
-        Ok(total)
+        // Of every draw where each has a weight, else their sum, which stands at the first.
+        let length = self.draws.first().map_or(0, |first| first.elbo_term.theta.len()).max(1);
+        for (own, silo) in self.draws.iter_mut().zip(terms.theta_gradient.values.chunks_exact(length)) {
+            add(&mut own.elbo_term.theta, silo);
+        }
+        if let Some(gradient) = &terms.gradient {
+            self.pulled_back.resize(gradient.len(), 0.0);
+            add(&mut self.pulled_back, gradient);
+        }
     }
 }
 
@@ -80,8 +127,8 @@ pub(super) struct Asked {
 pub(super) struct Total {
     pub(super) elbos: Vec<f64>,
     pub(super) gradients: Vec<Vec<f64>>,
-    /// The parties' gradients by θ with the draw they are of; the sums over draws of a silo stand at the first.
-    thetas: Vec<(usize, Vec<f64>)>,
+    /// The gradient by θ of each draw; the sums over draws of a silo stand at the first.
+    thetas: Vec<Vec<f64>>,
 }
 
 impl Total {
@@ -90,8 +137,8 @@ impl Total {
         let mut gradient = weighted(self.gradients.iter().zip(&weights.family));
         let start = gradient.len();
         gradient.resize(start + theta, 0.0);
-        for (draw, own) in &self.thetas {
-            add_scaled(&mut gradient[start..], weights.theta[*draw], own);
+        for (own, weight) in self.thetas.iter().zip(&weights.theta) {
+            add_scaled(&mut gradient[start..], *weight, own);
         }
         gradient.iter_mut().for_each(|g| *g *= weights.share);
         gradient
@@ -106,31 +153,4 @@ pub(super) fn weighted<'a>(terms: impl Iterator<Item = (&'a Vec<f64>, &'a f64)>)
         add_scaled(&mut sum, *factor, term);
     }
     sum
-}
-
-/// One silo's terms with what it left out.
-struct Part {
-    elbos: Vec<f64>,
-    vectors: Option<(Vec<f64>, Vec<f64>)>,
-    vjp: Option<Vec<f64>>,
-    /// Of every draw where each has a weight, else their sum.
-    theta: Vec<f64>,
-}
-
-impl Part {
-    fn of(terms: Terms) -> Result<Self> {
-        let theta = terms.theta_gradient.values;
-        let grad_mean = terms.grad_mean.map(|rows| rows.values);
-        if grad_mean.is_none() && terms.gradient.is_none() {
-            let problem = "it has neither `grad_mean` nor `gradient`".to_owned();
-            return Err(Error::Message { kind: Terms::KIND.into(), problem });
-        }
-        // Where nothing reaches the globals through local latents, b is a.
-        let grad_offset = terms.grad_offset.map(|rows| rows.values);
-        let vectors = grad_mean.filter(|_| terms.gradient.is_none()).map(|a| {
-            let b = grad_offset.unwrap_or_else(|| a.clone());
-            (a, b)
-        });
-        Ok(Self { elbos: terms.elbo, vectors, vjp: terms.gradient, theta })
-    }
 }

@@ -1,5 +1,7 @@
 //! Gives the one form in which parties speak: named arrays, numbers and settings, versioned and counted in bytes.
 
+use std::sync::Arc;
+
 use crate::engine::error::{Error, Result};
 
 /// The version of the message format; both sides must have the same.
@@ -30,8 +32,8 @@ pub struct Record {
     pub data_type: DataType,
     /// The length of each dimension.
     pub shape: Vec<u64>,
-    /// The numbers, row-major, little endian.
-    pub bytes: Vec<u8>,
+    /// The numbers, row-major, little endian. Copies of a message share them.
+    pub bytes: Arc<Vec<u8>>,
 }
 
 /// A message between the coordinator and a silo.
@@ -90,14 +92,14 @@ impl Message {
             *slot = value.to_le_bytes();
         }
         let shape = shape.iter().map(|&length| length as u64).collect();
-        self.records.push(Record { name: name.to_owned(), data_type: DataType::F64, shape, bytes });
+        self.records.push(Record { name: name.to_owned(), data_type: DataType::F64, shape, bytes: bytes.into() });
         self
     }
 
     /// Adds one unsigned number, exactly.
     #[must_use]
     pub fn word(mut self, name: &str, value: u64) -> Self {
-        let bytes = value.to_le_bytes().to_vec();
+        let bytes = value.to_le_bytes().to_vec().into();
         self.records.push(Record { name: name.to_owned(), data_type: DataType::U64, shape: vec![1], bytes });
         self
     }
@@ -113,6 +115,12 @@ impl Message {
     #[must_use]
     pub fn setting(mut self, name: &str, value: &str) -> Self {
         self.settings.push((name.to_owned(), value.to_owned()));
+        self
+    }
+
+    /// Adds a record of another message, whose numbers both then hold once.
+    pub(crate) fn share(mut self, shared: &Record) -> Self {
+        self.records.push(shared.clone());
         self
     }
 
@@ -275,7 +283,7 @@ impl Message {
             out.extend((record.shape.len() as u32).to_le_bytes());
             record.shape.iter().for_each(|length| out.extend(length.to_le_bytes()));
             out.extend((record.bytes.len() as u64).to_le_bytes());
-            out.extend(&record.bytes);
+            out.extend_from_slice(&record.bytes);
         }
         out.extend((self.numbers.len() as u32).to_le_bytes());
         for (name, value) in &self.numbers {
@@ -317,7 +325,7 @@ impl Message {
             if cells != Some(length) {
                 return Err(broken(&format!("record `{name}` has {length} bytes for shape {shape:?}")));
             }
-            let bytes = reader.take(usize::try_from(length).unwrap_or(usize::MAX))?.to_vec();
+            let bytes = reader.take(usize::try_from(length).unwrap_or(usize::MAX))?.to_vec().into();
             message.records.push(Record { name, data_type, shape, bytes });
         }
         for _ in 0..reader.count()? {

@@ -1,7 +1,7 @@
 //! Answers the requests of a vertical fit: auxiliary variables, factors of a power likelihood, predictions.
 
 use partita_core::kernel::add_scaled;
-use partita_core::vertical::{Augmentation, LikelihoodAt};
+use partita_core::vertical::{Augmentation, LikelihoodAt, Party};
 use partita_core::{Key, Purpose};
 
 use crate::engine::algorithm::finite;
@@ -9,13 +9,14 @@ use crate::engine::checkpoint::NamedVectors;
 use crate::engine::error::{Error, Result};
 use crate::engine::party::{Commit, Program, Standing};
 use crate::engine::settings::DRAWS_A_REQUEST;
+use crate::engine::wire::manifest::Manifest;
 use crate::engine::wire::message::Message;
 use crate::engine::wire::typed::{Rows, length};
 use crate::methods::columns::VerticalOptions;
 use crate::methods::columns::auxiliary::Ascent;
 use crate::methods::columns::messages::{
     Answered, AtMost, Contributions, EstimateRequest, FactorRequest, FactorTerms, Indices, PredictRequest, Sizes,
-    StepRequest, Values, brings_gradient, wrong_length,
+    StepRequest, Values, brings_gradient, manifest, wrong_length,
 };
 use crate::methods::columns::party::{Drawn, Pending, VerticalParty};
 use crate::methods::columns::unknowns::{Draws, Unknowns};
@@ -31,6 +32,20 @@ impl VerticalParty {
         let unknowns = self.labels.as_ref().map_or(0, |(_, table)| table.global_len());
         let values = (draws * rows * self.outputs) as u64;
         Sizes { rows: rows as u64, values, unknowns: (draws * unknowns) as u64, ..Sizes::default() }
+    }
+
+    /// What may leave this party in answer to a request of this kind, whatever its label holder checks.
+    fn listed(&self, kind: &str) -> Manifest {
+        let (rows, draws) = (self.party.rows(), self.settings.most_draws());
+        let values = |draws: usize, rows: usize| (draws * rows * self.outputs) as u64;
+        if kind == PredictRequest::KIND {
+            let rows = self.held_out.as_ref().map_or(0, Party::rows);
+            let sizes = Sizes { values: values(DRAWS_A_REQUEST, rows), ..Sizes::default() };
+            return Manifest { fields: Contributions::fields(&sizes) };
+        }
+        let predictors = values(self.settings.particles, rows);
+        let sizes = Sizes { draws: draws as u64, values: values(draws, rows), predictors, ..self.sizes() };
+        manifest(&sizes, self.options.augmentation, self.settings.clip.is_some())
     }
 
     /// Makes sure that a request is about the rows that the party holds.
@@ -234,7 +249,9 @@ impl Program for VerticalParty {
             PredictRequest::KIND => PredictRequest::read(request, &sizes).and_then(|asked| self.predict(asked)),
             other => refuse(other, "a party of a vertical fit does not know this request".into()),
         };
-        answer.map_err(|error| error.in_silo(self.party.name(), self.step))
+        let answer = answer.map_err(|error| error.in_silo(self.party.name(), self.step))?;
+        self.listed(&request.kind).check(self.party.name(), &answer)?;
+        Ok(answer)
     }
 
     fn save(&self) -> Result<NamedVectors> {

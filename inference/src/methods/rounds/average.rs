@@ -2,10 +2,13 @@
 
 mod barycentre;
 mod log_pool;
+mod means;
 mod parameter_mean;
 
 pub use barycentre::Barycentre;
 pub use log_pool::LogPool;
+pub use means::Means;
+pub(crate) use means::{Members, WeightedMean};
 pub use parameter_mean::ParameterMean;
 
 use std::any::Any;
@@ -30,6 +33,12 @@ pub trait Averaging: Any + Debug + Send + Sync {
     /// # Errors
     /// [`Error::Average`] if a covariance is not positive definite or an iteration does not converge.
     fn average(&self, family: &dyn Family, members: &[Vec<f64>], weights: &[f64]) -> Result<Vec<f64>>;
+
+    /// Where the average of members of `family`, of which `member` is one, is a weighted mean of numbers: a coordinator
+    /// then adds up silos as they answer, and holds none of them. `None` where an average takes all members at once.
+    fn means(&self, _family: &dyn Family, _member: &[f64]) -> Option<Means> {
+        None
+    }
 }
 
 plug! {
@@ -38,35 +47,21 @@ plug! {
     values {}
 }
 
-/// Means, and the spreads in one common form: standard deviations where all are diagonal, else covariances.
-pub(crate) enum Members {
-    Diagonal(Vec<(Vec<f64>, Vec<f64>)>),
-    Full(Vec<(Vec<f64>, Mat<f64>)>),
-}
-
-impl Members {
-    pub(crate) fn of(family: &dyn Family, members: &[Vec<f64>]) -> Self {
-        let spreads: Vec<(Vec<f64>, CovarianceMatrix)> =
-            members.iter().map(|member| (family.mean(member), family.covariance_matrix(member))).collect();
-        if spreads.iter().all(|(_, spread)| matches!(spread, CovarianceMatrix::Diagonal(_))) {
-            let sds = |(mean, spread)| match spread {
-                CovarianceMatrix::Diagonal(sds) => (mean, sds),
-                CovarianceMatrix::Full(_) => unreachable!("invariant: every spread was found diagonal"),
-            };
-            return Self::Diagonal(spreads.into_iter().map(sds).collect());
-        }
-        Self::Full(spreads.into_iter().map(|(mean, spread)| (mean, spread.matrix())).collect())
-    }
+/// The mean and the covariance of each member.
+pub(crate) fn moments(family: &dyn Family, members: &[Vec<f64>]) -> Vec<(Vec<f64>, Mat<f64>)> {
+    members.iter().map(|member| (family.mean(member), family.covariance_matrix(member).matrix())).collect()
 }
 
 /// The weighted sum of vectors.
 pub(crate) fn weighted<'a>(vectors: impl Iterator<Item = &'a [f64]>, weights: &[f64]) -> Vec<f64> {
-    let mut sum: Vec<f64> = Vec::new();
-    for (vector, weight) in vectors.zip(weights) {
-        sum.resize(vector.len(), 0.0);
-        sum.iter_mut().zip(vector).for_each(|(slot, value)| *slot += weight * value);
-    }
-    sum
+    let mut mean = WeightedMean::default();
+    vectors.zip(weights).for_each(|(vector, weight)| mean.add(vector, *weight));
+    mean.sum
+}
+
+/// Whether the components of a member are independent, and its standard deviations say all.
+pub(crate) fn is_diagonal(family: &dyn Family, member: &[f64]) -> bool {
+    matches!(family.covariance_matrix(member), CovarianceMatrix::Diagonal(_))
 }
 
 /// The eigenvalues of a covariance.

@@ -88,6 +88,7 @@ impl<M: Model> Algorithm for FedOpt<M> {
 
     fn outgoing(&mut self) -> Result<Vec<Request>> {
         let prior = if self.options.prior { 1.0 / self.join.total() } else { 0.0 };
+        let shared = self.join.shared();
         let ask = |silo| {
             let weight = 1.0 / as_float(self.join.sizes[silo]);
             let proximal = self.options.proximal;
@@ -102,26 +103,35 @@ impl<M: Model> Algorithm for FedOpt<M> {
                     proximal,
                     rates: None,
                 },
+                &shared,
             )
         };
         Ok(self.asked().into_iter().map(ask).collect())
     }
 
     fn incoming(&mut self, outcomes: Vec<Outcome>) -> Result<StepInfo> {
+        self.incoming_in_turn(&mut outcomes.into_iter().map(Ok))
+    }
+
+    fn incoming_in_turn(&mut self, outcomes: &mut dyn Iterator<Item = Result<Outcome>>) -> Result<StepInfo> {
         let (step, asked) = (self.join.first_step(), self.asked());
         let names: Vec<String> = asked.iter().map(|&silo| self.join.globals.silos[silo].clone()).collect();
-        let answers = self.join.answers(outcomes, &names)?;
         let present: f64 = asked.iter().map(|&silo| as_float(self.join.sizes[silo])).sum();
         let weights: Vec<f64> = asked.iter().map(|&silo| as_float(self.join.sizes[silo]) / present).collect();
         let total = self.join.total();
-        let elbo: f64 = answers.iter().zip(&weights).map(|(answer, weight)| weight * answer.elbo[0] * total).sum();
+        let (mut elbo, mut is_clipped, mut members) = (0.0, false, Vec::with_capacity(names.len()));
+        self.join.each_answer(outcomes, &names, |mut answer| {
+            elbo += weights[members.len()] * answer.elbo[0] * total;
+            is_clipped |= answer.clipped > 0;
+            answer.global.extend_from_slice(&answer.theta);
+            members.push(answer.global);
+            Ok(())
+        })?;
         finite("the coordinator", step, |_| "the log joint density".into(), &[elbo])?;
-        let members: Vec<Vec<f64>> =
-            answers.iter().map(|answer| [answer.global.as_slice(), &answer.theta].concat()).collect();
         let mut parameters = self.server.apply(self.join.globals.trainer.values(), &members, &weights);
         finite("the coordinator", step, |index| format!("number {index} of the point"), &parameters)?;
         let theta = parameters.split_off(self.join.globals.trainer.parameters().len());
-        self.join.end_round(Joined { parameters, theta, elbo }, &answers)
+        self.join.end_round(Joined { parameters, theta, elbo, is_clipped, silos: names.len() })
     }
 
     fn elbo_requests(&self, draws: usize, offset: u64) -> Vec<Request> {

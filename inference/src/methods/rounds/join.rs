@@ -3,13 +3,13 @@
 use partita_core::Model;
 
 use super::messages::{Round, RoundAnswer, Sizes};
-use crate::engine::algorithm::{StepInfo, Tally, finite, replies};
+use crate::engine::algorithm::{StepInfo, Tally, each_reply, finite};
 use crate::engine::error::{Error, Result};
 use crate::engine::exchange::{Outcome, Request};
 use crate::engine::terms::coordinator::Coordinator;
 use crate::engine::trainer::distance;
 use crate::engine::wire::manifest::Manifest;
-use crate::engine::wire::message::{LARGEST_COUNT, Message};
+use crate::engine::wire::message::{LARGEST_COUNT, Message, Record};
 
 /// The coordinator's side of rounds: what a method adds is whom it asks what, and how answers become one.
 #[derive(Debug)]
@@ -48,14 +48,24 @@ impl<M: Model> Join<M> {
         as_float(self.sizes.iter().sum())
     }
 
+    /// What requests of the present round have in common.
+    pub(super) fn shared(&self) -> Vec<Record> {
+        let (global, theta) = (self.globals.trainer.parameters(), self.globals.trainer.theta());
+        let mut shared = Message::new(Round::KIND).floats("global", global).floats("theta", theta).records;
+        // As of every message: what has no numbers is not sent.
+        shared.retain(|record| !record.bytes.is_empty());
+        shared
+    }
+
     /// Asks a silo for the present round.
-    pub(super) fn ask(&self, silo: usize, steps: LocalSteps) -> Request {
+    pub(super) fn ask(&self, silo: usize, steps: LocalSteps, shared: &[Record]) -> Request {
         let LocalSteps { kind, keep_optimiser, weight, entropy, prior, proximal, rates } = steps;
         let message = Round {
             step: self.first_step(),
             seed: self.globals.settings.seed,
-            global: self.globals.trainer.parameters().to_vec(),
-            theta: self.globals.trainer.theta().to_vec(),
+            // These are shared.
+            global: Vec::new(),
+            theta: Vec::new(),
             round: self.round,
             local_steps: self.local_steps,
             keep_optimiser,
@@ -65,28 +75,33 @@ impl<M: Model> Join<M> {
             proximal,
             rates: rates.map(Vec::from),
         };
-        Request { silo, message: Message { kind: kind.to_owned(), ..message.write() } }
+        let message = shared.iter().fold(message.write(), Message::share);
+        Request { silo, message: Message { kind: kind.to_owned(), ..message } }
     }
 
-    /// The answers of these silos to the present round, checked.
-    pub(super) fn answers(&self, outcomes: Vec<Outcome>, silos: &[String]) -> Result<Vec<RoundAnswer>> {
+    /// Gives the answer of each of these silos to the present round to `take`, checked, in their order.
+    pub(super) fn each_answer(
+        &self,
+        outcomes: &mut dyn Iterator<Item = Result<Outcome>>,
+        silos: &[String],
+        mut take: impl FnMut(RoundAnswer) -> Result<()>,
+    ) -> Result<()> {
         let (step, sizes) = (self.first_step(), sizes_of(&self.globals, self.local_steps));
-        let replies = replies(outcomes, silos, step)?;
-        let read = |(reply, silo): (&Message, &String)| {
-            let answer = RoundAnswer::read(reply, &sizes)?;
+        each_reply(outcomes, silos, step, |silo, reply| {
+            let answer = RoundAnswer::read(&reply, &sizes)?;
+            drop(reply.records);
             if answer.round != self.round {
                 let problem = format!("silo `{silo}` answered round {}, asked was round {}", answer.round, self.round);
-                return Err(Error::Message { kind: reply.kind.clone(), problem });
+                return Err(Error::Message { kind: reply.kind, problem });
             }
             finite(silo, step, |index| self.globals.describe(index), &answer.global)?;
             finite(silo, step, |index| format!("θ[{index}]"), &answer.theta)?;
-            Ok(answer)
-        };
-        replies.iter().zip(silos).map(read).collect()
+            take(answer)
+        })
     }
 
     /// Moves the globals to where a round has led, with the mean bound of its last steps.
-    pub(super) fn end_round(&mut self, to: Joined, answers: &[RoundAnswer]) -> Result<StepInfo> {
+    pub(super) fn end_round(&mut self, to: Joined) -> Result<StepInfo> {
         let before = self.globals.trainer.values().to_vec();
         self.globals.trainer.set_parameters(&to.parameters);
         self.globals.set_theta(&to.theta)?;
@@ -101,9 +116,9 @@ impl<M: Model> Join<M> {
             elbo: to.elbo,
             gradient_norm: None,
             movement: Some(distance(self.globals.trainer.values(), &before)),
-            clipped: answers.iter().any(|answer| answer.clipped > 0),
+            clipped: to.is_clipped,
             rate: Some(rate),
-            tally: Tally::steps(self.local_steps, answers.len()),
+            tally: Tally::steps(self.local_steps, to.silos),
         })
     }
 
@@ -151,6 +166,10 @@ pub(super) struct Joined {
     pub(super) parameters: Vec<f64>,
     pub(super) theta: Vec<f64>,
     pub(super) elbo: f64,
+    /// Whether a silo clipped a gradient.
+    pub(super) is_clipped: bool,
+    /// How many silos answered.
+    pub(super) silos: usize,
 }
 
 /// What the lengths of messages follow from.

@@ -3,7 +3,7 @@
 use partita_core::{Device, Model};
 use serde::{Deserialize, Serialize};
 
-use super::average::{Averaging, Barycentre, weighted};
+use super::average::{Averaging, Barycentre, Members, WeightedMean};
 use super::join::{Join, Joined, LocalSteps, as_float};
 use super::messages::Round;
 use crate::engine::algorithm::{Algorithm, ElboSamples, Ending, Posterior, StepInfo, finite};
@@ -108,34 +108,43 @@ impl<M: Model> Algorithm for SfviAvg<M> {
             return Ok(self.join.globals.ask_step());
         }
         let rates = self.join.globals.trainer.rates(self.join.local_steps);
+        let shared = self.join.shared();
         let round = |(silo, size): (usize, &usize)| {
             let weight = self.join.total() / as_float(*size);
             let entropy = if self.options.scale_entropy { weight } else { 1.0 };
             let keep_optimiser = self.options.keep_optimiser;
             let (kind, prior, proximal) = (Round::KIND, 1.0, 0.0);
-            self.join.ask(silo, LocalSteps { kind, keep_optimiser, weight, entropy, prior, proximal, rates })
+            let steps = LocalSteps { kind, keep_optimiser, weight, entropy, prior, proximal, rates };
+            self.join.ask(silo, steps, &shared)
         };
         Ok(self.join.sizes.iter().enumerate().map(round).collect())
     }
 
     fn incoming(&mut self, outcomes: Vec<Outcome>) -> Result<StepInfo> {
+        self.incoming_in_turn(&mut outcomes.into_iter().map(Ok))
+    }
+
+    fn incoming_in_turn(&mut self, outcomes: &mut dyn Iterator<Item = Result<Outcome>>) -> Result<StepInfo> {
         if self.is_over() {
             return self.join.globals.take_step(outcomes);
         }
-        let answers = self.join.answers(outcomes, &self.join.globals.silos)?;
-        let weights = self.weights();
-        let elbo: f64 = answers.iter().zip(&weights).map(|(answer, weight)| weight * answer.elbo[0]).sum();
+        let (weights, family) = (self.weights(), self.join.globals.family());
+        let averaging = &*self.options.averaging;
+        let (mut elbo, mut is_clipped, mut place) = (0.0, false, 0);
+        let (mut members, mut theta) = (Members::new(averaging, family), WeightedMean::default());
+        let equal = 1.0 / as_float(weights.len());
+        self.join.each_answer(outcomes, &self.join.globals.silos, |answer| {
+            let weight = weights[place];
+            elbo += weight * answer.elbo[0];
+            is_clipped |= answer.clipped > 0;
+            theta.add(&answer.theta, equal);
+            place += 1;
+            // Without global latents there is only θ to average.
+            if family.is_empty() { Ok(()) } else { members.add(answer.global, weight) }
+        })?;
         finite("the coordinator", self.join.first_step(), |_| "the bound".into(), &[elbo])?;
-        let family = self.join.globals.family();
-        let members: Vec<Vec<f64>> = answers.iter().map(|answer| answer.global.clone()).collect();
-        // Without global latents there is only θ to average.
-        let parameters = match family.is_empty() {
-            true => Vec::new(),
-            false => self.options.averaging.average(family, &members, &weights)?,
-        };
-        let equal = vec![1.0 / as_float(answers.len()); answers.len()];
-        let theta = weighted(answers.iter().map(|answer| answer.theta.as_slice()), &equal);
-        self.join.end_round(Joined { parameters, theta, elbo }, &answers)
+        let parameters = if family.is_empty() { Vec::new() } else { members.average()? };
+        self.join.end_round(Joined { parameters, theta: theta.sum, elbo, is_clipped, silos: place })
     }
 
     fn ended(&self) -> Option<Ending> {

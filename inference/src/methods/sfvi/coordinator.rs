@@ -72,10 +72,14 @@ impl<M: Model> Algorithm for Sfvi<M> {
     }
 
     fn incoming(&mut self, outcomes: Vec<Outcome>) -> Result<StepInfo> {
+        self.incoming_in_turn(&mut outcomes.into_iter().map(Ok))
+    }
+
+    fn incoming_in_turn(&mut self, outcomes: &mut dyn Iterator<Item = Result<Outcome>>) -> Result<StepInfo> {
         let Some((climb, point)) = self.climb.as_mut().and_then(|climb| climb.ask().map(|point| (climb, point))) else {
             return self.globals.take_step(outcomes);
         };
-        climb.take(self.globals.slope(&point, outcomes)?);
+        climb.take(self.globals.slope(&point, outcomes.collect::<Result<_>>()?)?);
         if climb.ask().is_none()
             && let Some(summit) = self.climb.take().and_then(Climb::summit)
         {

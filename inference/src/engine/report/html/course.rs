@@ -33,7 +33,7 @@ impl Page<'_> {
 
     fn trace(&self) -> Option<Markup> {
         #[expect(clippy::cast_precision_loss, reason = "steps are far below 2^52")]
-        let points: Vec<(f64, f64)> = self.trace.iter().map(|(step, value)| (*step as f64, *value)).collect();
+        let points: Vec<(f64, f64)> = self.content.trace.iter().map(|(step, value)| (*step as f64, *value)).collect();
         let Course { steps, frame, curves: [raw, smooth], unseen } = Course::of(&points, StepAxis::Linear)?;
         let across = Span { low: steps.start, high: steps.end, spacing: Spacing::Linear };
         let up = Span { low: frame.start, high: frame.end, spacing: Spacing::Linear };

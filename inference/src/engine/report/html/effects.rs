@@ -122,7 +122,7 @@ const NOT_KNOWN: &str = "not known from this fit";
 impl Page<'_> {
     /// Refuses effects that the report does not have.
     pub(super) fn check_effects(&self) -> Result<()> {
-        match self.options.effects.iter().find(|effect| self.report.site(&effect.label).is_none()) {
+        match self.content.options.effects.iter().find(|effect| self.report.site(&effect.label).is_none()) {
             None => Ok(()),
             Some(effect) => Err(Error::Setting {
                 setting: "effects",
@@ -134,7 +134,7 @@ impl Page<'_> {
 
     /// A picture and a table for each unit and scale; nothing where no effect is named.
     pub(super) fn effects(&self) -> Option<Markup> {
-        let effects = &self.options.effects;
+        let effects = &self.content.options.effects;
         let first = effects.first()?;
         let mut axes: Vec<(&str, Scale)> = Vec::new();
         for effect in effects {

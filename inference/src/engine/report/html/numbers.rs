@@ -1,6 +1,7 @@
 //! Tables the posterior, corrected where that holds, and draws the marginal density of each number.
 
 use maud::{Markup, html};
+use serde::{Deserialize, Serialize};
 
 use super::Page;
 use super::chart::{Frame, Picture, Spacing, Span, at, line, text};
@@ -8,6 +9,7 @@ use super::words::{cut, grouped, rounded, table};
 use crate::engine::moments::mean_and_variance;
 use crate::engine::report::SiteSummary;
 use crate::engine::report::density::Density;
+use crate::engine::report::summary::NaturalDraws;
 use crate::engine::trust::correction::Correction;
 
 /// The most numbers in a table, and in pictures: those of a network are in the report's JSON.
@@ -73,9 +75,8 @@ impl Page<'_> {
     pub(super) fn marginals(&self) -> Option<Markup> {
         let is_corrected = self.report.trust.correction().is_some_and(Correction::is_trusted);
         let answer = self.report.answer();
-        let panels = answer.iter().zip(self.draws).take(DRAWN).enumerate();
-        let prior = |label: &str| self.options.prior.iter().find(|own| own.1 == label).map(|own| own.2.as_slice());
-        let panels = panels.filter_map(|(index, (own, (_, label, draws)))| panel(index, own, draws, prior(label)));
+        let panels = answer.iter().zip(&self.content.marginals).enumerate();
+        let panels = panels.filter_map(|(index, (own, marginal))| Some(panel(index, own, marginal.as_ref()?)));
         let panels: Vec<Markup> = panels.collect();
         (!panels.is_empty()).then(|| {
             html! {
@@ -83,13 +84,13 @@ impl Page<'_> {
                     "Density of draws of the approximation. The bar below is the 95 % interval of the "
                     @if is_corrected { "corrected" } @else { "uncorrected" }
                     " numbers, the dot their median."
-                    @if !self.options.prior.is_empty() { " The dashed line is the density of the prior." }
-                    @if self.draws.len() > DRAWN {
-                        " These are the first " (DRAWN) " of " (grouped(self.draws.len() as u64)) " numbers."
+                    @if self.content.has_prior { " The dashed line is the density of the prior." }
+                    @if self.content.numbers > DRAWN {
+                        " These are the first " (DRAWN) " of " (grouped(self.content.numbers as u64)) " numbers."
                     }
                 }
                 div.panels { @for own in panels { figure { (own) } } }
-                @if self.draws.len() > 1 {
+                @if self.content.numbers > 1 {
                     details { summary { "Correlations of pairs of numbers" } (self.correlations()) }
                 }
             }
@@ -97,17 +98,53 @@ impl Page<'_> {
     }
 
     fn correlations(&self) -> Markup {
-        let shown = &self.draws[..self.draws.len().min(CORRELATED)];
-        let names: Vec<&str> = shown.iter().map(|(_, label, _)| label.as_str()).collect();
-        let columns: Vec<&str> = ["Number"].into_iter().chain(names.iter().copied()).collect();
-        let row = |(place, (_, label, own)): (usize, &(String, String, Vec<f64>))| {
-            let before = shown[..place].iter().map(|(_, _, other)| rounded(correlation(own, other), 1.0));
-            let before = [label.clone()].into_iter().chain(before).chain(["1".into()]);
-            before.chain(vec![String::new(); shown.len() - place - 1]).collect::<Vec<_>>()
-        };
-        let rows: Vec<Vec<String>> = shown.iter().enumerate().map(row).collect();
-        table("Correlations of draws of the approximation", &columns, &rows)
+        let names = self.content.correlations.iter().filter_map(|line| line.first()).map(String::as_str);
+        let columns: Vec<&str> = ["Number"].into_iter().chain(names).collect();
+        table("Correlations of draws of the approximation", &columns, &self.content.correlations)
     }
+}
+
+/// The marginal density of a number, with that of its prior where it has one, at the same places.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub(super) struct Marginal {
+    places: Vec<f64>,
+    density: Vec<f64>,
+    prior: Vec<f64>,
+}
+
+impl Marginal {
+    fn of(draws: &[f64], prior: Option<&[f64]>) -> Option<Self> {
+        let density = Density::Draws(draws.to_vec());
+        if !density.is_drawable() {
+            return None;
+        }
+        let (low, high) = density.range();
+        let places: Vec<f64> = (0..=PLACES).map(|k| low + (high - low) * f64::from(k) / f64::from(PLACES)).collect();
+        let prior = prior.map(|draws| Density::Draws(draws.to_vec())).filter(Density::is_drawable);
+        let prior = prior.map(|own| own.evaluate(&places)).unwrap_or_default();
+        Some(Self { density: density.evaluate(&places), prior, places })
+    }
+
+    fn curve(&self, values: &[f64]) -> Vec<(f64, f64)> {
+        self.places.iter().copied().zip(values.iter().copied()).collect()
+    }
+}
+
+/// The densities of the first numbers, beside those of their prior.
+pub(super) fn marginals(draws: &NaturalDraws, prior: &NaturalDraws) -> Vec<Option<Marginal>> {
+    let of = |label: &str| prior.iter().find(|own| own.1 == label).map(|own| own.2.as_slice());
+    draws.iter().take(DRAWN).map(|(_, label, own)| Marginal::of(own, of(label))).collect()
+}
+
+/// The lines of a table of the correlations of the first numbers.
+pub(super) fn correlations(draws: &NaturalDraws) -> Vec<Vec<String>> {
+    let shown = &draws[..draws.len().min(CORRELATED)];
+    let row = |(place, (_, label, own)): (usize, &(String, String, Vec<f64>))| {
+        let before = shown[..place].iter().map(|(_, _, other)| rounded(correlation(own, other), 1.0));
+        let before = [label.clone()].into_iter().chain(before).chain(["1".into()]);
+        before.chain(vec![String::new(); shown.len() - place - 1]).collect::<Vec<_>>()
+    };
+    shown.iter().enumerate().map(row).collect()
 }
 
 /// The correlation of two numbers over the same draws.
@@ -117,17 +154,9 @@ fn correlation(one: &[f64], other: &[f64]) -> f64 {
     mean_and_variance(&products).0 / (variance_a * variance_b).sqrt()
 }
 
-fn panel(index: usize, own: &SiteSummary, draws: &[f64], prior: Option<&[f64]>) -> Option<Markup> {
-    let density = Density::Draws(draws.to_vec());
-    if !density.is_drawable() {
-        return None;
-    }
-    let (low, high) = density.range();
-    let places: Vec<f64> = (0..=PLACES).map(|k| low + (high - low) * f64::from(k) / f64::from(PLACES)).collect();
-    let curve: Vec<(f64, f64)> = places.iter().copied().zip(density.evaluate(&places)).collect();
-    let prior = prior.map(|draws| Density::Draws(draws.to_vec())).filter(Density::is_drawable);
-    let before =
-        prior.map(|own| places.iter().copied().zip(own.evaluate(&places)).collect::<Vec<_>>()).unwrap_or_default();
+fn panel(index: usize, own: &SiteSummary, marginal: &Marginal) -> Markup {
+    let [curve, before] = [&marginal.density, &marginal.prior].map(|values| marginal.curve(values));
+    let [low, high] = [curve.first(), curve.last()].map(|point| point.map_or(f64::NAN, |point| point.0));
     let peak = curve.iter().chain(&before).map(|point| point.1).fold(0.0, f64::max);
     let q = &own.quantiles;
     let across = Span::of([low, high, q.p2_5, q.p97_5].into_iter(), Spacing::Linear);
@@ -150,5 +179,5 @@ fn panel(index: usize, own: &SiteSummary, draws: &[f64], prior: Option<&[f64]>) 
     let description = format!("Median {middle}, 95 % interval {low} to {high}.");
     let title = format!("Marginal density of {}", own.label);
     let (id, width, height) = (format!("marginal-{index}"), 240.0, 158.0);
-    Some(Picture { id: &id, title: &title, description: &description, width, height }.around(body))
+    Picture { id: &id, title: &title, description: &description, width, height }.around(body)
 }

@@ -3,12 +3,13 @@
 use maud::{Markup, html};
 
 use super::Page;
+use super::content::listed;
 use super::words::{grouped, rounded, table};
 use crate::engine::trust::correction::Correction;
 use crate::engine::trust::left_out::{LeftOut, WithoutIt};
 use crate::engine::trust::left_out_rows::LeftOutRows;
 use crate::engine::trust::predictive::Checked;
-use crate::engine::wire::manifest::{Field, Manifest};
+use crate::engine::wire::manifest::Field;
 
 /// The most silos in a table.
 const SHOWN: usize = 100;
@@ -89,20 +90,15 @@ impl Page<'_> {
         if let Some(found) = &report.checks {
             asked.extend(Checked::fields(&(found.checks.len() as u64)));
         }
-        let rows = |manifest: &Manifest| {
-            let row = |field: &Field| {
-                let depends = field.release.words();
-                vec![field.name.to_owned(), field.meaning.to_owned(), grouped(field.limit as u64), depends.into()]
-            };
-            manifest.fields.iter().chain(&asked).map(row).collect::<Vec<_>>()
-        };
+        let rows =
+            |manifest: &[Vec<String>]| manifest.iter().cloned().chain(asked.iter().map(listed)).collect::<Vec<_>>();
         html! {
             p {
                 (grouped(report.bytes_from_silos)) " bytes left the " (report.silos.len())
                 @if report.silos.len() == 1 { " silo" } @else { " silos together" }
                 ". No row, no latent of a row and no parameter of one is in a message."
             }
-            @if let Some(manifest) = self.manifest {
+            @if let Some(manifest) = &self.content.manifest {
                 @let columns = ["Field", "What it is", "Numbers at most", "Depends on data"];
                 (table("All that a message from a silo may hold", &columns, &rows(manifest)))
             }

@@ -2,7 +2,8 @@
 
 use faer::Mat;
 
-use super::{Averaging, Members, eigen, weighted};
+use super::means::independent;
+use super::{Averaging, Means, eigen, is_diagonal, moments, weighted};
 use crate::engine::error::{Error, Result};
 use crate::engine::family::{CovarianceMatrix, Family};
 
@@ -30,18 +31,27 @@ const MOST: usize = 500;
 
 impl Averaging for Barycentre {
     fn average(&self, family: &dyn Family, members: &[Vec<f64>], weights: &[f64]) -> Result<Vec<f64>> {
-        match Members::of(family, members) {
-            Members::Diagonal(members) => {
-                let mean = weighted(members.iter().map(|(mean, _)| mean.as_slice()), weights);
-                let sds = weighted(members.iter().map(|(_, sds)| sds.as_slice()), weights);
-                family.with_moments(&mean, &CovarianceMatrix::Diagonal(sds))
-            }
-            Members::Full(members) => {
-                let mean = weighted(members.iter().map(|(mean, _)| mean.as_slice()), weights);
-                let covariances: Vec<&Mat<f64>> = members.iter().map(|(_, covariance)| covariance).collect();
-                family.with_moments(&mean, &CovarianceMatrix::from_matrix(&fixed_point(&covariances, weights)?))
-            }
+        if let Some(means) = members.first().and_then(|first| self.means(family, first)) {
+            return means.average(family, members, weights);
         }
+        let members = moments(family, members);
+        let mean = weighted(members.iter().map(|(mean, _)| mean.as_slice()), weights);
+        let covariances: Vec<&Mat<f64>> = members.iter().map(|(_, covariance)| covariance).collect();
+        family.with_moments(&mean, &CovarianceMatrix::from_matrix(&fixed_point(&covariances, weights)?))
+    }
+
+    /// Of diagonal families means and standard deviations.
+    fn means(&self, family: &dyn Family, member: &[f64]) -> Option<Means> {
+        let of = |family: &dyn Family, member: &[f64]| {
+            let (mut numbers, sds) = independent(family, member)?;
+            numbers.extend(sds);
+            Ok(numbers)
+        };
+        let back = |family: &dyn Family, numbers: &[f64]| {
+            let (mean, sds) = numbers.split_at(family.len());
+            family.with_moments(mean, &CovarianceMatrix::Diagonal(sds.to_vec()))
+        };
+        is_diagonal(family, member).then_some(Means { of, back })
     }
 }
 

@@ -2,7 +2,8 @@
 
 use faer::Mat;
 
-use super::{Averaging, Members, inverse, weighted};
+use super::means::independent;
+use super::{Averaging, Means, inverse, is_diagonal, moments};
 use crate::engine::error::{Error, Result};
 use crate::engine::family::{CovarianceMatrix, Family};
 
@@ -20,41 +21,43 @@ pub struct LogPool;
 
 impl Averaging for LogPool {
     fn average(&self, family: &dyn Family, members: &[Vec<f64>], weights: &[f64]) -> Result<Vec<f64>> {
-        match Members::of(family, members) {
-            Members::Diagonal(members) => {
-                let precisions: Vec<Vec<f64>> =
-                    members.iter().map(|(_, sds)| sds.iter().map(|sd| sd.powi(-2)).collect()).collect();
-                if precisions.iter().flatten().any(|precision| !precision.is_finite()) {
-                    let problem = "a standard deviation is zero; a point mass has no precision to pool".to_owned();
-                    return Err(Error::Average { operation: "logarithmic pool", problem });
+        if let Some(means) = members.first().and_then(|first| self.means(family, first)) {
+            return means.average(family, members, weights);
+        }
+        let members = moments(family, members);
+        let size = family.len();
+        let (mut total, mut shift) = (Mat::<f64>::zeros(size, size), vec![0.0; size]);
+        for ((mean, covariance), weight) in members.iter().zip(weights) {
+            let precision = inverse(covariance)?;
+            for i in 0..size {
+                for j in 0..size {
+                    total[(i, j)] += weight * precision[(i, j)];
+                    shift[i] += weight * precision[(i, j)] * mean[j];
                 }
-                let total = weighted(precisions.iter().map(Vec::as_slice), weights);
-                let shifted: Vec<Vec<f64>> = members
-                    .iter()
-                    .zip(&precisions)
-                    .map(|((mean, _), precision)| mean.iter().zip(precision).map(|(m, p)| m * p).collect())
-                    .collect();
-                let sum = weighted(shifted.iter().map(Vec::as_slice), weights);
-                let mean: Vec<f64> = sum.iter().zip(&total).map(|(s, t)| s / t).collect();
-                family.with_moments(&mean, &CovarianceMatrix::Diagonal(total.iter().map(|t| t.powf(-0.5)).collect()))
-            }
-            Members::Full(members) => {
-                let size = family.len();
-                let (mut total, mut shift) = (Mat::<f64>::zeros(size, size), vec![0.0; size]);
-                for ((mean, covariance), weight) in members.iter().zip(weights) {
-                    let precision = inverse(covariance)?;
-                    for i in 0..size {
-                        for j in 0..size {
-                            total[(i, j)] += weight * precision[(i, j)];
-                            shift[i] += weight * precision[(i, j)] * mean[j];
-                        }
-                    }
-                }
-                let covariance = inverse(&total)?;
-                let mean: Vec<f64> =
-                    (0..size).map(|i| (0..size).map(|j| covariance[(i, j)] * shift[j]).sum()).collect();
-                family.with_moments(&mean, &CovarianceMatrix::from_matrix(&covariance))
             }
         }
+        let covariance = inverse(&total)?;
+        let mean: Vec<f64> = (0..size).map(|i| (0..size).map(|j| covariance[(i, j)] * shift[j]).sum()).collect();
+        family.with_moments(&mean, &CovarianceMatrix::from_matrix(&covariance))
+    }
+
+    /// Of diagonal families precisions, and means times precisions.
+    fn means(&self, family: &dyn Family, member: &[f64]) -> Option<Means> {
+        let of = |family: &dyn Family, member: &[f64]| {
+            let (mean, sds) = independent(family, member)?;
+            let mut numbers: Vec<f64> = sds.iter().map(|sd| sd.powi(-2)).collect();
+            if numbers.iter().any(|precision| !precision.is_finite()) {
+                let problem = "a standard deviation is zero; a point mass has no precision to pool".to_owned();
+                return Err(Error::Average { operation: "logarithmic pool", problem });
+            }
+            numbers.extend(mean.iter().zip(&sds).map(|(mean, sd)| mean * sd.powi(-2)));
+            Ok(numbers)
+        };
+        let back = |family: &dyn Family, numbers: &[f64]| {
+            let (total, shift) = numbers.split_at(family.len());
+            let mean: Vec<f64> = shift.iter().zip(total).map(|(shift, total)| shift / total).collect();
+            family.with_moments(&mean, &CovarianceMatrix::Diagonal(total.iter().map(|t| t.powf(-0.5)).collect()))
+        };
+        is_diagonal(family, member).then_some(Means { of, back })
     }
 }

@@ -1,6 +1,6 @@
 //! Averages variational parameters number by number.
 
-use super::{Averaging, weighted};
+use super::{Averaging, Means, weighted};
 use crate::engine::error::Result;
 use crate::engine::family::Family;
 
@@ -14,5 +14,10 @@ pub struct ParameterMean;
 impl Averaging for ParameterMean {
     fn average(&self, _: &dyn Family, members: &[Vec<f64>], weights: &[f64]) -> Result<Vec<f64>> {
         Ok(weighted(members.iter().map(Vec::as_slice), weights))
+    }
+
+    fn means(&self, _: &dyn Family, _: &[f64]) -> Option<Means> {
+        let same = |_: &dyn Family, numbers: &[f64]| Ok(numbers.to_vec());
+        Some(Means { of: same, back: same })
     }
 }

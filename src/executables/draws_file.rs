@@ -1,0 +1,69 @@
+//! Writes draws for ArviZ, where this program was built with such files.
+
+use std::path::Path;
+
+use partita_core::{Device, Model};
+use partita_inference::{Algorithm, Fit, Fitted};
+
+use crate::formula::StudyError;
+
+/// The name of the file.
+pub(crate) const DRAWS: &str = "draws.zarr";
+
+/// Refuses the request where no such file can be written, before anything is fitted.
+pub(crate) fn check() -> Result<(), StudyError> {
+    if cfg!(feature = "arviz") {
+        return Ok(());
+    }
+    Err(StudyError::Unfit {
+        operation: "draws for ArviZ",
+        found: "a program that was built without the feature `arviz`".into(),
+        expected: "one with it".into(),
+        remedy: "Install it with `--features cli,arviz`, or leave `--arviz` out.".into(),
+    })
+}
+
+/// Writes the draws of a fit in one process, with the rows of these silos.
+#[cfg(feature = "arviz")]
+pub(crate) fn write<M: Model>(
+    fit: &Fit,
+    model: &M,
+    silos: &[(String, M::Data)],
+    device: &Device,
+    path: &Path,
+) -> Result<(), StudyError> {
+    use partita_inference::{ArvizOptions, ArvizRows, ExistingFile};
+    let rows = if silos.is_empty() { ArvizRows::Stay } else { ArvizRows::Of(silos) };
+    let how = ArvizOptions { rows, existing: ExistingFile::Replace, ..ArvizOptions::default() };
+    fit.write_arviz(path, model, device, &how).map_err(StudyError::Inference)
+}
+
+/// Writes the draws of a fit whose silos are elsewhere, without a row.
+#[cfg(feature = "arviz")]
+pub(crate) fn write_afar<M: Model>(
+    fitted: &Fitted,
+    model: &M,
+    algorithm: &dyn Algorithm,
+    device: &Device,
+    path: &Path,
+) -> Result<(), StudyError> {
+    use partita_inference::{ArvizOptions, ExistingFile};
+    let how = ArvizOptions { existing: ExistingFile::Replace, ..ArvizOptions::default() };
+    fitted.write_arviz(path, model, algorithm, device, &how).map_err(StudyError::Inference)
+}
+
+#[cfg(not(feature = "arviz"))]
+pub(crate) fn write<M: Model>(_: &Fit, _: &M, _: &[(String, M::Data)], _: &Device, _: &Path) -> Result<(), StudyError> {
+    check()
+}
+
+#[cfg(not(feature = "arviz"))]
+pub(crate) fn write_afar<M: Model>(
+    _: &Fitted,
+    _: &M,
+    _: &dyn Algorithm,
+    _: &Device,
+    _: &Path,
+) -> Result<(), StudyError> {
+    check()
+}
