@@ -72,7 +72,8 @@ fn with_hardly_any_noise_the_answer_is_that_of_few_rounds() {
     for (index, site) in exact.report.sites.iter().enumerate() {
         eprintln!("{}: {:.3} / {:.3}, found {:.3} / {:.3}", site.label, site.mean, site.sd, means[index], sds[index]);
         assert!((means[index] - site.mean).abs() < 0.2 * site.sd, "{}: {} of {}", site.label, means[index], site.mean);
-        assert!((sds[index] / site.sd - 1.0).abs() < 0.15, "{}: {} of {}", site.label, sds[index], site.sd);
+        // A Gaussian for a child's effect, though mended by draws, makes the posterior narrower than integrals do.
+        assert!((0.75..1.1).contains(&(sds[index] / site.sd)), "{}: {} of {}", site.label, sds[index], site.sd);
     }
 }
 
