@@ -10,12 +10,37 @@ pub use noised_sums::NoisedSums;
 
 use std::path::PathBuf;
 
-use partita_core::{Device, Model};
+use partita_core::{Device, Model, SiteTable};
 use partita_inference::{
-    Algorithm, AlgorithmChoice, Error, FitOptions, Fitted, InProcess, PrivateParty, PrivateRoundsOptions,
-    PrivateRoundsSilo, Result, Settings, SiloProgram, coordinator, fit_parties,
+    Algorithm, AlgorithmChoice, Error, FitOptions, Fitted, InProcess, Manifest, PrivateParty, PrivateRoundsOptions,
+    PrivateRoundsSilo, PrivateSfviOptions, PrivateSfviSilo, PrivateVisits, PviOptions, PviSilo, Result, Settings, Silo,
+    SiloProgram, SiloSchedule, coordinator, fit_parties,
 };
 use partita_privacy::{Accountant, Budget, Entropy, Ledger, SystemEntropy};
+
+/// The methods whose silos answer with noised sums over clipped rows alone.
+#[derive(Debug, Clone, PartialEq, Default)]
+#[non_exhaustive]
+pub enum PrivateMethod {
+    /// Few rounds: rows with few latents, which are integrated, and few globals.
+    #[default]
+    FewRounds,
+    /// SFVI: rows have posteriors of their own, and a tape each; a round is as many sums as it has draws.
+    Sfvi {
+        /// The probability with which each row is in a sum; 1 for all rows.
+        rate: f64,
+    },
+    /// PVI with perturbed local steps: a round is a visit of every silo, of as many sums as it has local steps. The noise is
+    /// not in the posterior.
+    Pvi {
+        /// How PVI goes about it: silos one after another, or all together.
+        options: PviOptions,
+        /// The probability with which each row is in the sum of a step.
+        rate: f64,
+        /// The norm to which a row's gradient is clipped, on the unconstrained scale.
+        clip: f64,
+    },
+}
 
 /// What is promised of every row of every silo, and within which budget.
 #[derive(Debug, Clone, PartialEq)]
@@ -24,6 +49,8 @@ pub struct PrivateOptions {
     pub epsilon: f64,
     /// The delta at which it is stated.
     pub delta: f64,
+    /// By which method.
+    pub method: PrivateMethod,
     /// Rounds, whose number is fixed before the run.
     pub rounds: u64,
     /// The folder in which every silo has its ledger, `NAME.ledger`, with the epsilon that its owner allows over all runs;
@@ -35,10 +62,10 @@ impl PrivateOptions {
     /// The options for a promise; the others are at their defaults.
     #[must_use]
     pub fn new(epsilon: f64, delta: f64) -> Self {
-        Self { epsilon, delta, rounds: PrivateRoundsOptions::ROUNDS, ledgers: None }
+        Self { epsilon, delta, method: PrivateMethod::FewRounds, rounds: PrivateRoundsOptions::ROUNDS, ledgers: None }
     }
 
-    /// The options of all parties: noise is the least that keeps the promise.
+    /// The options of all parties of few rounds: noise is the least that keeps the promise.
     ///
     /// # Errors
     /// [`Error::Declined`] for an epsilon, a delta or a number of rounds outside its range.
@@ -53,6 +80,31 @@ impl PrivateOptions {
     pub fn rounds(&self) -> Result<PrivateRoundsOptions> {
         let noise = Accountant::noise_for(self.epsilon, self.delta, self.rounds).map_err(declined)?;
         Ok(PrivateRoundsOptions { rounds: self.rounds, ..PrivateRoundsOptions::new(self.epsilon, self.delta, noise) })
+    }
+
+    /// The same for SFVI of a model with so many globals, with sums over samples of the rows at this rate.
+    fn sfvi(&self, rate: f64, globals: usize) -> Result<PrivateSfviOptions> {
+        let releases = PrivateSfviOptions::releases(self.rounds, globals);
+        let noise = Accountant::noise_for_samples(self.epsilon, self.delta, rate, releases).map_err(declined)?;
+        let options = PrivateSfviOptions::new(self.epsilon, self.delta, noise);
+        Ok(PrivateSfviOptions { rounds: self.rounds, rate, ..options })
+    }
+
+    /// The same for PVI over so many silos, with the steps of the run.
+    fn pvi(&self, options: &PviOptions, rate: f64, clip: f64, silos: usize) -> Result<(PviOptions, u64)> {
+        let sums = self.rounds.saturating_mul(options.local_steps);
+        let noise = Accountant::noise_for_samples(self.epsilon, self.delta, rate, sums).map_err(declined)?;
+        let private = PrivateVisits { epsilon: self.epsilon, delta: self.delta, noise, clip, rate, sums };
+        let steps = match options.schedule {
+            SiloSchedule::Sequential(_) => sums.saturating_mul(silos as u64),
+            SiloSchedule::Synchronous => sums,
+            _ => {
+                let found = format!("{:?} in private PVI", options.schedule);
+                let expected = "Sequential or Synchronous, by which every silo has as many visits";
+                return Err(Error::Setting { setting: "schedule", found, expected });
+            }
+        };
+        Ok((PviOptions { private: Some(private), ..options.clone() }, steps))
     }
 
     /// The ledger of a silo.
@@ -71,8 +123,8 @@ impl PrivateOptions {
 /// without noise.
 ///
 /// # Errors
-/// [`Error::Declined`] for a run beyond the budget of a silo, before anything is spent on it; [`Error::Setting`] for a model that few
-/// rounds do not take, or whose outcomes are in no row; otherwise as for [`partita_inference::fit()`].
+/// [`Error::Declined`] for a run beyond the budget of a silo, before anything is spent on it; [`Error::Setting`] for a model that
+/// the method does not take, or whose outcomes are in no row; otherwise as for [`partita_inference::fit()`].
 ///
 /// # Example
 /// ```
@@ -131,19 +183,44 @@ pub(crate) fn fit_with<M: Model + 'static>(
     privacy: &PrivateOptions,
     bits: &mut dyn FnMut(usize) -> Box<dyn Entropy + Send>,
 ) -> Result<PrivateFit> {
-    let rounds = privacy.rounds()?;
     let threads = Some((options.threads / silos.len().max(1)).max(1));
     let settings = Settings { threads: options.settings.threads.or(threads), ..options.settings.clone() };
+    let (algorithm, settings) = match &privacy.method {
+        PrivateMethod::FewRounds => (AlgorithmChoice::PrivateRounds(privacy.rounds()?), settings),
+        PrivateMethod::Sfvi { rate } => {
+            let globals = SiteTable::globals(model, device)?.global_len();
+            let how = privacy.sfvi(*rate, globals)?;
+            let steps = PrivateSfviOptions::releases(how.rounds, globals);
+            (AlgorithmChoice::PrivateSfvi(how), Settings { steps, ..settings })
+        }
+        PrivateMethod::Pvi { options, rate, clip } => {
+            let (how, steps) = privacy.pvi(options, *rate, *clip, silos.len())?;
+            (AlgorithmChoice::Pvi(how), Settings { steps, ..settings })
+        }
+    };
     let (mut programs, mut rows): (Vec<Box<dyn SiloProgram>>, Vec<usize>) = (Vec::new(), Vec::new());
-    for (index, (name, data)) in silos.iter().enumerate() {
-        let sums = NoisedSums::new(privacy.ledger(name)?, bits(index));
-        let (program, own) = silo(name, model, data, device, &settings, &rounds, sums)?;
+    for (index, (name, data)) in (0..).zip(silos) {
+        let sums = NoisedSums::new(privacy.ledger(name)?, bits(index as usize));
+        let (program, own) = match &algorithm {
+            AlgorithmChoice::PrivateSfvi(how) => {
+                let silo = Silo::new(name, index, model, data, device, &settings)?;
+                let silo = PrivateSfviSilo::new(silo, index, how, Box::new(sums))?;
+                let (rows, manifest) = (silo.rows(), silo.manifest());
+                (noised_alone(silo, manifest), rows)
+            }
+            AlgorithmChoice::Pvi(how) => {
+                let silo = PviSilo::new(Silo::new(name, index, model, data, device, &settings)?, index, how.clone())?;
+                let silo = silo.private(Box::new(sums))?;
+                let (rows, manifest) = (silo.rows(), silo.manifest());
+                (noised_alone(silo, manifest), rows)
+            }
+            _ => silo(name, model, data, device, &settings, &privacy.rounds()?, sums)?,
+        };
         rows.push(own);
         programs.push(program);
     }
     let names: Vec<String> = silos.iter().map(|(name, _)| name.clone()).collect();
     // Bounds and weights are sums without noise, which private silos refuse.
-    let algorithm = AlgorithmChoice::PrivateRounds(rounds);
     let options = FitOptions { algorithm, settings, trust_draws: Some(0), elbo_draws: 1, ..options.clone() };
     let mut algorithm = coordinator(model, &names, &rows, device, &options)?;
     let mut exchange = InProcess::new(programs, options.threads)?;
@@ -151,7 +228,8 @@ pub(crate) fn fit_with<M: Model + 'static>(
     Ok(PrivateFit { fitted, algorithm })
 }
 
-/// A silo whose sums `sums` makes private, and the number of its rows: it answers with these sums and nothing else.
+/// A silo of few rounds whose sums `sums` makes private, and the number of its rows: it answers with these sums and nothing
+/// else.
 pub(crate) fn silo<M: Model + 'static>(
     name: &str,
     model: &M,
@@ -163,7 +241,12 @@ pub(crate) fn silo<M: Model + 'static>(
 ) -> Result<(Box<dyn SiloProgram>, usize)> {
     let silo = PrivateRoundsSilo::new(name, model, data, device, settings, rounds, Box::new(sums))?;
     let (rows, manifest) = (silo.rows(), silo.manifest());
-    Ok((Box::new(PrivateParty::new(Box::new(silo), manifest)), rows))
+    Ok((noised_alone(silo, manifest), rows))
+}
+
+/// A silo that holds back every field which its manifest does not list as public or noised.
+fn noised_alone(silo: impl SiloProgram + 'static, manifest: Manifest) -> Box<dyn SiloProgram> {
+    Box::new(PrivateParty::new(Box::new(silo), manifest))
 }
 
 fn declined(error: partita_privacy::Error) -> Error {

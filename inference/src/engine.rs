@@ -5,6 +5,7 @@
 pub(crate) mod algorithm;
 #[cfg(feature = "arviz")]
 pub(crate) mod arviz;
+pub(crate) mod belief;
 pub(crate) mod checkpoint;
 pub(crate) mod climb;
 pub(crate) mod divergence;

@@ -51,6 +51,7 @@ use crate::methods::columns::VerticalOptions;
 use crate::methods::few_rounds::{FewRoundsOptions, PrivateRoundsOptions};
 use crate::methods::pvi::PviOptions;
 use crate::methods::rounds::{FedOptOptions, RoundOptions};
+use crate::methods::sfvi::PrivateSfviOptions;
 use choice::choose;
 use elsewhere::Asked;
 use several::{Begun, begin};
@@ -76,6 +77,9 @@ pub enum AlgorithmChoice {
     /// Few rounds of noised sums over clipped rows. A silo of them is a [`crate::PrivateRoundsSilo`] with the mechanism of
     /// its owner; the facade's `private::fit` makes all parties.
     PrivateRounds(PrivateRoundsOptions),
+    /// SFVI over noised sums of clipped rows. A silo of it is a [`crate::PrivateSfviSilo`] with the mechanism of its owner;
+    /// the facade's `private::fit` makes all parties.
+    PrivateSfvi(PrivateSfviOptions),
     /// Structured variational inference on pooled data: exactly one silo.
     Central,
     /// SFVI with averaging: rounds of many local steps.

@@ -76,10 +76,12 @@ pub use methods::pvi::solver::{
     Conjugate, EarlyStop, Expectation, GradientDescent, Lbfgs, LocalProblem, LocalSolver, LocalUpdate, Monitor,
     NaturalGradient, PowerExpectation, Sampled, Solved, SolverState, Start,
 };
-pub use methods::pvi::{Delays, Factors, MissingSilo, Order, PriorShare, Pvi, PviOptions, PviSilo, SiloSchedule};
+pub use methods::pvi::{
+    Delays, Factors, MissingSilo, Order, PriorShare, PrivateVisits, Pvi, PviOptions, PviSilo, SiloSchedule,
+};
 pub use methods::rounds::average::{Averaging, Barycentre, LogPool, Means, ParameterMean};
 pub use methods::rounds::server::{
     Adaptive, FedAdagrad, FedAdam, FedYogi, Mask, Masked, SecondMoment, ServerMean, ServerOptimiser, ServerRule,
 };
 pub use methods::rounds::{AveragingSilo, FedOpt, FedOptOptions, RoundOptions, SfviAvg};
-pub use methods::sfvi::{Central, CentralSilo, OnDeviceSilo, Sfvi};
+pub use methods::sfvi::{Central, CentralSilo, OnDeviceSilo, PrivateSfvi, PrivateSfviOptions, PrivateSfviSilo, Sfvi};

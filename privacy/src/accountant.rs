@@ -178,8 +178,28 @@ impl Accountant {
     /// # Ok::<(), partita_privacy::Error>(())
     /// ```
     pub fn noise_for(epsilon: f64, delta: f64, releases: u64) -> Result<f64> {
-        let at = |noise: f64| Self::of([Cost::new(noise, releases)?]).epsilon(delta, Conversion::Improved);
-        let (mut low, mut high) = (1e-3, 1e9);
+        Self::noise_for_samples(epsilon, delta, 1.0, releases)
+    }
+
+    /// The same for sums over Poisson samples of the rows, each of which is in a sample with probability `rate`; to six
+    /// digits, above, where the rate is below 1.
+    ///
+    /// # Errors
+    /// As for [`noise_for`](Self::noise_for), with 0.3 as the least noise over samples; [`Error::Setting`] for a rate
+    /// outside (0, 1].
+    ///
+    /// # Example
+    /// ```
+    /// use partita_privacy::{Accountant, Conversion, Cost};
+    /// let noise = Accountant::noise_for_samples(1.0, 1e-5, 0.02, 500)?;
+    /// let spent = Accountant::of([Cost::sampled(noise, 0.02, 500)?]).epsilon(1e-5, Conversion::Improved)?;
+    /// assert!(spent <= 1.0 && spent > 0.9999);
+    /// # Ok::<(), partita_privacy::Error>(())
+    /// ```
+    pub fn noise_for_samples(epsilon: f64, delta: f64, rate: f64, releases: u64) -> Result<f64> {
+        let at = |noise: f64| Self::of([Cost::sampled(noise, rate, releases)?]).epsilon(delta, Conversion::Improved);
+        // Divergences over samples are quadratures, of more points the less noise there is.
+        let (mut low, mut high, digits) = if rate < 1.0 { (0.3, 1e6, 1e-6) } else { (1e-3, 1e9, 1e-12) };
         if !(epsilon.is_finite() && epsilon > 0.0 && releases > 0 && at(high)? <= epsilon && at(low)? > epsilon) {
             return Err(Error::Setting {
                 operation: "the noise for a given epsilon",
@@ -189,7 +209,7 @@ impl Accountant {
                 remedy: "Usual values are between 0.1 and 10.",
             });
         }
-        while high / low > 1.0 + 1e-12 {
+        while high / low > 1.0 + digits {
             let middle = (low * high).sqrt();
             let slot = if at(middle)? <= epsilon { &mut high } else { &mut low };
             *slot = middle;

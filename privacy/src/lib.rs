@@ -18,6 +18,7 @@ mod hexadecimal;
 mod ledger;
 mod masks;
 mod renyi;
+mod sample;
 
 pub use accountant::{Accountant, Conversion, Cost};
 pub use audit::Audit;
@@ -27,6 +28,7 @@ pub use gaussian::DiscreteGaussian;
 pub use grid::{Grid, GridSum, Released};
 pub use ledger::{Answer, Budget, Ledger, Mark, Spent};
 pub use masks::{Departures, Masked, Masker, Peers, Place, RunKey, SignedKey, SiloKey};
+pub use sample::poisson_sample;
 
 #[cfg(doctest)]
 #[doc = include_str!("../../docs/src/explanation-privacy.md")]

@@ -33,19 +33,20 @@ pub(crate) fn audited(noise: Option<f64>, releases: u64, delta: f64, bits: &mut 
     bits.fill(&mut coins).map_err(declined)?;
     let is_in = |at: usize| coins[at] % 2 == 1;
     let canary = |at: usize| (0..CANARIES).map(|number| f64::from(u8::from(number == at))).collect::<Vec<f64>>();
-    let mut rows = || Ok((0..CANARIES).filter(|at| is_in(*at)).map(canary).collect::<Vec<_>>());
+    let mut rows = |of: &[usize]| Ok(of.iter().copied().filter(|at| is_in(*at)).map(canary).collect::<Vec<_>>());
+    let all: Vec<usize> = (0..CANARIES).collect();
     let mut total = vec![0.0; CANARIES];
     let mut sums = NoisedSums::new(None, Box::new(SystemEntropy::default()));
     for round in 0..releases {
         let released = match noise {
             Some(noise) => {
-                let (length, remaining) = (CANARIES, releases - round);
-                let sum = RowSum { length, clip: 1.0, noise, remaining, rows: &mut rows };
+                let (length, count, remaining) = (CANARIES, CANARIES, releases - round);
+                let sum = RowSum { length, clip: 1.0, noise, count, rate: 1.0, remaining, rows: &mut rows };
                 sums.release(&round.to_le_bytes(), sum)?
             }
             None => {
                 let grid = Grid::new(1.0, Grid::STEPS).map_err(declined)?;
-                grid.sum(CANARIES, rows()?).map_err(declined)?.exact().to_floats()
+                grid.sum(CANARIES, rows(&all)?).map_err(declined)?.exact().to_floats()
             }
         };
         total.iter_mut().zip(released).for_each(|(sum, own)| *sum += own);

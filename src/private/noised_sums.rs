@@ -1,12 +1,12 @@
 //! Makes sums over a silo's rows private by the grid, the noise and the ledger of the crate `partita-privacy`.
 
 use partita_inference::{Mechanism, Result, RowSum};
-use partita_privacy::{Cost, Entropy, Error, Grid, Ledger};
+use partita_privacy::{Cost, Entropy, Error, Grid, Ledger, poisson_sample};
 
 use super::declined;
 
 /// The mechanism of a silo: rows are clipped and summed on a grid, noise is discrete Gaussian, and a ledger is charged
-/// before it is drawn.
+/// before it and the sample of rows are drawn.
 pub struct NoisedSums {
     ledger: Option<Ledger>,
     bits: Box<dyn Entropy + Send>,
@@ -28,12 +28,14 @@ impl NoisedSums {
 
 impl Mechanism for NoisedSums {
     fn release(&mut self, request: &[u8], sum: RowSum<'_>) -> Result<Vec<f64>> {
-        let RowSum { length, clip, noise, remaining, rows } = sum;
+        let RowSum { length, clip, noise, count, rate, remaining, rows } = sum;
         let grid = Grid::new(clip, Grid::STEPS).map_err(declined)?;
         let scale = grid.noise(noise).map_err(declined)?;
         let (bits, mut of_rows) = (&mut *self.bits, None);
         let mut draw = || {
-            let rows = rows().map_err(|error| {
+            // Which rows are in it is random too: nothing is drawn before the ledger is charged.
+            let chosen = poisson_sample(count, rate, bits)?;
+            let rows = rows(&chosen).map_err(|error| {
                 of_rows = Some(error);
                 Error::Entropy { problem: "rows could not be summed".into() }
             })?;
@@ -42,7 +44,7 @@ impl Mechanism for NoisedSums {
         };
         let found = match &self.ledger {
             Some(ledger) => {
-                let costs = Cost::new(noise, 1).and_then(|cost| Ok((cost, Cost::new(noise, remaining)?)));
+                let costs = Cost::sampled(noise, rate, 1).map(|cost| (cost, cost.with_releases(remaining)));
                 costs
                     .and_then(|(cost, together)| ledger.answer_of_several(request, cost, together, &mut draw))
                     .map(|own| own.bytes)

@@ -11,7 +11,7 @@ use crate::harness::Result;
 use crate::misspecification::{clutter, tables};
 use crate::pvi;
 use crate::sfvi::{digits, six_cities, topics};
-use crate::{autoencoder, columns, packages, private_six_cities, weight_uncertainty};
+use crate::{autoencoder, columns, packages, private_adult, private_six_cities, weight_uncertainty};
 
 /// Repeats the tables and figures of papers with Partita.
 #[derive(Parser, Debug)]
@@ -33,6 +33,7 @@ enum Study {
     GaussianMean(gaussian_mean::Options),
     MnistRegression(digits::Options),
     Packages(packages::Options),
+    PrivateAdult(private_adult::Options),
     PrivateSixCities(private_six_cities::Options),
     PviMnist(pvi::mnist::Options),
     PviUci(pvi::uci::Options),
@@ -85,6 +86,7 @@ fn run(study: Study) -> Result<()> {
         Study::GaussianMean(options) => gaussian_mean::run(options),
         Study::MnistRegression(options) => digits::run(options),
         Study::Packages(options) => packages::run(&options),
+        Study::PrivateAdult(options) => private_adult::run(options),
         Study::PrivateSixCities(options) => private_six_cities::run(options),
         Study::PviMnist(options) => pvi::mnist::run(options),
         Study::PviUci(options) => pvi::uci::run(options),

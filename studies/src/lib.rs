@@ -10,6 +10,7 @@ pub mod measures;
 mod misspecification;
 mod packages;
 pub mod pictures;
+mod private_adult;
 mod private_six_cities;
 mod pvi;
 mod sfvi;

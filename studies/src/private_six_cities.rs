@@ -6,18 +6,18 @@
 //!
 //! What you should see: `docs/src/study-privacy.md`.
 
-use clap::Args;
+use clap::{Args, ValueEnum};
 use partita::core::{Key, Noise, Purpose, partition_equally};
-use partita::inference::{AlgorithmChoice, FewRoundsOptions, SiteSummary};
+use partita::inference::{AlgorithmChoice, Estimator, FewRoundsOptions, SiteSummary};
 use partita::models::{Child, MixedLogistic, RepeatedBinary, six_cities};
 use partita::privacy::SeededBits;
-use partita::private::{PrivateOptions, simulate};
+use partita::private::{PrivateMethod, PrivateOptions, simulate};
 use partita::{Device, FitOptions, Settings, fit};
 use serde::{Deserialize, Serialize};
 
 use crate::harness::{Result, Session, Shared, Table, real};
 
-/// Six cities under epsilon 1, 3 and 10 of its rows, at delta 1e-5, over two and ten silos.
+/// Six cities under epsilon 1, 3 and 10 of its rows, at delta 1e-5, over two and ten silos, by few rounds and by SFVI.
 #[derive(Args, Debug)]
 pub(crate) struct Options {
     #[command(flatten)]
@@ -28,6 +28,31 @@ pub(crate) struct Options {
     /// Data sets simulated from known globals, each fitted once, to see what intervals cover.
     #[arg(long, default_value_t = 20)]
     simulated: u64,
+    /// The method; both if none is named.
+    #[arg(long, value_enum)]
+    method: Vec<Method>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum, Serialize, Deserialize)]
+enum Method {
+    FewRounds,
+    Sfvi,
+}
+
+impl Method {
+    fn name(self) -> &'static str {
+        match self {
+            Self::FewRounds => "few rounds",
+            Self::Sfvi => "SFVI",
+        }
+    }
+
+    fn how(self) -> PrivateMethod {
+        match self {
+            Self::FewRounds => PrivateMethod::FewRounds,
+            Self::Sfvi => PrivateMethod::Sfvi { rate: 1.0 },
+        }
+    }
 }
 
 const EPSILONS: [f64; 3] = [1.0, 3.0, 10.0];
@@ -54,6 +79,7 @@ struct Found {
 /// The fits at one epsilon over one number of silos.
 #[derive(Debug, Serialize, Deserialize)]
 struct Row {
+    method: Method,
     silos: usize,
     epsilon: f64,
     real: Vec<Vec<Found>>,
@@ -64,6 +90,9 @@ pub(crate) fn run(mut options: Options) -> Result<()> {
     if options.shared.quick {
         (options.repeats, options.simulated) = (1, 1);
     }
+    if options.method.is_empty() {
+        options.method = vec![Method::FewRounds, Method::Sfvi];
+    }
     let session = Session::start("private_six_cities", &options.shared)?;
     let device = session.device()?;
     let children = six_cities();
@@ -73,20 +102,22 @@ pub(crate) fn run(mut options: Options) -> Result<()> {
     let centres: Vec<f64> = plain.iter().map(|site| site.mean).collect();
     let epsilons = if options.shared.quick { &EPSILONS[2..] } else { &EPSILONS[..] };
     let mut rows = Vec::new();
-    for silos in SILOS {
-        for &epsilon in epsilons {
-            let settings = (silos, epsilon, options.repeats, options.simulated, options.shared.seed);
-            let name = format!("silos-{silos}-epsilon-{epsilon}");
-            rows.push(session.kept(&name, &settings, || {
-                let fitted = |children: &[Child], seed: u64, centres: &[f64]| {
-                    private(&Promise { silos, epsilon, seed, device: &device, options: &options }, children, centres)
-                };
-                let real = (0..options.repeats).map(|repeat| fitted(&children, 100 + repeat, &centres));
-                let real = real.collect::<Result<_>>()?;
-                let simulated = (0..options.simulated).map(|set| fitted(&simulation(set), 1_000 + set, &TRUTH));
-                Ok(Row { silos, epsilon, real, simulated: simulated.collect::<Result<_>>()? })
-            })?);
-        }
+    let silos = SILOS.into_iter().flat_map(|silos| epsilons.iter().map(move |epsilon| (silos, *epsilon)));
+    for (method, (silos, epsilon)) in
+        options.method.iter().flat_map(|method| silos.clone().map(move |settings| (*method, settings)))
+    {
+        let settings = (method, silos, epsilon, options.repeats, options.simulated, options.shared.seed);
+        let name = format!("{}-silos-{silos}-epsilon-{epsilon}", method.name().replace(' ', "-").to_lowercase());
+        rows.push(session.kept(&name, &settings, || {
+            let fitted = |children: &[Child], seed: u64, centres: &[f64]| {
+                let promise = Promise { method, silos, epsilon, seed, device: &device, options: &options };
+                private(&promise, children, centres)
+            };
+            let real = (0..options.repeats).map(|repeat| fitted(&children, 100 + repeat, &centres));
+            let real = real.collect::<Result<_>>()?;
+            let simulated = (0..options.simulated).map(|set| fitted(&simulation(set), 1_000 + set, &TRUTH));
+            Ok(Row { method, silos, epsilon, real, simulated: simulated.collect::<Result<_>>()? })
+        })?);
     }
     print(&rows);
     session.finish(&rows, "")
@@ -102,6 +133,7 @@ fn without_noise(children: &[Child], device: &Device, options: &Options) -> Resu
 
 /// What a private fit is carried out with.
 struct Promise<'a> {
+    method: Method,
     silos: usize,
     epsilon: f64,
     seed: u64,
@@ -111,7 +143,7 @@ struct Promise<'a> {
 
 /// A private fit, compared with `centres`.
 fn private(promise: &Promise<'_>, children: &[Child], centres: &[f64]) -> Result<Vec<Found>> {
-    let Promise { silos, epsilon, seed, device, options } = *promise;
+    let Promise { method, silos, epsilon, seed, device, options } = *promise;
     let parts = partition_equally(children.len(), silos, &Noise::new(options.shared.seed))?;
     let data = parts.iter().enumerate().map(|(index, rows)| {
         let own: Vec<Child> = rows.iter().map(|row| children[*row]).collect();
@@ -119,9 +151,15 @@ fn private(promise: &Promise<'_>, children: &[Child], centres: &[f64]) -> Result
     });
     let data: Vec<_> = data.collect::<Result<_>>()?;
     let settings = Settings { seed: options.shared.seed, threads: Some(options.shared.threads), ..Settings::default() };
+    // The bound in which a Gaussian for a child's effect is mended by draws of it, since few rounds integrate it.
+    let settings = match method {
+        Method::FewRounds => settings,
+        Method::Sfvi => Settings { estimator: Estimator::LocallyEnhanced { inner: 8 }, ..settings },
+    };
     let how = FitOptions { settings, ..FitOptions::default() };
     let mut bits = |silo: usize| Box::new(SeededBits::new(seed * 1_000 + silo as u64)) as Box<_>;
-    let fit = simulate(&MixedLogistic::new(4), &data, device, &how, &PrivateOptions::new(epsilon, DELTA), &mut bits)?;
+    let promise = PrivateOptions { method: method.how(), ..PrivateOptions::new(epsilon, DELTA) };
+    let fit = simulate(&MixedLogistic::new(4), &data, device, &how, &promise, &mut bits)?;
     let widened = fit.report.privacy.map(|own| own.widened).unwrap_or_default();
     let found = |((site, widened), centre): ((SiteSummary, f64), &f64)| {
         let noise = site.sd * (1.0 - widened.powi(-2)).sqrt();
@@ -149,14 +187,15 @@ fn simulation(set: u64) -> Vec<Child> {
 
 fn print(rows: &[Row]) {
     println!("\nThe first run, mean / sd, and how far noise widened the deviation:");
-    let mut table = Table::new(["silos, epsilon", "b0", "smoke", "age", "both", "omega"]);
+    let mut table = Table::new(["method, silos, epsilon", "b0", "smoke", "age", "both", "omega"]);
     for row in rows {
         let cells = row.real.first().into_iter().flatten();
         let cells = cells.map(|own| format!("{:.2} / {:.2} x {:.2}", own.mean, own.sd, own.widened));
-        table.row([format!("{}, {}", row.silos, row.epsilon)].into_iter().chain(cells));
+        table.row([format!("{}, {}, {}", row.method.name(), row.silos, row.epsilon)].into_iter().chain(cells));
     }
     println!("{table}");
-    let mut table = Table::new(["silos, epsilon", "widened", "error in noise", "real covered", "simulated covered"]);
+    let mut table =
+        Table::new(["method, silos, epsilon", "widened", "error in noise", "real covered", "simulated covered"]);
     for row in rows {
         let real_ones: Vec<&Found> = row.real.iter().flatten().collect();
         let mean = |of: &dyn Fn(&Found) -> f64, all: &[&Found]| {
@@ -165,7 +204,7 @@ fn print(rows: &[Row]) {
         let simulated: Vec<&Found> = row.simulated.iter().flatten().collect();
         let covered = |own: &Found| f64::from(u8::from(own.covers));
         table.row([
-            format!("{}, {}", row.silos, row.epsilon),
+            format!("{}, {}, {}", row.method.name(), row.silos, row.epsilon),
             format!("{:.2}", mean(&|own| own.widened, &real_ones)),
             format!("{:.2}", mean(&|own| own.by_noise.powi(2), &real_ones).sqrt()),
             format!("{:.2}", mean(&covered, &real_ones)),

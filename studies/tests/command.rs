@@ -15,6 +15,7 @@ fn every_study_has_the_same_options_under_its_own_name() {
         "clutter_tables",
         "gaussian_mean",
         "mnist_regression",
+        "private_adult",
         "private_six_cities",
         "pvi_mnist",
         "pvi_uci",

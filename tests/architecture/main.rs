@@ -209,12 +209,12 @@ fn the_surface_does_not_grow_unseen() {
         ("core", 120),
         ("models", 50),
         ("datasets", 35),
-        ("inference", 245),
+        ("inference", 249),
         ("laws", 47),
         ("gpu", 5),
         ("flower", 38),
         ("formula", 36),
-        ("privacy", 26),
+        ("privacy", 27),
     ];
     let mut broken = Vec::new();
     for (name, ceiling) in ceilings {

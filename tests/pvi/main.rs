@@ -15,6 +15,7 @@ mod missing_silos;
 mod options;
 mod prior_classes;
 mod priors;
+mod private;
 mod properties;
 mod sampled;
 mod schedules;

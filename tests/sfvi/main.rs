@@ -6,6 +6,7 @@ mod baselines;
 mod checks;
 mod evaluation;
 mod held_out;
+mod private;
 mod resume;
 mod run_loop;
 mod secrecy;

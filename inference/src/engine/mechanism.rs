@@ -12,17 +12,23 @@ pub struct RowSum<'a> {
     pub clip: f64,
     /// The scale of the noise on each number, in units of the clip.
     pub noise: f64,
+    /// The rows of the silo.
+    pub count: usize,
+    /// The probability with which each row is in the sum, drawn by the mechanism from bits that nobody repeats; 1 for all.
+    pub rate: f64,
     /// The sums that the run still asks for, this one among them: a mechanism refuses the first of more than it may give.
     pub remaining: u64,
-    /// What each row contributes, computed where it is needed: each depends on its own row and on the request alone.
-    pub rows: &'a mut dyn FnMut() -> Result<Vec<Vec<f64>>>,
+    /// What each of these rows contributes, computed where it is needed: each depends on its own row and on what
+    /// everybody may know alone.
+    pub rows: &'a mut dyn FnMut(&[usize]) -> Result<Vec<Vec<f64>>>,
 }
 
 impl Debug for RowSum<'_> {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let Self { length, clip, noise, remaining, .. } = self;
+        let Self { length, clip, noise, count, rate, remaining, .. } = self;
         let mut shown = formatter.debug_struct("RowSum");
-        shown.field("length", length).field("clip", clip).field("noise", noise).field("remaining", remaining);
+        shown.field("length", length).field("clip", clip).field("noise", noise).field("count", count);
+        shown.field("rate", rate).field("remaining", remaining);
         shown.finish_non_exhaustive()
     }
 }
@@ -30,8 +36,8 @@ impl Debug for RowSum<'_> {
 /// What stands between the rows of a silo and a sum over them that leaves it.
 ///
 /// # Laws
-/// Each row is clipped to the norm that is asked for, and Gaussian noise of the scale that is asked for is added to every
-/// number. An identical request gets an identical answer. `tests/few_rounds/private.rs` holds that of the facade, which
+/// Each row is in the sum with the probability that is asked for, independently of the others, and clipped to the norm that
+/// is asked for; Gaussian noise of the scale that is asked for is added to every number. An identical request gets an identical answer. `tests/few_rounds/private.rs` holds that of the facade, which
 /// is made of the crate `partita-privacy`.
 pub trait Mechanism: Send + Debug {
     /// The noised sum, as the answer to the request whose bytes these are.

@@ -65,6 +65,8 @@ pub(crate) struct StepRows {
     chosen: Chosen,
     /// Those of the rows of each block, gathered or encoded; `None` for the block's own.
     parameters: Vec<Option<Vec<f64>>>,
+    /// The noise of the rows of each block, where it is a part of what all rows have.
+    noise: Option<Vec<Vec<f64>>>,
 }
 
 impl StepRows {
@@ -131,7 +133,35 @@ impl Locals {
             Some(block.family.gather(&block.parameters, &rows.rows))
         };
         let parameters = self.blocks.iter().zip(&chosen.blocks).map(own).collect();
-        StepRows { minibatch: self.choices.minibatch(&chosen), chosen, parameters }
+        StepRows { minibatch: self.choices.minibatch(&chosen), chosen, parameters, noise: None }
+    }
+
+    /// All rows at once.
+    pub(crate) fn whole(&self) -> StepRows {
+        self.select(self.choices.whole())
+    }
+
+    /// One row of an outermost block with what stands in it, and its own part of the `noise` of all rows, of which each
+    /// has so many repeats.
+    pub(crate) fn alone(&self, block: usize, row: usize, noise: &[Vec<f64>], repeats: usize) -> StepRows {
+        let mut rows = self.select(self.choices.alone(block, row));
+        let own = |(index, all): (usize, &Vec<f64>)| {
+            let width = self.blocks[index].family.width() * repeats;
+            let of = |row: &usize| all[row * width..(row + 1) * width].iter().copied();
+            rows.chosen.rows(index).map_or_else(|| all.clone(), |chosen| chosen.iter().flat_map(of).collect())
+        };
+        rows.noise = Some(noise.iter().enumerate().map(own).collect());
+        rows
+    }
+
+    /// The noise of all rows, one vector a block, with so many repeats of each row where there are any.
+    pub(crate) fn whole_noise(&self, repeats: Option<usize>, key: Key) -> Result<Vec<Vec<f64>>> {
+        let whole = self.whole();
+        let Some(inner) = repeats else { return Ok(self.noise(&whole, key)) };
+        let repeated = self.repeated(&whole, inner)?;
+        let mut noise = vec![Vec::new(); self.blocks.len()];
+        noise[repeated.place] = self.repeated_noise(&whole, &repeated, key);
+        Ok(noise)
     }
 
     /// What linear layers read under local reparameterisation, with the noise of one particle's pre-activations.
@@ -163,6 +193,9 @@ impl Locals {
 
     /// The noise of one particle, one vector a block.
     pub(crate) fn noise(&self, rows: &StepRows, key: Key) -> Vec<Vec<f64>> {
+        if let Some(own) = &rows.noise {
+            return own.clone();
+        }
         self.choices.noise(&rows.chosen, &self.noise, key.silo(self.silo))
     }
 
@@ -212,6 +245,9 @@ impl Locals {
 
     /// The noise of repeats of these rows in one particle.
     pub(crate) fn repeated_noise(&self, rows: &StepRows, repeated: &RepeatedRows, key: Key) -> Vec<f64> {
+        if let Some(own) = &rows.noise {
+            return own[repeated.place].clone();
+        }
         let key = self.choices.key(key.silo(self.silo), repeated.place, &rows.chosen);
         let mut values = vec![0.0; repeated.minibatch[0].rows().len() * self.blocks[repeated.place].family.width()];
         // The inner draws of a row are averaged inside a logarithm, particle by particle: they stay independent.
@@ -301,6 +337,11 @@ impl Locals {
     /// The parameters of the rows evaluated.
     fn parameters_of<'a>(&'a self, rows: &'a StepRows, block: usize) -> &'a [f64] {
         rows.parameters[block].as_ref().unwrap_or(&self.blocks[block].parameters)
+    }
+
+    /// Whether an encoder gives the parameters of any row.
+    pub(crate) fn are_encoded(&self) -> bool {
+        self.blocks.iter().any(|block| block.is_encoded)
     }
 
     /// The plates with latents whose rows have parameters of their own, which only training gives.

@@ -16,7 +16,7 @@ use crate::methods::columns::VerticalOptions;
 use crate::methods::few_rounds::{FewRounds, FewRoundsSilo, PrivateRounds};
 use crate::methods::pvi::{Factors, PriorShare, Pvi, PviOptions, PviSilo};
 use crate::methods::rounds::{AveragingSilo, FedOpt, SfviAvg};
-use crate::methods::sfvi::{Central, CentralSilo, OnDeviceSilo, Sfvi};
+use crate::methods::sfvi::{Central, CentralSilo, OnDeviceSilo, PrivateSfvi, Sfvi};
 
 /// The coordinator, given the names of the silos and how many rows each has.
 pub(super) fn coordinator<M: Model + 'static>(
@@ -37,6 +37,7 @@ pub(super) fn coordinator<M: Model + 'static>(
             AlgorithmChoice::PrivateRounds(how) => {
                 Box::new(PrivateRounds::new(model, device, settings, names, rows, how)?)
             }
+            AlgorithmChoice::PrivateSfvi(how) => Box::new(PrivateSfvi::new(model, device, settings, names, rows, how)?),
             AlgorithmChoice::SfviAvg(how) => {
                 Box::new(SfviAvg::new(model, device, settings, names, sizes, how.clone())?)
             }
@@ -103,11 +104,11 @@ pub(super) fn silo<M: Model + 'static>(
             AlgorithmChoice::OnDevice { .. } => Box::new(OnDeviceSilo::new(name, model, data, device, settings)?),
             AlgorithmChoice::Central => Box::new(CentralSilo::new(name, model, data, device, settings)?),
             AlgorithmChoice::Vertical(how) => return Err(vertical(how)),
-            AlgorithmChoice::PrivateRounds(_) => {
+            AlgorithmChoice::PrivateRounds(_) | AlgorithmChoice::PrivateSfvi(_) => {
                 return Err(Error::Setting {
                     setting: "algorithm",
-                    found: format!("private rounds for silo `{name}`, which has no mechanism"),
-                    expected: "a `PrivateRoundsSilo` with the mechanism of its owner: studies with `[privacy]`, or `private::fit`",
+                    found: format!("a private method for silo `{name}`, which has no mechanism"),
+                    expected: "a `PrivateRoundsSilo` or `PrivateSfviSilo` with the mechanism of its owner: studies with `[privacy]`, or `private::fit`",
                 });
             }
             AlgorithmChoice::Automatic

@@ -8,6 +8,7 @@ mod membership;
 mod messages;
 mod options;
 mod prior;
+mod private;
 mod product;
 mod schedule;
 mod silo;
@@ -16,6 +17,7 @@ mod state;
 mod theta;
 
 pub use options::{Factors, MissingSilo, PriorShare, PviOptions};
+pub use private::PrivateVisits;
 pub use schedule::{Delays, Order, SiloSchedule};
 pub use silo::PviSilo;
 
@@ -31,6 +33,7 @@ use crate::engine::algorithm::{Algorithm, Asynchronous, ElboSamples, MethodCount
 use crate::engine::error::{Error, Result};
 use crate::engine::exchange::{Outcome, Request};
 use crate::engine::natural::{ExponentialFamily, NormalFamily};
+use crate::engine::report::Privacy;
 use crate::engine::settings::Settings;
 use crate::engine::terms::coordinator::{Bounds, Coordinator};
 use crate::engine::trainer::Descent;
@@ -368,12 +371,17 @@ impl<M: Model> Algorithm for Pvi<M> {
     }
 
     fn elbo_requests(&self, draws: usize, offset: u64) -> Vec<Request> {
+        if self.options.private.is_some() {
+            // A bound is a sum without noise.
+            return Vec::new();
+        }
         let requests = self.coordinator.ask_bounds(draws, offset);
         requests.into_iter().filter(|request| self.ledger.counts(request.silo)).collect()
     }
 
     fn elbo_samples(&self, outcomes: Vec<Outcome>, draws: usize, offset: u64) -> Result<ElboSamples> {
-        if self.options.missing_silo == MissingSilo::GoOn && !is_complete(&outcomes) {
+        let unknown = self.options.missing_silo == MissingSilo::GoOn && !is_complete(&outcomes);
+        if unknown || self.options.private.is_some() {
             // Without a silo's data nobody knows the bound.
             return Ok(ElboSamples { elbos: vec![f64::NAN; draws], ..ElboSamples::default() });
         }
@@ -388,6 +396,10 @@ impl<M: Model> Algorithm for Pvi<M> {
 
     fn counts(&self) -> Option<MethodCounts> {
         Some(self.counts.section())
+    }
+
+    fn privacy(&self) -> Option<Privacy> {
+        self.options.private.map(PrivateVisits::report)
     }
 
     fn manifest(&self) -> &Manifest {

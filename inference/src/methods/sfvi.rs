@@ -5,8 +5,10 @@ mod holder;
 mod messages;
 pub(crate) mod on_device;
 mod pooled;
+mod private;
 
 pub use coordinator::Sfvi;
 pub use holder::Central;
 pub use on_device::OnDeviceSilo;
 pub use pooled::CentralSilo;
+pub use private::{PrivateSfvi, PrivateSfviOptions, PrivateSfviSilo};

@@ -13,12 +13,12 @@ pub struct Privacy {
     pub delta: f64,
     /// What is protected: one row of this plate, or of outermost plates.
     pub unit: String,
-    /// The noised sums that each silo sent.
+    /// The noised sums that each silo sent, or its answers follow from.
     pub releases: u64,
     /// The scale of their noise in units of the clip of a row.
     pub noise: f64,
-    /// By how much noise widened the standard deviation of each unconstrained global: the posterior of the report has
-    /// it in it.
+    /// By how much noise widened the standard deviation of each unconstrained global, where the posterior of the report has
+    /// it in it; empty where it has not, as after private visits of PVI.
     pub widened: Vec<f64>,
 }
 
@@ -37,6 +37,14 @@ impl Privacy {
 
     /// What noise did, for the verdict.
     pub(super) fn warning(&self) -> Warning {
+        if self.widened.is_empty() {
+            let problem = format!(
+                "noise for differential privacy (epsilon {} at delta {:e} for one row of {}) moved this posterior and is not in it: its intervals are too narrow",
+                self.epsilon, self.delta, self.unit
+            );
+            let remedy = "Read the deviations as those without noise. Several runs with other noise show how far it moves the answer, each at the same price; few rounds and SFVI have it in their intervals.";
+            return Warning::new(Severity::Doubt, problem, remedy);
+        }
         let widest = self.widened.iter().copied().fold(1.0, f64::max);
         let problem = format!(
             "noise for differential privacy (epsilon {} at delta {:e} for one row of {}) is in this posterior: it widened a standard deviation by a factor of",

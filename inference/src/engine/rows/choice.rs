@@ -155,6 +155,15 @@ impl Choices {
         Chosen { share: 1.0, part: 0, blocks: self.blocks.iter().map(|_| None).collect() }
     }
 
+    /// One row of an outermost block, with the rows of plates inside it.
+    #[expect(clippy::cast_precision_loss, reason = "row counts are far below 2^52")]
+    pub(crate) fn alone(&self, block: usize, row: usize) -> Chosen {
+        let weight = self.blocks[block].rows as f64;
+        let mut chosen = Chosen { share: 1.0 / weight, ..self.whole() };
+        chosen.blocks[block] = Some(ChosenRows { rows: vec![row], outer: Vec::new(), weight });
+        self.follow(chosen)
+    }
+
     /// All rows, in parts of the size of a minibatch where an encoder serves them, so that memory stays bounded.
     ///
     /// A share of a part, multiplied by [`Chosen::share`] and summed over the parts, is the share of all rows.

@@ -10,6 +10,7 @@ use crate::engine::estimator::{DrawWeights, ElboTerm};
 use crate::engine::family::DrawGradient;
 use crate::engine::natural::{ExponentialFamily, NormalFamily, dot};
 use crate::engine::rows::StepRows;
+use crate::engine::terms::noised::TermsAndLocal;
 use crate::engine::terms::particles::Draws;
 use crate::engine::terms::silo::{Silo, describe_global};
 
@@ -79,8 +80,7 @@ impl<M: Model> Silo<M> {
     ) -> Result<LocalObjective> {
         let Draws { step, count, .. } = draw;
         let mut rows = self.locals.rows(step);
-        let found = self.elbo_terms(globals, &mut rows, draw)?.into_iter().map(|own| (own.found, own.by_local));
-        let (mut elbo_terms, gradients): (Vec<ElboTerm>, Vec<_>) = found.unzip();
+        let (mut elbo_terms, gradients) = self.step_terms(globals, &mut rows, draw)?;
         self.check(&elbo_terms, step)?;
         let private = self.locals.take_private(&mut elbo_terms);
         for gradient in &gradients {
@@ -121,6 +121,17 @@ impl<M: Model> Silo<M> {
         };
         let bound = weights.bound;
         Ok(LocalObjective { bound, likelihood, gradient, locals: LocalMove { rows, gradients, weights, private } })
+    }
+
+    /// The terms of a local step: noised sums over rows where the silo is private.
+    fn step_terms(&mut self, globals: &[f64], rows: &mut StepRows, draw: Draws) -> Result<TermsAndLocal> {
+        let Some(mut noised) = self.noised.take() else {
+            let found = self.elbo_terms(globals, rows, draw)?.into_iter();
+            return Ok(found.map(|own| (own.found, own.by_local)).unzip());
+        };
+        let found = self.noised_terms(&mut noised, globals, rows, draw);
+        self.noised = Some(noised);
+        found
     }
 
     /// What draws weigh, and the gradient of the negative bound by the parameters of the global family, then by θ of

@@ -12,6 +12,7 @@ use crate::engine::party::{Commit, Program, Standing};
 use crate::engine::rows::{Locals, StepRows};
 use crate::engine::settings::Settings;
 use crate::engine::terms::messages::{EstimateRequest, Sizes, SlopeRequest, StepRequest, Terms};
+use crate::engine::terms::noised::NoisedRows;
 use crate::engine::terms::particles::{AllEvaluated, Context, Draws, Evaluated, Worker};
 use crate::engine::terms::pending::{LastWeights, Pending};
 use crate::engine::wire::message::Message;
@@ -38,6 +39,8 @@ pub struct Silo<M: Model> {
     seen: Vec<f64>,
     /// Gradients of the last step that wait for the weights of their draws.
     pub(crate) pending: Option<Pending>,
+    /// What hides rows from local steps, where the silo is private.
+    pub(crate) noised: Option<NoisedRows>,
 }
 
 /// The name of the saved globals.
@@ -95,6 +98,7 @@ impl<M: Model> Silo<M> {
             step: 0,
             seen: Vec::new(),
             pending: None,
+            noised: None,
         })
     }
 

@@ -34,7 +34,7 @@ impl<M: Model> Pvi<M> {
                 counts.improper_cavities += u64::from(answer.improper_cavity);
                 if !is_lost {
                     changes.push((asked.silo, answer.change));
-                    log_likelihood = Some(answer.log_likelihood);
+                    log_likelihood = Some(answer.log_likelihood.unwrap_or(f64::NAN));
                 }
             }
             heard.push((asked, log_likelihood));
@@ -102,7 +102,12 @@ impl<M: Model> Pvi<M> {
         let damping = self.damping(silo);
         let what = |index| format!("its change of natural parameter {index} of {own}, with damping rho = {damping},");
         finite(name, self.coordinator.step, what, &answer.change)?;
-        finite(name, self.coordinator.step, |_| "its expected log likelihood".into(), &[answer.log_likelihood])?;
+        finite(
+            name,
+            self.coordinator.step,
+            |_| "its expected log likelihood".into(),
+            answer.log_likelihood.as_slice(),
+        )?;
         Ok(answer)
     }
 

@@ -49,8 +49,8 @@ message! {
         version: u64 = Request <= u64::MAX,
         /// the change of the silo's factor, in natural parameters
         change: Vec<f64> = Data <= sizes.natural,
-        /// the silo's expected log likelihood, in nats
-        log_likelihood: f64 = Data <= 1,
+        /// the silo's expected log likelihood, in nats, where no privacy hides it
+        log_likelihood: Option<f64> = Data <= 1,
         /// the local steps taken
         steps: u64 = Data <= LARGEST_COUNT,
         /// the local steps whose gradient was clipped

@@ -5,6 +5,7 @@ use serde::{Deserialize, Serialize};
 use crate::engine::divergence::{Divergence, KullbackLeibler};
 use crate::engine::error::{Error, Result};
 use crate::engine::plug::Plug;
+use crate::methods::pvi::private::PrivateVisits;
 use crate::methods::pvi::schedule::{Order, SiloSchedule};
 use crate::methods::pvi::solver::{GradientDescent, LocalSolver};
 
@@ -112,6 +113,9 @@ pub struct PviOptions {
     /// θ rests too. Those that stay in a silo ([`partita_core::Model::private_len`]) take a step with every local one
     /// instead.
     pub theta_every: u64,
+    /// Lets the local steps of every silo know its rows by noised sums over clipped ones alone.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub private: Option<PrivateVisits>,
 }
 
 impl PviOptions {
@@ -132,6 +136,7 @@ impl PviOptions {
             hold_improper: false,
             missing_silo: MissingSilo::Fail,
             theta_every: 1,
+            private: None,
         }
     }
 
@@ -151,6 +156,9 @@ impl PviOptions {
         }
         self.solver.check(self.local_steps)?;
         self.divergence.check()?;
+        if let Some(private) = self.private {
+            private.check(self)?;
+        }
         if !self.is_kullback_leibler() && !self.solver.takes_divergences() {
             return Err(Error::Setting {
                 setting: "divergence",

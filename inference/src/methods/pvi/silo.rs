@@ -16,7 +16,7 @@ use crate::engine::terms::particles::{Draws, Worker};
 use crate::engine::terms::silo::{Silo, describe_global};
 use crate::engine::trainer::with_prefix;
 use crate::engine::wire::message::Message;
-use crate::methods::pvi::messages::{Answer, Sizes, Solve};
+use crate::methods::pvi::messages::{Answer, Solve};
 use crate::methods::pvi::options::{Factors, PviOptions};
 use crate::methods::pvi::solver::{LocalProblem, LocalUpdate, Sampled, Solved, SolverState};
 
@@ -24,15 +24,18 @@ use crate::methods::pvi::solver::{LocalProblem, LocalUpdate, Sampled, Solved, So
 /// request says how much of it the coordinator took.
 #[derive(Debug)]
 pub struct PviSilo<M: Model> {
-    silo: Silo<M>,
+    pub(super) silo: Silo<M>,
     index: u32,
-    options: PviOptions,
+    pub(super) options: PviOptions,
     natural: NormalFamily,
     /// Natural parameters of $`t_m`$.
     factor: Vec<f64>,
     pending: Option<Pending>,
     solver: Box<dyn SolverState>,
 }
+
+/// The name of how many noised sums a private silo has given.
+const GIVEN: &str = "pvi.given";
 
 /// An answer that the coordinator has yet to take.
 #[derive(Debug, Clone, PartialEq)]
@@ -133,7 +136,9 @@ impl<M: Model> PviSilo<M> {
         self.see(&update.received);
         self.factor = factor;
         self.pending = Some(Pending { version, change: change.clone() });
-        let Solved { log_likelihood, steps, clipped, shortened, .. } = solved;
+        // What was sampled of the rows' densities has no noise.
+        let log_likelihood = self.silo.noised.is_none().then_some(solved.log_likelihood);
+        let Solved { steps, clipped, shortened, .. } = solved;
         Ok(Answer { version, change, log_likelihood, steps, clipped, shortened, held, improper_cavity }.write())
     }
 
@@ -149,6 +154,7 @@ impl<M: Model> PviSilo<M> {
     fn state(&self) -> Vec<(String, Vec<f64>)> {
         let mut state = self.silo.state();
         state.push(("pvi.factor".to_owned(), self.factor.clone()));
+        state.extend(self.silo.noised.as_ref().map(|own| (GIVEN.to_owned(), vec![f64::from_bits(own.given)])));
         if let Some(pending) = &self.pending {
             state.push(("pvi.pending.version".into(), vec![f64::from_bits(pending.version)]));
             state.push(("pvi.pending.change".into(), pending.change.clone()));
@@ -163,6 +169,11 @@ impl<M: Model> PviSilo<M> {
         let find = |name: &str| state.iter().find(|(own, _)| own == name).map(|(_, values)| values.clone());
         let Some(factor) = find("pvi.factor").filter(|own| own.len() == self.factor.len()) else { return false };
         self.factor = factor;
+        match (&mut self.silo.noised, find(GIVEN).as_deref()) {
+            (Some(noised), Some([given])) => noised.given = given.to_bits(),
+            (None, None) => {}
+            _ => return false,
+        }
         self.pending = match (find("pvi.pending.version").as_deref(), find("pvi.pending.change")) {
             (Some([version]), Some(change)) if change.len() == self.factor.len() => {
                 Some(Pending { version: version.to_bits(), change })
@@ -284,15 +295,22 @@ impl<M: Model> Program for PviSilo<M> {
     }
 
     fn reply(&mut self, request: &Message) -> Result<Message> {
+        let is_private = self.silo.noised.is_some();
+        if self.options.private.is_some() != is_private {
+            let (found, expected) = ("private visits without a mechanism".into(), "`PviSilo::private`");
+            return Err(Error::Setting { setting: "privacy", found, expected });
+        }
         if request.kind != Solve::KIND {
+            if is_private {
+                let problem = "a private silo answers visits alone: bounds, weights and checks have no noise".into();
+                return Err(Error::Message { kind: request.kind.clone(), problem });
+            }
             return self.silo.reply(request);
         }
-        let sizes = Sizes {
-            natural: self.factor.len() as u64,
-            theta: self.silo.theta_len as u64,
-            local_steps: self.options.local_steps,
-        };
-        self.solve(Solve::read(request, &sizes)?)
+        if let Some(noised) = &mut self.silo.noised {
+            noised.request = request.ordered().encode();
+        }
+        self.solve(Solve::read(request, &self.sizes())?)
     }
 
     fn save(&self) -> Result<NamedVectors> {

@@ -144,17 +144,18 @@ impl<M: Model> PrivateRoundsSilo<M> {
         let scales = scales(len, curvature);
         let Self { workers, device, table, draws, quadratics, rows, mechanism, .. } = self;
         let (device, table, draws, rows) = (&*device, &*table, &*draws, &*rows);
-        let mut contributions = || {
+        let mut contributions = |chosen: &[usize]| {
             let found = spread(workers, draws.len(), |worker: &Worker<M>, index| {
                 values(worker, device, table, rows, &at.draw(draws.get(index)))
             })?;
-            let count = found.first().map_or(0, Vec::len);
-            let mut each = quadratics.rows(&Mat::from_fn(draws.len(), count, |draw, row| found[draw][row]));
+            let mut each =
+                quadratics.rows(&Mat::from_fn(draws.len(), chosen.len(), |draw, at| found[draw][chosen[at]]));
             each.iter_mut().for_each(|row| row.iter_mut().zip(&scales).for_each(|(slot, scale)| *slot *= scale));
             Ok(each)
         };
         let remaining = self.options.rounds - step;
-        let sum = RowSum { length: scales.len(), clip, noise, remaining, rows: &mut contributions };
+        let (length, count, rate) = (scales.len(), outermost_rows(table), 1.0);
+        let sum = RowSum { length, clip, noise, count, rate, remaining, rows: &mut contributions };
         let mut released = mechanism.release(&message.ordered().encode(), sum)?;
         if released.len() != scales.len() {
             let problem = format!("a mechanism released {} numbers of {}", released.len(), scales.len());

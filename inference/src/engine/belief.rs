@@ -13,7 +13,7 @@ use crate::engine::symmetric::Eigen;
 /// Both are on the unconstrained scale. Sums over rows are asked for at draws of $`N(m, S + V)`$, in the coordinates in
 /// which that is standard normal.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) struct Belief {
+pub(crate) struct Belief {
     mean: Vec<f64>,
     /// $S$: the covariance that the posterior has without noise.
     spread: Mat<f64>,
@@ -25,15 +25,15 @@ pub(super) struct Belief {
 
 /// What was heard in a round, in whitened coordinates.
 #[derive(Debug)]
-pub(super) struct Heard {
+pub(crate) struct Heard {
     /// The gradient of the log posterior, of which the silos' part has noise.
-    pub(super) gradient: Vec<f64>,
+    pub(crate) gradient: Vec<f64>,
     /// Its curvature.
-    pub(super) curvature: Mat<f64>,
+    pub(crate) curvature: Mat<f64>,
     /// The standard deviation of the noise on each number of the gradient.
-    pub(super) gradient_noise: f64,
+    pub(crate) gradient_noise: f64,
     /// The same for an entry of the curvature.
-    pub(super) curvature_noise: f64,
+    pub(crate) curvature_noise: f64,
 }
 
 /// The least precision in whitened coordinates: directions in which nothing was learned stay as wide as some.
@@ -50,7 +50,7 @@ const BENT: f64 = 0.25;
 impl Belief {
     /// What is believed before anything was heard: globals of standard deviation `start`, whose posterior has the width
     /// that so many rows give.
-    pub(super) fn new(mean: Vec<f64>, start: f64, rows: usize) -> Self {
+    pub(crate) fn new(mean: Vec<f64>, start: f64, rows: usize) -> Self {
         let len = mean.len();
         let diagonal = |value: f64| Mat::from_fn(len, len, |i, j| if i == j { value } else { 0.0 });
         let width = start / real(rows.max(1)).sqrt();
@@ -61,12 +61,12 @@ impl Belief {
     ///
     /// # Errors
     /// [`Error::NotFinite`] if rounding has made it no distribution.
-    pub(super) fn whole(&self) -> Result<Normal> {
+    pub(crate) fn whole(&self) -> Result<Normal> {
         Ok(Normal { mean: self.mean.clone(), factor: lower(&(&self.spread + &self.noise))? })
     }
 
     /// By how much noise widens the standard deviation of each global.
-    pub(super) fn widened(&self) -> Vec<f64> {
+    pub(crate) fn widened(&self) -> Vec<f64> {
         let of = |k: usize| ((self.spread[(k, k)] + self.noise[(k, k)]) / self.spread[(k, k)]).sqrt();
         (0..self.mean.len()).map(of).collect()
     }
@@ -76,7 +76,7 @@ impl Belief {
     ///
     /// # Errors
     /// As for [`Belief::whole`].
-    pub(super) fn stretch(&self) -> Result<f64> {
+    pub(crate) fn stretch(&self) -> Result<f64> {
         let expected = self.expected(&self.whole()?.factor)?;
         let len = self.mean.len();
         Ok(((0..len).map(|k| expected[(k, k)]).sum::<f64>() / real(len)).max(1.0).sqrt())
@@ -102,7 +102,7 @@ impl Belief {
     ///
     /// # References
     /// Kalman (1960); natural-gradient steps as in Khan and Rue (2023).
-    pub(super) fn hear(&mut self, heard: &Heard) -> Result<()> {
+    pub(crate) fn hear(&mut self, heard: &Heard) -> Result<()> {
         let Heard { gradient, curvature, gradient_noise, curvature_noise } = heard;
         let (len, factor) = (self.mean.len(), self.whole()?.factor);
         let expected = self.expected(&factor)?;
@@ -148,12 +148,12 @@ impl Belief {
     }
 
     /// Every number, in one vector.
-    pub(super) fn flat(&self) -> Vec<f64> {
+    pub(crate) fn flat(&self) -> Vec<f64> {
         [self.mean.as_slice(), &pack(&self.spread, 1.0, 1.0), &pack(&self.noise, 1.0, 1.0), &[self.doubt]].concat()
     }
 
     /// From [`Belief::flat`]; `None` if the length is another.
-    pub(super) fn of_flat(values: &[f64], len: usize) -> Option<Self> {
+    pub(crate) fn of_flat(values: &[f64], len: usize) -> Option<Self> {
         let triangle = crate::engine::natural::triangle::pairs(len);
         if values.len() != len + 2 * triangle + 1 {
             return None;

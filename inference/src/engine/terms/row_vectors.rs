@@ -1,0 +1,186 @@
+//! Evaluates a silo's terms row by row, one tape a row: what each adds to a sum that is clipped and noised.
+
+use partita_core::{Key, Model, Role};
+
+use crate::engine::error::{Error, Result};
+use crate::engine::estimator::Estimator;
+use crate::engine::family::FamilyDraw;
+use crate::engine::optimiser::Adam;
+use crate::engine::terms::particles::{Context, Draws, number, spread};
+use crate::engine::terms::silo::Silo;
+
+impl<M: Model> Silo<M> {
+    /// How many rows of the one outermost plate contribute to sums, once nothing is found by which one row would decide on
+    /// what another contributes.
+    ///
+    /// # Errors
+    /// [`Error::Setting`] for several outermost plates or none, outcomes outside rows, latents of the silo, trained
+    /// parameters, minibatches, an estimator whose draws are weighed over all rows, and an optimiser of one's own.
+    pub(crate) fn rows_apart(&self) -> Result<usize> {
+        let refuse = |found: String, expected| Err(Error::Setting { setting: "privacy", found, expected });
+        let (table, settings) = (&self.table, &self.settings);
+        let outermost = self.outermost();
+        let [block] = *outermost else {
+            let expected = "one outermost plate, a row of which is what is protected";
+            return refuse(format!("{} outermost plates", outermost.len()), expected);
+        };
+        let mut observed = table.sites().iter().filter(|site| site.role == Role::Observed);
+        if let Some(site) = observed.find(|site| site.plate.is_none() || table.outermost(site.block()) != block) {
+            let expected = "outcomes in rows, one of which is what is protected";
+            return refuse(format!("`{}`, which is in no row of the outermost plate", site.name), expected);
+        }
+        if table.blocks().iter().any(|own| own.plate.is_none() && own.width > 0) {
+            return refuse("latents of the silo, which tie its rows together".into(), "latents in rows alone");
+        }
+        if self.theta_len + self.locals.private_theta().len() > 0 || self.locals.are_encoded() {
+            let expected = "a model without trained parameters and encoders, which all rows train";
+            return refuse("trained parameters".into(), expected);
+        }
+        if let Some(plate) = settings.minibatch.keys().next() {
+            let expected = "no minibatch, whose rows the seed of the run tells; samples are drawn by the mechanism";
+            return refuse(format!("a minibatch of `{plate}`"), expected);
+        }
+        let estimator = settings.estimator;
+        if estimator.weighs_draws() || estimator == Estimator::LocalReparameterisation {
+            return refuse(format!("{estimator:?}"), "StickingTheLanding or LocallyEnhanced, in which rows stay apart");
+        }
+        if table.blocks().iter().any(|own| own.width > 0) && settings.optimiser.get::<Adam>().is_none() {
+            let expected = "Adam, which moves every number of the local posterior by its own gradients";
+            return refuse(format!("{:?} for the latents of rows", settings.optimiser), expected);
+        }
+        Ok(table.blocks()[block].rows)
+    }
+
+    fn outermost(&self) -> Vec<usize> {
+        let (blocks, table) = (self.table.blocks(), &self.table);
+        (0..blocks.len()).filter(|block| blocks[*block].plate.is_some() && table.outermost(*block) == *block).collect()
+    }
+
+    /// What each of these rows adds to $`b_j`$, the gradient by the globals along which its latents follow them, at every
+    /// draw of the globals: one vector a row, draw after draw.
+    ///
+    /// Every row has a tape of its own, so that rows cost what as many evaluations of single rows cost.
+    pub(crate) fn row_vectors(
+        &mut self,
+        globals: &[f64],
+        rows: &[usize],
+        draw: Draws,
+        at: &[FamilyDraw],
+    ) -> Result<Vec<Vec<f64>>> {
+        let block = self.outermost().first().copied().unwrap_or_default();
+        let repeats = match self.settings.estimator {
+            Estimator::LocallyEnhanced { inner } => Some(inner),
+            _ => None,
+        };
+        let noise = (0..at.len()).map(|particle| {
+            let key = Key::new(draw.purpose, draw.step).particle(number(particle));
+            self.locals.whole_noise(repeats, key)
+        });
+        let noise = noise.collect::<Result<Vec<_>>>()?;
+        let Self { device, settings, table, family, locals, workers, .. } = self;
+        let (device, settings, table, family, locals) = (&*device, &*settings, &*table, &**family, &*locals);
+        spread(workers, rows.len(), |worker, index| {
+            let mut vector = Vec::with_capacity(at.len() * family.len());
+            for (particle, (global, noise)) in at.iter().zip(&noise).enumerate() {
+                let rows = &locals.alone(block, rows[index], noise, repeats.unwrap_or(1));
+                let context = Context { device, settings, table, family, locals, globals, rows, draw, layers: None };
+                let found = context.elbo_term(worker, global, number(particle))?.found;
+                vector.extend(found.grad_offset.iter().map(|value| rows.share() * value));
+            }
+            Ok(vector)
+        })
+    }
+
+    /// As many copies of model and data as the silo has threads: rows are evaluated on all of them.
+    pub(crate) fn work_by_rows(&mut self) {
+        if let Some(first) = self.workers.first().cloned() {
+            self.workers.resize(self.settings.silo_threads().max(self.workers.len()), first);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use partita_core::burn::module::Module;
+    use partita_core::burn::tensor::Tensor;
+    use partita_core::{Bernoulli, Device, Groups, Normal, Result, Scope};
+    use partita_core::{Noise, Purpose};
+
+    use super::*;
+    use crate::engine::settings::Settings;
+
+    /// Rows with a latent each, in which others stand with one of their own where they are nested.
+    #[derive(Module, Debug)]
+    struct Levels {
+        #[module(skip)]
+        nested: Option<Groups>,
+    }
+
+    impl Model for Levels {
+        type Globals = [Tensor<1>; 2];
+        type Data = Tensor<1>;
+
+        fn global(&self, scope: &mut Scope<'_>) -> Result<[Tensor<1>; 2]> {
+            Ok([scope.sample("mean", Normal::new(0.0, 1.0))?, scope.sample("omega", Normal::new(0.0, 1.0))?])
+        }
+
+        fn local(&self, scope: &mut Scope<'_>, [mean, omega]: &[Tensor<1>; 2], y: &Tensor<1>) -> Result<()> {
+            let effect = || Normal::new(mean.clone(), omega.clone().exp());
+            let Some(groups) = &self.nested else {
+                return scope.plate("row", y.dims()[0], |scope, rows| {
+                    let effect = scope.sample("u", effect())?;
+                    scope.observe("y", Bernoulli::logits(effect), rows.take(y)?)
+                });
+            };
+            scope.plate("row", groups.groups(), |scope, _| {
+                let outer = scope.sample("u", effect())?;
+                scope.plate("inner", groups, |scope, inner| {
+                    let own = scope.sample("v", Normal::new(inner.expand(&outer)?, 0.5))?;
+                    scope.observe("y", Bernoulli::logits(own), inner.take(y)?)
+                })
+            })
+        }
+    }
+
+    fn silo(nested: bool, estimator: Estimator, threads: usize) -> Silo<Levels> {
+        let (device, rows) = (Device::flex(), 12);
+        let y = (0..rows).map(|row| f64::from(u8::from(row % 3 == 0))).collect::<Vec<_>>();
+        let groups = nested.then(|| Groups::new(vec![0, 0, 2, 1, 3, 3, 3, 4, 4, 5, 0, 5], 6).unwrap());
+        let settings = Settings { estimator, threads: Some(threads), ..Settings::default() };
+        let data = device.tensor(y, [rows]);
+        let mut silo = Silo::new("north", 0, &Levels { nested: groups }, &data, &device, &settings).unwrap();
+        let mut stream = Noise::new(3).stream(Key::new(Purpose::Check, 0));
+        let scattered = silo.local_parameters().into_iter();
+        let scattered = scattered.map(|own| own.iter().map(|value| value + 0.3 * stream.standard_normal()).collect());
+        silo.set_local_parameters(scattered.collect()).unwrap();
+        silo.work_by_rows();
+        silo
+    }
+
+    #[test]
+    fn rows_add_up_to_the_gradient_of_all_rows_whether_or_not_others_stand_in_them() {
+        let enhanced = Estimator::LocallyEnhanced { inner: 3 };
+        for (nested, estimator) in
+            [(false, Estimator::StickingTheLanding), (true, Estimator::StickingTheLanding), (false, enhanced)]
+        {
+            let mut silo = silo(nested, estimator, 2);
+            let globals = silo.settings.family.start(&*silo.family, &silo.table);
+            let draw = Draws::shared(Purpose::Fit, 5, 1);
+            let mut rows = silo.locals.whole();
+            let whole = silo.elbo_terms(&globals, &mut rows, draw).unwrap().remove(0).found.grad_offset;
+            let at = [silo.family.draw(&globals, &draw.global_noise(&*silo.family, &silo.settings, 0))];
+            let count = silo.rows_apart().unwrap();
+            let all: Vec<usize> = (0..count).collect();
+            let each = silo.row_vectors(&globals, &all, draw, &at).unwrap();
+            assert_eq!((count, each.len()), (if nested { 6 } else { 12 }, count));
+            for (index, expected) in whole.iter().enumerate() {
+                let found: f64 = each.iter().map(|row| row[index]).sum();
+                assert!((found - expected).abs() < 1e-12 * expected.abs().max(1.0), "{nested} {estimator:?}: {found}");
+            }
+            // A row has the same vector in any sample, on any thread.
+            assert_eq!(silo.row_vectors(&globals, &[4, 2], draw, &at).unwrap(), [each[4].clone(), each[2].clone()]);
+            let mut one = super::tests::silo(nested, estimator, 1);
+            assert_eq!(one.row_vectors(&globals, &all, draw, &at).unwrap(), each);
+        }
+    }
+}

@@ -1,0 +1,276 @@
+//! Gives the coordinator's side of private SFVI: sums at draws of the globals, filtered into a posterior with its noise.
+
+use faer::Mat;
+use partita_core::{Device, LogDensity, Model, SiteTable, theta};
+
+use super::messages::{Sizes, StepAnswer, StepRequest};
+use super::options::PrivateSfviOptions;
+use crate::engine::algorithm::{Algorithm, ElboSamples, Ending, Posterior, StepInfo, Tally, finite, replies, same_run};
+use crate::engine::belief::{Belief, Heard};
+use crate::engine::error::{Error, Result};
+use crate::engine::exchange::{Outcome, Request};
+use crate::engine::family::FullRankGaussian;
+use crate::engine::normal::Normal;
+use crate::engine::report::Privacy;
+use crate::engine::settings::Settings;
+use crate::engine::terms::silo::global_signature;
+use crate::engine::whitened::Draws;
+use crate::engine::wire::manifest::Manifest;
+use crate::engine::wire::message::{LARGEST_COUNT, Message};
+
+/// The kind of a saved coordinator.
+const STATE: &str = "private_sfvi.coordinator";
+
+/// SFVI in which silos answer with noised sums over clipped rows, and nothing else.
+///
+/// An exchange is one draw $`Z = m + L\varepsilon_t`$ of the globals, as in [`crate::Sfvi`]. Row $`i`$ contributes
+/// $`L^\top b_i`$, the gradient of its term of the bound by the globals along which its latents follow them, clipped; the
+/// silo sends the noised sum. The draws of a round have mean zero and unit covariance exactly, so that
+///
+/// ```math
+/// g = \frac1T \sum_t L^\top b_t, \qquad A = \frac1T \sum_t L^\top b_t\, \varepsilon_t^\top
+/// ```
+/// are the gradient and, symmetrised, the curvature of the expected log density: both from the same sums, at the price of
+/// one vector. A filter takes them as far as their noise lets it, and the posterior at the end has the noise in it: that for
+/// privacy, which is known, and beyond it what the rows' own draws and samples add, which the scatter of the noised sums
+/// around a linear function of the draws shows.
+///
+/// # References
+/// Hassan, Salomone and Mengersen (2023), Algorithm 1; Jälkö, Prediger, Honkela and Kaski (2023), DPVIm, who take gradients
+/// by scales from noised gradients by draws as well.
+#[derive(Debug)]
+pub struct PrivateSfvi<M: Model> {
+    model: M,
+    device: Device,
+    settings: Settings,
+    options: PrivateSfviOptions,
+    table: SiteTable,
+    silos: Vec<String>,
+    rows: usize,
+    draws: Draws,
+    family: FullRankGaussian,
+    belief: Belief,
+    parameters: Vec<f64>,
+    gathered: Gathered,
+    step: u64,
+    manifest: Manifest,
+}
+
+/// Sums over the draws of a round so far.
+#[derive(Debug, Clone)]
+struct Gathered {
+    gradient: Vec<f64>,
+    outer: Mat<f64>,
+    /// Of all numbers.
+    squares: f64,
+}
+
+impl Gathered {
+    fn new(len: usize) -> Self {
+        Self { gradient: vec![0.0; len], outer: Mat::zeros(len, len), squares: 0.0 }
+    }
+
+    fn add(&mut self, gradient: &[f64], noise: &[f64]) {
+        self.gradient.iter_mut().zip(gradient).for_each(|(slot, value)| *slot += value);
+        self.outer += Mat::from_fn(gradient.len(), noise.len(), |i, j| gradient[i] * noise[j]);
+        self.squares += gradient.iter().map(|value| value * value).sum::<f64>();
+    }
+
+    /// The variance of a number around the linear function of so many draws that fits best: draws of mean zero and unit
+    /// covariance make the coefficients means.
+    #[expect(clippy::cast_precision_loss, reason = "draws are few")]
+    fn scatter(&self, count: usize) -> f64 {
+        let (len, draws) = (self.gradient.len(), count as f64);
+        let explained = self.gradient.iter().map(|value| value * value).sum::<f64>() + self.outer.squared_norm_l2();
+        let free = len * count.saturating_sub(len + 1);
+        if free == 0 { 0.0 } else { ((self.squares - explained / draws) / free as f64).max(0.0) }
+    }
+
+    fn flat(&self) -> Vec<f64> {
+        let len = self.gradient.len();
+        let outer = (0..len * len).map(|at| self.outer[(at / len, at % len)]);
+        self.gradient.iter().copied().chain(outer).chain([self.squares]).collect()
+    }
+
+    fn of_flat(values: &[f64], len: usize) -> Option<Self> {
+        let (gradient, outer) = values.split_at_checked(len).filter(|(_, outer)| outer.len() == len * len + 1)?;
+        let (gradient, squares) = (gradient.to_vec(), outer[len * len]);
+        Some(Self { gradient, outer: Mat::from_fn(len, len, |i, j| outer[i * len + j]), squares })
+    }
+}
+
+impl<M: Model> PrivateSfvi<M> {
+    /// The coordinator of a run over the silos of these names, which have so many rows each.
+    ///
+    /// # Errors
+    /// [`Error::Setting`] for a model without globals or with trained parameters, and for options outside their ranges;
+    /// [`Error::NoSilos`]; what the model's global function refuses.
+    pub fn new(
+        model: &M,
+        device: &Device,
+        settings: &Settings,
+        silos: &[String],
+        rows: &[usize],
+        options: &PrivateSfviOptions,
+    ) -> Result<Self> {
+        settings.check()?;
+        options.check()?;
+        if silos.is_empty() {
+            return Err(Error::NoSilos);
+        }
+        let table = SiteTable::globals(model, device)?;
+        let (len, trained) = (table.global_len(), theta(model)?.len());
+        if len == 0 || trained > 0 {
+            let found = format!("a model of {len} globals with {trained} trained parameters");
+            let expected = "a model with globals and without trained parameters";
+            return Err(Error::Setting { setting: "privacy", found, expected });
+        }
+        let rows = rows.iter().sum();
+        let family = FullRankGaussian::new(len);
+        let mut mean = settings.family.start(&family, &table);
+        mean.truncate(len);
+        let belief = Belief::new(mean, options.start, rows);
+        Ok(Self {
+            model: model.clone(),
+            device: device.clone(),
+            settings: settings.clone(),
+            options: options.clone(),
+            silos: silos.to_vec(),
+            rows,
+            draws: Draws::enough(settings.seed, len)?,
+            family,
+            parameters: belief.whole()?.parameters(),
+            belief,
+            gathered: Gathered::new(len),
+            table,
+            step: 0,
+            manifest: Manifest { fields: StepAnswer::fields(&Sizes::of(len)) },
+        })
+    }
+
+    /// The request of this exchange.
+    #[expect(clippy::cast_precision_loss, reason = "rows are far fewer than 2^52")]
+    fn request(&self) -> Result<StepRequest> {
+        let (rows, len, stretch) = (self.rows.max(1) as f64, self.table.global_len() as f64, self.belief.stretch()?);
+        Ok(StepRequest {
+            step: self.step,
+            seed: self.settings.seed,
+            global: self.parameters.clone(),
+            clip: self.options.clip * (len / rows).sqrt() * stretch,
+            noise: self.options.noise,
+            rate: self.options.rate,
+        })
+    }
+
+    /// The place of this exchange's draw in its round.
+    #[expect(clippy::cast_possible_truncation, reason = "a remainder of a number of draws")]
+    fn place(&self) -> usize {
+        (self.step % self.draws.len() as u64) as usize
+    }
+
+    /// Moves what is believed by the sums of a whole round, whose noise for privacy had this variance a number and
+    /// exchange.
+    #[expect(clippy::cast_precision_loss, reason = "draws are few")]
+    fn hear(&mut self, known: f64) -> Result<()> {
+        let gathered = std::mem::replace(&mut self.gathered, Gathered::new(self.table.global_len()));
+        // Where the posterior is right, squares of a number of the rows' gradients sum to one: what draws and samples of
+        // rows add is of that size at most, and what is larger is a bent gradient.
+        let most = self.belief.stretch()?.powi(2) * (1.0 + (1.0 - self.options.rate) / self.options.rate);
+        let variance = known + (gathered.scatter(self.draws.len()) - known).clamp(0.0, most);
+        let Gathered { gradient, outer, .. } = gathered;
+        let count = self.draws.len() as f64;
+        let noise = (variance / count).sqrt();
+        self.belief.hear(&Heard {
+            gradient: gradient.iter().map(|value| value / count).collect(),
+            curvature: (&outer + outer.transpose()) * faer::Scale(0.5 / count),
+            gradient_noise: noise,
+            curvature_noise: noise,
+        })?;
+        self.parameters = self.belief.whole()?.parameters();
+        Ok(())
+    }
+}
+
+impl<M: Model> Algorithm for PrivateSfvi<M> {
+    fn outgoing(&mut self) -> Result<Vec<Request>> {
+        Ok(Request::to_all(self.silos.len(), &self.request()?.write()))
+    }
+
+    fn incoming(&mut self, outcomes: Vec<Outcome>) -> Result<StepInfo> {
+        let (len, StepRequest { clip, noise, rate, .. }) = (self.table.global_len(), self.request()?);
+        let sizes = Sizes::of(len);
+        let draw = self.draws.get(self.place()).to_vec();
+        let at = Normal::of_parameters(&self.parameters, len).ok_or(Error::NoSilos)?;
+        let prior = LogDensity::new(&self.model, &self.device, &self.table).global(&at.draw(&draw))?;
+        let mut total = at.pull(&prior.globals);
+        for (reply, silo) in replies(outcomes, &self.silos, self.step)?.iter().zip(&self.silos) {
+            let StepAnswer { gradient } = StepAnswer::read(reply, &sizes)?;
+            finite(silo, self.step, |_| "its noised sum".into(), &gradient)?;
+            if gradient.len() != len {
+                let problem = format!("its sum has {} numbers, expected {len}", gradient.len());
+                return Err(Error::Message { kind: reply.kind.clone(), problem }.in_silo(silo, self.step));
+            }
+            total.iter_mut().zip(gradient).for_each(|(slot, value)| *slot += value);
+        }
+        self.gathered.add(&total, &draw);
+        self.step += 1;
+        if self.place() == 0 {
+            #[expect(clippy::cast_precision_loss, reason = "silos are few")]
+            let silos = self.silos.len() as f64;
+            self.hear(silos * (noise * clip / rate).powi(2))?;
+        }
+        Ok(StepInfo::still(self.step, Tally::steps(1, self.silos.len())))
+    }
+
+    fn ended(&self) -> Option<Ending> {
+        let releases = PrivateSfviOptions::releases(self.options.rounds, self.table.global_len());
+        (self.step >= releases).then_some(Ending::Converged)
+    }
+
+    /// None: a bound is a sum without noise.
+    fn elbo_requests(&self, _: usize, _: u64) -> Vec<Request> {
+        Vec::new()
+    }
+
+    fn elbo_samples(&self, _: Vec<Outcome>, draws: usize, _: u64) -> Result<ElboSamples> {
+        Ok(ElboSamples { elbos: vec![f64::NAN; draws], ..ElboSamples::default() })
+    }
+
+    fn trust_draws(&self) -> usize {
+        0
+    }
+
+    fn privacy(&self) -> Option<Privacy> {
+        let PrivateSfviOptions { epsilon, delta, noise, .. } = self.options;
+        let unit = "an outermost plate".to_owned();
+        Some(Privacy { epsilon, delta, unit, releases: self.step, noise, widened: self.belief.widened() })
+    }
+
+    fn manifest(&self) -> &Manifest {
+        &self.manifest
+    }
+
+    fn posterior(&self) -> Posterior<'_> {
+        Posterior { family: &self.family, parameters: &self.parameters, theta: &[] }
+    }
+
+    fn save(&self) -> Message {
+        Message::new(STATE)
+            .word("step", self.step)
+            .word("seed", self.settings.seed)
+            .setting("globals", &global_signature(&self.table))
+            .floats("belief", &self.belief.flat())
+            .floats("gathered", &self.gathered.flat())
+    }
+
+    fn load(&mut self, state: &Message) -> Result<()> {
+        same_run(state, STATE, &global_signature(&self.table), self.settings.seed)?;
+        let wrong = || Error::Message { kind: state.kind.clone(), problem: "it is of another model".into() };
+        let len = self.table.global_len();
+        let belief = Belief::of_flat(&state.get_floats("belief")?, len).ok_or_else(wrong)?;
+        let gathered = Gathered::of_flat(&state.get_floats("gathered")?, len).ok_or_else(wrong)?;
+        let (step, parameters) = (state.get_count("step", LARGEST_COUNT)?, belief.whole()?.parameters());
+        (self.step, self.parameters, self.belief, self.gathered) = (step, parameters, belief, gathered);
+        Ok(())
+    }
+}

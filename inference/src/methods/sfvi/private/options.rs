@@ -1,0 +1,77 @@
+//! States how private SFVI is carried out: how many exchanges, with how much noise, over which sample of rows.
+
+use serde::{Deserialize, Serialize};
+
+use crate::engine::error::{Error, Result};
+use crate::engine::whitened::Draws;
+
+/// The options of private SFVI, the same for all parties.
+///
+/// The facade's `private::PrivateOptions` makes them of epsilon and delta alone; `noise` is what these need.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct PrivateSfviOptions {
+    /// Epsilon of all exchanges together, for the report.
+    pub epsilon: f64,
+    /// Delta, for the report.
+    pub delta: f64,
+    /// Times that the posterior moves, each by the sums at all draws: the number is fixed before the run, since the data
+    /// may not decide on it.
+    pub rounds: u64,
+    /// The scale of the noise on each number that leaves a silo, in units of the clip.
+    pub noise: f64,
+    /// The probability with which each row is in a sum: a sample is drawn anew for each, and below 1 saves the evaluation
+    /// of rows.
+    pub rate: f64,
+    /// The clip of a row's gradient in units of its root mean square over rows where the posterior is right: there
+    /// squares sum to the number of globals, so that nobody has to look at data.
+    pub clip: f64,
+    /// The standard deviation of every unconstrained global at the start, in the units of the model.
+    pub start: f64,
+    /// Steps of every row's own posterior before a sum: they stay in the silo, and cost no privacy.
+    pub local_steps: u64,
+    /// The fewest rows of a silo that answers.
+    pub least_rows: usize,
+}
+
+impl PrivateSfviOptions {
+    /// The options for a promise and the noise that keeps it; the others are at their defaults.
+    #[must_use]
+    pub fn new(epsilon: f64, delta: f64, noise: f64) -> Self {
+        let (rounds, rate, local_steps, least_rows) = (Self::ROUNDS, 1.0, 10, 1);
+        Self { epsilon, delta, noise, rounds, rate, clip: 3.0, start: 2.0, local_steps, least_rows }
+    }
+
+    /// The rounds unless options say otherwise.
+    pub const ROUNDS: u64 = 12;
+
+    /// The sums that every silo gives in so many rounds of a model with so many globals.
+    ///
+    /// # Example
+    /// ```
+    /// use partita_inference::PrivateSfviOptions;
+    /// // Five globals have sixteen draws a round.
+    /// assert_eq!(PrivateSfviOptions::releases(12, 5), 192);
+    /// ```
+    #[must_use]
+    pub fn releases(rounds: u64, globals: usize) -> u64 {
+        rounds.saturating_mul(Draws::usual(globals) as u64)
+    }
+
+    /// # Errors
+    /// [`Error::Setting`] for a number outside its range.
+    pub(super) fn check(&self) -> Result<()> {
+        for (setting, value) in [("noise", self.noise), ("clip", self.clip), ("start", self.start)] {
+            if !(value > 0.0 && value.is_finite()) {
+                return Err(Error::Setting { setting, found: value.to_string(), expected: "a finite number > 0" });
+            }
+        }
+        if !(self.rate > 0.0 && self.rate <= 1.0) {
+            let expected = "a number above 0 and at most 1";
+            return Err(Error::Setting { setting: "rate", found: self.rate.to_string(), expected });
+        }
+        match self.rounds {
+            0 => Err(Error::Setting { setting: "rounds", found: "0".into(), expected: "at least 1" }),
+            _ => Ok(()),
+        }
+    }
+}

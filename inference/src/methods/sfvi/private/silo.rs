@@ -1,0 +1,182 @@
+//! Gives the silo's side of private SFVI: rows whose latents follow the globals, and the noised sum of their gradients.
+
+use partita_core::{Model, Purpose, SiteTable};
+
+use super::messages::{Sizes, StepAnswer, StepRequest};
+use super::options::PrivateSfviOptions;
+use crate::engine::checkpoint::NamedVectors;
+use crate::engine::error::{Error, Result};
+use crate::engine::family::FullRankGaussian;
+use crate::engine::mechanism::{Mechanism, RowSum};
+use crate::engine::normal::Normal;
+use crate::engine::party::{Commit, Program, Standing};
+use crate::engine::terms::Silo;
+use crate::engine::terms::particles::Draws;
+use crate::engine::whitened;
+use crate::engine::wire::manifest::Manifest;
+use crate::engine::wire::message::Message;
+
+/// One party of private SFVI: its rows with their posteriors, and the mechanism between them and what leaves.
+///
+/// What a row contributes depends on that row, and on what was asked so far: its own posterior moves by its own gradients
+/// alone, and every row has a tape of its own. Evaluating a sum costs as much as evaluating as many single rows.
+pub struct PrivateSfviSilo<M: Model> {
+    silo: Silo<M>,
+    index: u32,
+    options: PrivateSfviOptions,
+    draws: whitened::Draws,
+    rows: usize,
+    mechanism: Box<dyn Mechanism>,
+}
+
+impl<M: Model> std::fmt::Debug for PrivateSfviSilo<M> {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter.debug_struct("PrivateSfviSilo").field("silo", &self.silo).finish_non_exhaustive()
+    }
+}
+
+impl<M: Model> PrivateSfviSilo<M> {
+    /// Gives a silo, the `index`-th of the run, a mechanism that makes its sums private.
+    ///
+    /// # Errors
+    /// [`Error::Setting`] for models and settings by which one row would decide on what another contributes, for more than
+    /// one particle, and for fewer rows than the options ask for.
+    pub fn new(
+        mut silo: Silo<M>,
+        index: u32,
+        options: &PrivateSfviOptions,
+        mechanism: Box<dyn Mechanism>,
+    ) -> Result<Self> {
+        options.check()?;
+        let rows = silo.rows_apart()?;
+        if rows < options.least_rows.max(1) {
+            return Err(Error::Setting {
+                setting: "least_rows",
+                found: format!("{rows} rows in silo `{}`, at least {} wanted", silo.name, options.least_rows.max(1)),
+                expected: "silos with more rows; or a smaller `least_rows`",
+            });
+        }
+        if silo.settings.particles != 1 {
+            let found = format!("{} in private SFVI", silo.settings.particles);
+            let expected = "1: an exchange is a draw, and a round has enough of them";
+            return Err(Error::Setting { setting: "particles", found, expected });
+        }
+        let len = silo.table.global_len();
+        silo.family = Box::new(FullRankGaussian::new(len));
+        silo.work_by_rows();
+        let draws = whitened::Draws::enough(silo.settings.seed, len)?;
+        Ok(Self { silo, index, options: options.clone(), draws, rows, mechanism })
+    }
+
+    /// The model's sites for this silo's data.
+    #[must_use]
+    pub fn table(&self) -> &SiteTable {
+        &self.silo.table
+    }
+
+    /// How many rows it has, which everybody may know.
+    #[must_use]
+    pub fn rows(&self) -> usize {
+        self.rows
+    }
+
+    /// What may leave it.
+    #[must_use]
+    pub fn manifest(&self) -> Manifest {
+        Manifest { fields: StepAnswer::fields(&Sizes::of(self.silo.table.global_len())) }
+    }
+
+    /// Lets every row's posterior follow the globals, by its own gradients.
+    fn follow(&mut self, step: u64, globals: &[f64]) -> Result<()> {
+        if self.silo.table.blocks().iter().all(|block| block.width == 0) {
+            return Ok(());
+        }
+        let steps = self.options.local_steps;
+        for local in step * steps..(step + 1) * steps {
+            // Draws of the silo's own, which no sum is at.
+            let draw = Draws { owner: self.index, ..Draws::shared(Purpose::Fit, local, 1) };
+            let mut rows = self.silo.locals.whole();
+            let found = self.silo.elbo_terms(globals, &mut rows, draw)?;
+            for own in found {
+                self.silo.check_local(&own.by_local, step)?;
+                let descent = own.by_local.into_iter().map(|block| block.into_iter().map(|slope| -slope).collect());
+                self.silo.locals.descend_rows(&rows, descent.collect(), self.silo.settings.rate(step));
+            }
+        }
+        Ok(())
+    }
+
+    fn step(&mut self, message: &Message) -> Result<Message> {
+        let len = self.silo.table.global_len();
+        let request = StepRequest::read(message, &Sizes::of(len))?;
+        let refuse = |problem: String| Err(Error::Message { kind: StepRequest::KIND.into(), problem });
+        let StepRequest { step, clip, noise, rate, .. } = request;
+        let releases = PrivateSfviOptions::releases(self.options.rounds, len);
+        if step >= releases {
+            return refuse(format!("exchange {step} of a run of {releases}: the budget is of so many"));
+        }
+        for (what, asked, own) in [("noise", noise, self.options.noise), ("rate", rate, self.options.rate)] {
+            if asked.total_cmp(&own).is_ne() {
+                return refuse(format!("it asks for a {what} of {asked}, this silo was set up with {own}"));
+            }
+        }
+        if !(clip > 0.0 && clip.is_finite()) {
+            return refuse(format!("its clip is {clip}, which has to be > 0"));
+        }
+        let Some(at) = Normal::of_parameters(&request.global, len) else {
+            return refuse("its belief has another number of parameters than this model's".into());
+        };
+        self.follow(step, &request.global)?;
+        #[expect(clippy::cast_possible_truncation, reason = "a remainder of a number of draws")]
+        let place = (step % self.draws.len() as u64) as usize;
+        let global = [self.silo.family.draw(&request.global, self.draws.get(place))];
+        let (silo, count) = (&mut self.silo, self.rows);
+        let mut contributions = |chosen: &[usize]| {
+            // Local noise of a purpose that no step of the rows' posteriors has.
+            let draw = Draws::shared(Purpose::Report, step, 1);
+            let vectors = silo.row_vectors(&request.global, chosen, draw, &global)?;
+            Ok(vectors.iter().map(|gradient| at.pull(gradient)).collect())
+        };
+        let sum =
+            RowSum { length: len, clip, noise, count, rate, remaining: releases - step, rows: &mut contributions };
+        let mut gradient = self.mechanism.release(&message.ordered().encode(), sum)?;
+        gradient.iter_mut().for_each(|slot| *slot /= rate);
+        self.silo.step = step + 1;
+        self.silo.see(&request.global);
+        Ok(StepAnswer { gradient }.write())
+    }
+}
+
+impl<M: Model> Program for PrivateSfviSilo<M> {
+    fn standing(&self) -> Standing<'_> {
+        self.silo.standing()
+    }
+
+    fn reply(&mut self, request: &Message) -> Result<Message> {
+        match request.kind.as_str() {
+            StepRequest::KIND => self.step(request),
+            other => {
+                let problem =
+                    "a private silo answers with noised sums alone: bounds, weights and checks are not".into();
+                Err(Error::Message { kind: other.to_owned(), problem })
+            }
+        }
+    }
+
+    fn save(&self) -> Result<NamedVectors> {
+        // What was spent is in the mechanism's ledger, which no saved state puts back.
+        Program::save(&self.silo)
+    }
+
+    fn load(&mut self, step: u64, state: &[(String, Vec<f64>)]) -> Result<bool> {
+        self.silo.load(step, state)
+    }
+
+    fn commit(&self, _: &Message) -> Commit {
+        Commit::AsItGoes
+    }
+
+    fn moments(&self) -> Result<Vec<(Vec<f64>, Vec<f64>)>> {
+        self.silo.moments()
+    }
+}

@@ -1,0 +1,231 @@
+//! Holds private SFVI to the answer without noise, to rows that decide on nothing but their own part, and to budgets.
+
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex};
+
+use partita::inference::{
+    Adam, Algorithm, AlgorithmChoice, Error, Estimator, FewRoundsOptions, Fitted, InProcess, Mechanism, Message,
+    PrivateSfvi, PrivateSfviOptions, PrivateSfviSilo, Result, RowSum, RunOptions, Settings, Sgd, Silent, Silo,
+    SiloProgram, fit, run,
+};
+use partita::models::{Child, GaussianMean, MixedLogistic, RepeatedBinary, six_cities};
+use partita::privacy::{Accountant, Conversion, Cost, Entropy, Grid, Ledger, SeededBits};
+use partita::private::{NoisedSums, PrivateMethod, PrivateOptions, simulate};
+use partita::{Device, FitOptions};
+
+/// Sums rows on the grid without noise, and keeps what each contributed.
+#[derive(Debug, Default, Clone)]
+struct Recorded(Arc<Mutex<Vec<Vec<Vec<f64>>>>>);
+
+impl Mechanism for Recorded {
+    fn release(&mut self, _: &[u8], sum: RowSum<'_>) -> Result<Vec<f64>> {
+        let rows = (sum.rows)(&(0..sum.count).collect::<Vec<_>>())?;
+        let grid = Grid::new(sum.clip, Grid::STEPS).unwrap();
+        let total = grid.sum(sum.length, &rows).unwrap().exact().to_floats();
+        self.0.lock().unwrap().push(rows);
+        Ok(total)
+    }
+}
+
+fn settings() -> Settings {
+    let estimator = Estimator::LocallyEnhanced { inner: 16 };
+    Settings { threads: Some(2), estimator, ..Settings::default() }
+}
+
+/// Options with a clip that shortens no row.
+fn promise(noise: f64) -> PrivateSfviOptions {
+    PrivateSfviOptions { rounds: 20, clip: 100.0, ..PrivateSfviOptions::new(1.0, 1e-5, noise) }
+}
+
+fn silo(children: &[Child], noise: f64, mechanism: Recorded) -> PrivateSfviSilo<MixedLogistic> {
+    let device = Device::flex();
+    let data = RepeatedBinary::six_cities(children, &device).unwrap();
+    let settings = Settings { steps: PrivateSfviOptions::releases(20, 5), ..settings() };
+    let silo = Silo::new("north", 0, &MixedLogistic::new(4), &data, &device, &settings).unwrap();
+    PrivateSfviSilo::new(silo, 0, &promise(noise), Box::new(mechanism)).unwrap()
+}
+
+fn coordinator(rows: usize, noise: f64) -> PrivateSfvi<MixedLogistic> {
+    let (options, names) = (promise(noise), ["north".to_owned()]);
+    PrivateSfvi::new(&MixedLogistic::new(4), &Device::flex(), &settings(), &names, &[rows], &options).unwrap()
+}
+
+#[test]
+fn with_hardly_any_noise_the_answer_is_that_of_few_rounds() {
+    // The first of them never wheeze.
+    let children: Vec<Child> = six_cities().into_iter().step_by(3).collect();
+    let (children, noise) = (&children, 1e-6);
+    let mut coordinator = coordinator(children.len(), noise);
+    let silo: Box<dyn SiloProgram> = Box::new(silo(children, noise, Recorded::default()));
+    let mut exchange = InProcess::new(vec![silo], 1).unwrap();
+    let options = RunOptions { steps: 1_000, ..RunOptions::default() };
+    let record = run(&mut coordinator, &mut exchange, &options, &mut Silent).unwrap();
+    assert_eq!(record.counters.rounds, 20 * 16);
+    let posterior = coordinator.posterior();
+    let means = posterior.family.mean(posterior.parameters);
+    let sds = posterior.family.covariance_matrix(posterior.parameters).deviations();
+    let device = Device::flex();
+    let data = [("all".to_owned(), RepeatedBinary::six_cities(children, &device).unwrap())];
+    let algorithm = AlgorithmChoice::FewRounds(FewRoundsOptions::default());
+    let options = FitOptions { algorithm, threads: 2, trust_draws: Some(0), ..FitOptions::default() };
+    let exact = fit(&MixedLogistic::new(4), &data, &device, &options, None).unwrap();
+    for (index, site) in exact.report.sites.iter().enumerate() {
+        eprintln!("{}: {:.3} / {:.3}, found {:.3} / {:.3}", site.label, site.mean, site.sd, means[index], sds[index]);
+        assert!((means[index] - site.mean).abs() < 0.2 * site.sd, "{}: {} of {}", site.label, means[index], site.mean);
+        // A Gaussian for a child's effect, though mended by draws, makes the posterior narrower than integrals do.
+        assert!((0.75..1.1).contains(&(sds[index] / site.sd)), "{}: {} of {}", site.label, sds[index], site.sd);
+    }
+}
+
+/// What every row contributes to the first exchanges, in which rows follow the globals.
+fn contributions(children: &[Child]) -> Vec<Vec<Vec<f64>>> {
+    let recorded = Recorded::default();
+    let mut silo = silo(children, 1.0, recorded.clone());
+    let request = coordinator(537, 1.0).outgoing().unwrap().remove(0).message;
+    (0..3).for_each(|step| drop(silo.answer(&at_step(&request, step)).unwrap()));
+    recorded.0.lock().unwrap().clone()
+}
+
+/// The same request for another exchange.
+fn at_step(request: &Message, step: u64) -> Message {
+    let mut other = request.clone();
+    for record in other.records.iter_mut().filter(|record| record.name == "step") {
+        record.bytes = step.to_le_bytes().to_vec();
+    }
+    other
+}
+
+#[test]
+fn what_a_row_contributes_depends_on_no_other_row_and_moves_a_sum_by_no_more_than_the_clip() {
+    let children = &six_cities()[..60];
+    let before = contributions(children);
+    let mut changed = children.to_vec();
+    changed[20].wheeze = [true; 4];
+    changed[20].smoke = !changed[20].smoke;
+    let after = contributions(&changed);
+    for (exchange, (before, after)) in before.iter().zip(&after).enumerate() {
+        for row in 0..children.len() {
+            assert_eq!(before[row] == after[row], row != 20, "exchange {exchange}, row {row}");
+        }
+        // The longest norm that most rows exceed, and one that few do.
+        for clip in [1e-3, 1.0] {
+            let grid = Grid::new(clip, Grid::STEPS).unwrap();
+            let whole = |rows: &[Vec<f64>]| grid.sum(5, rows).unwrap().exact().values;
+            let (of_all, mut without) = (whole(before), before.clone());
+            without[20].fill(0.0);
+            let moved = of_all.iter().zip(whole(&without)).map(|(a, b)| (a - b).pow(2)).sum::<i128>();
+            assert!(moved > 0 && moved <= i128::from(Grid::STEPS).pow(2), "{moved}");
+        }
+    }
+}
+
+#[test]
+fn a_private_silo_of_sfvi_refuses_what_is_no_noised_sum() {
+    let children = &six_cities()[..60];
+    let request = coordinator(60, 2.0).outgoing().unwrap().remove(0).message;
+    let refusal = |change: &dyn Fn(&mut Message)| {
+        let mut other = request.clone();
+        change(&mut other);
+        silo(children, 2.0, Recorded::default()).answer(&other).unwrap_err().to_string()
+    };
+    let set = |name: &'static str, value: f64| {
+        move |message: &mut Message| {
+            message.numbers.iter_mut().filter(|(own, _)| own == name).for_each(|(_, slot)| *slot = value);
+        }
+    };
+    assert!(refusal(&set("noise", 1.0)).contains("noise of 1"));
+    assert!(refusal(&set("rate", 0.5)).contains("rate of 0.5"));
+    assert!(refusal(&set("clip", f64::NAN)).contains("its clip is NaN"));
+    assert!(refusal(&|message| *message = at_step(message, 320)).contains("a run of 320"));
+    for kind in ["sfvi.step", "sfvi.estimate", "trust.values", "evaluate.rows"] {
+        let found = refusal(&|message: &mut Message| message.kind = kind.into());
+        assert!(found.contains("noised sums alone"), "{kind}: {found}");
+    }
+    // An optimiser by which rows could see each other, and rows that the run's seed tells.
+    let device = Device::flex();
+    let data = RepeatedBinary::six_cities(children, &device).unwrap();
+    let refused = |settings: &Settings| {
+        let silo = Silo::new("north", 0, &MixedLogistic::new(4), &data, &device, settings).unwrap();
+        PrivateSfviSilo::new(silo, 0, &promise(1.0), Box::new(Recorded::default())).unwrap_err().to_string()
+    };
+    assert!(
+        refused(&Settings { optimiser: Sgd { momentum: 0.0 }.into(), ..settings() })
+            .contains("for the latents of rows")
+    );
+    let minibatch = [("child".to_owned(), 10)].into();
+    assert!(refused(&Settings { minibatch, optimiser: Adam::default().into(), ..settings() }).contains("a minibatch"));
+    assert!(refused(&Settings { particles: 2, ..settings() }).contains("private SFVI"));
+}
+
+/// A fit of six hundred numbers in two silos under a promise, with seeded bits.
+fn fitted(promise: PrivateOptions, seed: u64, rate: f64) -> Result<Fitted> {
+    let device = Device::flex();
+    let rows = |mean: f64| (0..300).map(|k| mean + f64::from(k % 21 - 10) / 6.06).collect::<Vec<f64>>();
+    let silos = [0.8, 1.2].map(|mean| (format!("at-{mean}"), device.tensor(rows(mean), [300])));
+    let options = FitOptions { settings: Settings { seed, ..Settings::default() }, ..FitOptions::default() };
+    let privacy = PrivateOptions { method: PrivateMethod::Sfvi { rate }, rounds: 6, ..promise };
+    let mut bits = |silo: usize| Box::new(SeededBits::new(seed * 100 + silo as u64)) as Box<_>;
+    simulate(&GaussianMean {}, &silos, &device, &options, &privacy, &mut bits)
+}
+
+#[test]
+fn posteriors_are_widened_by_the_noise_and_by_the_samples_that_move_them() {
+    for rate in [1.0, 0.3] {
+        let (mut squares, seeds) = (0.0, 1..=12);
+        for seed in seeds {
+            let fit = fitted(PrivateOptions::new(2.0, 1e-5), seed, rate).unwrap();
+            let (site, privacy) = (&fit.report.sites[0], fit.report.privacy.as_ref().unwrap());
+            assert_eq!(privacy.releases, 6 * 16);
+            assert!(privacy.widened[0] > 1.1, "{}", privacy.widened[0]);
+            assert!(fit.report.warnings.iter().any(|own| own.problem.contains("noise for differential privacy")));
+            squares += ((site.mean - 1.0) / site.sd).powi(2) / 12.0;
+        }
+        // The mean square of twelve standard normal numbers is above 3.3 with probability below 1e-4.
+        assert!((0.02..3.3).contains(&squares), "{rate}: {squares}");
+    }
+}
+
+/// Bits that are not there.
+struct NoBits;
+
+impl Entropy for NoBits {
+    fn fill(&mut self, _: &mut [u8]) -> partita::privacy::Result<()> {
+        Err(partita::privacy::Error::Entropy { problem: "none in this test".into() })
+    }
+}
+
+#[test]
+fn a_run_beyond_the_budget_spends_nothing_a_repeated_one_costs_nothing_and_the_ledger_comes_before_noise() {
+    let folder = tempfile::tempdir().unwrap();
+    let promise = |epsilon: f64| PrivateOptions {
+        ledgers: Some((folder.path().to_owned(), epsilon)),
+        ..PrivateOptions::new(1.0, 1e-5)
+    };
+    let text = || std::fs::read_to_string(folder.path().join("at-0.8.ledger")).unwrap();
+    let spent = || text().lines().filter(|line| line.contains("\"spent\"")).count();
+    let refused = fitted(promise(0.9), 1, 0.5).unwrap_err();
+    assert!(matches!(&refused, Error::InSilo { .. }) && refused.to_string().contains("is left"), "{refused}");
+    assert_eq!(spent(), 0);
+    let first = fitted(promise(1.2), 1, 0.5).unwrap();
+    assert_eq!(spent(), 96);
+    let ledger = text();
+    let again = fitted(promise(1.2), 1, 0.5).unwrap();
+    assert_eq!(first.report.sites[0].mean.to_bits(), again.report.sites[0].mean.to_bits());
+    assert!(fitted(promise(1.2), 2, 0.5).is_err());
+    assert_eq!(text(), ledger);
+    // What is written there is the cost of samples, and as much as was promised.
+    assert!(ledger.contains("\"rate\":0.5"), "{}", ledger.lines().nth(1).unwrap());
+    let noise = first.report.privacy.unwrap().noise;
+    let cost = Accountant::of([Cost::sampled(noise, 0.5, 96).unwrap()]);
+    let epsilon = cost.epsilon(1e-5, Conversion::Improved).unwrap();
+    assert!(epsilon <= 1.0 && epsilon > 0.999, "{epsilon}");
+
+    // Without bits there is no noise: what it would have cost is charged before.
+    let path: PathBuf = folder.path().join("no-bits.ledger");
+    let budget = partita::privacy::Budget { epsilon: 1.0, delta: 1e-5, unit: "row".into() };
+    let mut sums = NoisedSums::new(Some(Ledger::open(&path, budget).unwrap()), Box::new(NoBits));
+    let mut rows = |chosen: &[usize]| Ok(vec![vec![0.5]; chosen.len()]);
+    let sum = RowSum { length: 1, clip: 1.0, noise: 20.0, count: 3, rate: 0.5, remaining: 1, rows: &mut rows };
+    assert!(sums.release(b"request", sum).unwrap_err().to_string().contains("none in this test"));
+    assert!(std::fs::read_to_string(&path).unwrap().contains("\"spent\""));
+}
