@@ -1,4 +1,5 @@
 //! Holds private SFVI to the answer without noise, to rows that decide on nothing but their own part, and to budgets.
+#![allow(clippy::unwrap_used, reason = "a failure in a test is to be loud")]
 
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
@@ -176,7 +177,7 @@ fn posteriors_are_widened_by_the_noise_and_by_the_samples_that_move_them() {
             let fit = fitted(PrivateOptions::new(2.0, 1e-5), seed, rate).unwrap();
             let (site, privacy) = (&fit.report.sites[0], fit.report.privacy.as_ref().unwrap());
             assert_eq!(privacy.releases, 6 * 16);
-            assert!(privacy.widened[0] > 1.1, "{}", privacy.widened[0]);
+            assert!(privacy.widened[0] > 1.05, "{}", privacy.widened[0]);
             assert!(fit.report.warnings.iter().any(|own| own.problem.contains("noise for differential privacy")));
             squares += ((site.mean - 1.0) / site.sd).powi(2) / 12.0;
         }

@@ -4,6 +4,9 @@ use std::fmt::Debug;
 
 use crate::engine::error::Result;
 
+/// What each of some rows contributes to a sum, one vector a row.
+type Contributions<'a> = dyn FnMut(&[usize]) -> Result<Vec<Vec<f64>>> + 'a;
+
 /// A sum over a silo's rows that is asked for.
 pub struct RowSum<'a> {
     /// The numbers of each row, and of the sum.
@@ -20,7 +23,7 @@ pub struct RowSum<'a> {
     pub remaining: u64,
     /// What each of these rows contributes, computed where it is needed: each depends on its own row and on what
     /// everybody may know alone.
-    pub rows: &'a mut dyn FnMut(&[usize]) -> Result<Vec<Vec<f64>>>,
+    pub rows: &'a mut Contributions<'a>,
 }
 
 impl Debug for RowSum<'_> {
