@@ -83,7 +83,7 @@ fn a_private_silo_of_pvi_refuses_more_sums_than_were_promised_and_what_has_no_no
     own.answer(&again).unwrap();
     for (name, value) in [("step", 6_u64), ("version", 2), ("settled", 1)] {
         for record in again.records.iter_mut().filter(|record| record.name == name) {
-            record.bytes = value.to_le_bytes().to_vec();
+            record.bytes = value.to_le_bytes().to_vec().into();
         }
     }
     for (_, share) in again.numbers.iter_mut().filter(|(name, _)| name == "share") {
@@ -93,7 +93,8 @@ fn a_private_silo_of_pvi_refuses_more_sums_than_were_promised_and_what_has_no_no
     let refused =
         |own: &mut PviSilo<LogisticRegression>, message: &Message| own.answer(message).unwrap_err().to_string();
     for record in again.records.iter_mut().filter(|record| record.name == "version" || record.name == "settled") {
-        record.bytes = (u64::from_le_bytes(record.bytes.clone().try_into().unwrap()) + 1).to_le_bytes().to_vec();
+        let at = u64::from_le_bytes(record.bytes.as_slice().try_into().unwrap()) + 1;
+        record.bytes = at.to_le_bytes().to_vec().into();
     }
     assert!(refused(&mut own, &again).contains("12 sums are given"), "{}", refused(&mut own, &again));
     let mut other = request();

@@ -91,7 +91,7 @@ fn contributions(children: &[Child]) -> Vec<Vec<Vec<f64>>> {
 fn at_step(request: &Message, step: u64) -> Message {
     let mut other = request.clone();
     for record in other.records.iter_mut().filter(|record| record.name == "step") {
-        record.bytes = step.to_le_bytes().to_vec();
+        record.bytes = step.to_le_bytes().to_vec().into();
     }
     other
 }
