@@ -302,10 +302,9 @@ impl<const MOST: usize> Moments<MOST> {
                 sums[..=row].iter_mut().zip(&away).for_each(|(sum, own)| *sum += factor * own);
             }
         }
-        for row in 0..rule.width {
-            for column in row + 1..rule.width {
-                covariance[row][column] = covariance[column][row];
-            }
+        let lower = covariance;
+        for (row, sums) in covariance.iter_mut().enumerate().take(rule.width) {
+            sums.iter_mut().zip(lower).skip(row + 1).for_each(|(slot, below)| *slot = below[row]);
         }
         Self { mean, covariance }
     }
