@@ -6,6 +6,7 @@ pub(crate) mod algorithm;
 #[cfg(feature = "arviz")]
 pub(crate) mod arviz;
 pub(crate) mod belief;
+pub(crate) mod believing;
 pub(crate) mod checkpoint;
 pub(crate) mod climb;
 pub(crate) mod divergence;

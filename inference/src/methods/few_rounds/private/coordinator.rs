@@ -9,18 +9,17 @@ use super::messages::{PrivateAnswer, PrivateRequest};
 use super::options::PrivateRoundsOptions;
 use super::quadratics::Quadratics;
 use super::silo::begin;
-use crate::engine::algorithm::{Algorithm, ElboSamples, Ending, Posterior, StepInfo, Tally, finite, replies, same_run};
-use crate::engine::belief::{Belief, Heard};
+use crate::engine::algorithm::{Algorithm, ElboSamples, Ending, Posterior, StepInfo, Tally, finite, replies};
+use crate::engine::belief::Heard;
+use crate::engine::believing::{Beginning, Believing};
 use crate::engine::error::{Error, Result};
 use crate::engine::exchange::{Outcome, Request};
-use crate::engine::family::FullRankGaussian;
 use crate::engine::natural::triangle::unpack;
 use crate::engine::report::Privacy;
 use crate::engine::settings::Settings;
-use crate::engine::terms::silo::global_signature;
 use crate::engine::whitened::Draws;
 use crate::engine::wire::manifest::Manifest;
-use crate::engine::wire::message::{LARGEST_COUNT, Message};
+use crate::engine::wire::message::Message;
 
 /// The kind of a saved coordinator.
 const STATE: &str = "private.coordinator";
@@ -37,19 +36,8 @@ const STATE: &str = "private.coordinator";
 /// need sums without noise.
 #[derive(Debug)]
 pub struct PrivateRounds<M: Model> {
-    model: M,
-    device: Device,
-    settings: Settings,
+    run: Believing<M>,
     options: PrivateRoundsOptions,
-    table: SiteTable,
-    silos: Vec<String>,
-    rows: usize,
-    draws: Draws,
-    family: FullRankGaussian,
-    belief: Belief,
-    parameters: Vec<f64>,
-    step: u64,
-    manifest: Manifest,
 }
 
 impl<M: Model> PrivateRounds<M> {
@@ -73,71 +61,61 @@ impl<M: Model> PrivateRounds<M> {
         }
         let table = SiteTable::globals(model, device)?;
         check(settings, &table, &theta(model)?)?;
-        let (len, rows) = (table.global_len(), rows.iter().sum());
-        let belief = Belief::new(begin(settings, &table), options.start, rows);
-        Ok(Self {
-            model: model.clone(),
-            device: device.clone(),
-            settings: settings.clone(),
-            options: options.clone(),
-            silos: silos.to_vec(),
-            rows,
+        let len = table.global_len();
+        let beginning = Beginning {
+            mean: begin(settings, &table),
+            sd: options.start,
             draws: Draws::new(settings.seed, len, Quadratics::draws(len))?,
-            family: FullRankGaussian::new(len),
-            parameters: belief.whole()?.parameters(),
-            belief,
-            table,
-            step: 0,
             manifest: Manifest { fields: PrivateAnswer::fields(&Sizes::of(len)) },
-        })
+        };
+        let run = Believing::new((model, device, table), (silos, rows), settings.seed, beginning)?;
+        Ok(Self { run, options: options.clone() })
     }
 
     /// The request of this round.
-    #[expect(clippy::cast_precision_loss, reason = "rows are far fewer than 2^52")]
     fn request(&self) -> Result<PrivateRequest> {
-        let (rows, len, stretch) = (self.rows.max(1) as f64, self.table.global_len() as f64, self.belief.stretch()?);
+        let Self { run, options } = self;
         Ok(PrivateRequest {
-            step: self.step,
-            seed: self.settings.seed,
-            global: self.belief.whole()?.parameters(),
-            clip: self.options.clip * (len / rows).sqrt() * stretch,
-            curvature: self.options.curvature * rows.sqrt() / stretch,
-            noise: self.options.noise,
+            step: run.step,
+            seed: run.seed,
+            global: run.belief.whole()?.parameters(),
+            clip: run.clip(options.clip)?,
+            curvature: options.curvature * run.rows().sqrt() / run.belief.stretch()?,
+            noise: options.noise,
         })
     }
 }
 
 impl<M: Model> Algorithm for PrivateRounds<M> {
     fn outgoing(&mut self) -> Result<Vec<Request>> {
-        Ok(Request::to_all(self.silos.len(), &self.request()?.write()))
+        Ok(Request::to_all(self.run.silos.len(), &self.request()?.write()))
     }
 
     fn incoming(&mut self, outcomes: Vec<Outcome>) -> Result<StepInfo> {
-        let (len, request) = (self.table.global_len(), self.request()?);
-        let sizes = Sizes::of(len);
-        let at = self.belief.whole()?;
-        let density = LogDensity::new(&self.model, &self.device, &self.table);
-        let mut total = prior_share(&density, &self.draws, &at)?;
-        for (reply, silo) in replies(outcomes, &self.silos, self.step)?.iter().zip(&self.silos) {
+        let request = self.request()?;
+        let run = &mut self.run;
+        let len = run.table.global_len();
+        let (sizes, at) = (Sizes::of(len), run.belief.whole()?);
+        let density = LogDensity::new(&run.model, &run.device, &run.table);
+        let mut total = prior_share(&density, &run.draws, &at)?;
+        for (reply, silo) in replies(outcomes, &run.silos, run.step)?.iter().zip(&run.silos) {
             let PrivateAnswer { gradient, curvature } = PrivateAnswer::read(reply, &sizes)?;
-            finite(silo, self.step, |_| "its noised sum".into(), &[gradient.as_slice(), &curvature].concat())?;
+            finite(silo, run.step, |_| "its noised sum".into(), &[gradient.as_slice(), &curvature].concat())?;
             total = total.plus(&Share { value: 0.0, gradient, curvature });
         }
-        #[expect(clippy::cast_precision_loss, reason = "silos are few")]
-        let noise = request.noise * request.clip * (self.silos.len() as f64).sqrt();
-        self.belief.hear(&Heard {
+        let noise = request.noise * request.clip * run.count_of_silos().sqrt();
+        run.hear(&Heard {
             curvature: unpack(len, &total.curvature, 1.0, 1.0),
             gradient: total.gradient,
             gradient_noise: noise,
             curvature_noise: noise / request.curvature,
         })?;
-        self.parameters = self.belief.whole()?.parameters();
-        self.step += 1;
-        Ok(StepInfo::still(self.step, Tally::steps(1, self.silos.len())))
+        run.step += 1;
+        Ok(StepInfo::still(run.step, Tally::steps(1, run.silos.len())))
     }
 
     fn ended(&self) -> Option<Ending> {
-        (self.step >= self.options.rounds).then_some(Ending::Converged)
+        (self.run.step >= self.options.rounds).then_some(Ending::Converged)
     }
 
     /// None: a bound is a sum without noise.
@@ -146,7 +124,7 @@ impl<M: Model> Algorithm for PrivateRounds<M> {
     }
 
     fn elbo_samples(&self, _: Vec<Outcome>, draws: usize, _: u64) -> Result<ElboSamples> {
-        Ok(ElboSamples { elbos: vec![f64::NAN; draws], ..ElboSamples::default() })
+        Ok(Believing::<M>::no_bounds(draws))
     }
 
     fn trust_draws(&self) -> usize {
@@ -154,33 +132,22 @@ impl<M: Model> Algorithm for PrivateRounds<M> {
     }
 
     fn privacy(&self) -> Option<Privacy> {
-        let PrivateRoundsOptions { epsilon, delta, noise, .. } = self.options;
-        let unit = "an outermost plate".to_owned();
-        Some(Privacy { epsilon, delta, unit, releases: self.step, noise, widened: self.belief.widened() })
+        Some(self.run.privacy(self.options.epsilon, self.options.delta, self.options.noise))
     }
 
     fn manifest(&self) -> &Manifest {
-        &self.manifest
+        &self.run.manifest
     }
 
     fn posterior(&self) -> Posterior<'_> {
-        Posterior { family: &self.family, parameters: &self.parameters, theta: &[] }
+        self.run.posterior()
     }
 
     fn save(&self) -> Message {
-        Message::new(STATE)
-            .word("step", self.step)
-            .word("seed", self.settings.seed)
-            .setting("globals", &global_signature(&self.table))
-            .floats("belief", &self.belief.flat())
+        self.run.save(STATE)
     }
 
     fn load(&mut self, state: &Message) -> Result<()> {
-        same_run(state, STATE, &global_signature(&self.table), self.settings.seed)?;
-        let wrong = || Error::Message { kind: state.kind.clone(), problem: "`belief` is none of this model".into() };
-        let belief = Belief::of_flat(&state.get_floats("belief")?, self.table.global_len()).ok_or_else(wrong)?;
-        let (step, parameters) = (state.get_count("step", LARGEST_COUNT)?, belief.whole()?.parameters());
-        (self.step, self.parameters, self.belief) = (step, parameters, belief);
-        Ok(())
+        self.run.load(state, STATE)
     }
 }

@@ -5,18 +5,18 @@ use partita_core::{Device, LogDensity, Model, SiteTable, theta};
 
 use super::messages::{Sizes, StepAnswer, StepRequest};
 use super::options::PrivateSfviOptions;
-use crate::engine::algorithm::{Algorithm, ElboSamples, Ending, Posterior, StepInfo, Tally, finite, replies, same_run};
-use crate::engine::belief::{Belief, Heard};
+use crate::engine::algorithm::{Algorithm, ElboSamples, Ending, Posterior, StepInfo, Tally, finite, replies};
+use crate::engine::belief::Heard;
+use crate::engine::believing::{Beginning, Believing};
 use crate::engine::error::{Error, Result};
 use crate::engine::exchange::{Outcome, Request};
 use crate::engine::family::FullRankGaussian;
 use crate::engine::normal::Normal;
 use crate::engine::report::Privacy;
 use crate::engine::settings::Settings;
-use crate::engine::terms::silo::global_signature;
 use crate::engine::whitened::Draws;
 use crate::engine::wire::manifest::Manifest;
-use crate::engine::wire::message::{LARGEST_COUNT, Message};
+use crate::engine::wire::message::Message;
 
 /// The kind of a saved coordinator.
 const STATE: &str = "private_sfvi.coordinator";
@@ -40,20 +40,9 @@ const STATE: &str = "private_sfvi.coordinator";
 /// by scales from noised gradients by draws as well.
 #[derive(Debug)]
 pub struct PrivateSfvi<M: Model> {
-    model: M,
-    device: Device,
-    settings: Settings,
+    run: Believing<M>,
     options: PrivateSfviOptions,
-    table: SiteTable,
-    silos: Vec<String>,
-    rows: usize,
-    draws: Draws,
-    family: FullRankGaussian,
-    belief: Belief,
-    parameters: Vec<f64>,
     gathered: Gathered,
-    step: u64,
-    manifest: Manifest,
 }
 
 /// Sums over the draws of a round so far.
@@ -125,106 +114,92 @@ impl<M: Model> PrivateSfvi<M> {
             let expected = "a model with globals and without trained parameters";
             return Err(Error::Setting { setting: "privacy", found, expected });
         }
-        let rows = rows.iter().sum();
-        let family = FullRankGaussian::new(len);
-        let mut mean = settings.family.start(&family, &table);
+        let mut mean = settings.family.start(&FullRankGaussian::new(len), &table);
         mean.truncate(len);
-        let belief = Belief::new(mean, options.start, rows);
-        Ok(Self {
-            model: model.clone(),
-            device: device.clone(),
-            settings: settings.clone(),
-            options: options.clone(),
-            silos: silos.to_vec(),
-            rows,
+        let beginning = Beginning {
+            mean,
+            sd: options.start,
             draws: Draws::enough(settings.seed, len)?,
-            family,
-            parameters: belief.whole()?.parameters(),
-            belief,
-            gathered: Gathered::new(len),
-            table,
-            step: 0,
             manifest: Manifest { fields: StepAnswer::fields(&Sizes::of(len)) },
-        })
+        };
+        let run = Believing::new((model, device, table), (silos, rows), settings.seed, beginning)?;
+        Ok(Self { run, options: options.clone(), gathered: Gathered::new(len) })
     }
 
     /// The request of this exchange.
-    #[expect(clippy::cast_precision_loss, reason = "rows are far fewer than 2^52")]
     fn request(&self) -> Result<StepRequest> {
-        let (rows, len, stretch) = (self.rows.max(1) as f64, self.table.global_len() as f64, self.belief.stretch()?);
+        let Self { run, options, .. } = self;
         Ok(StepRequest {
-            step: self.step,
-            seed: self.settings.seed,
-            global: self.parameters.clone(),
-            clip: self.options.clip * (len / rows).sqrt() * stretch,
-            noise: self.options.noise,
-            rate: self.options.rate,
+            step: run.step,
+            seed: run.seed,
+            global: run.parameters.clone(),
+            clip: run.clip(options.clip)?,
+            noise: options.noise,
+            rate: options.rate,
         })
     }
 
     /// The place of this exchange's draw in its round.
     #[expect(clippy::cast_possible_truncation, reason = "a remainder of a number of draws")]
     fn place(&self) -> usize {
-        (self.step % self.draws.len() as u64) as usize
+        (self.run.step % self.run.draws.len() as u64) as usize
     }
 
     /// Moves what is believed by the sums of a whole round, whose noise for privacy had this variance a number and
     /// exchange.
     #[expect(clippy::cast_precision_loss, reason = "draws are few")]
     fn hear(&mut self, known: f64) -> Result<()> {
-        let gathered = std::mem::replace(&mut self.gathered, Gathered::new(self.table.global_len()));
+        let gathered = std::mem::replace(&mut self.gathered, Gathered::new(self.run.table.global_len()));
         // Where the posterior is right, squares of a number of the rows' gradients sum to one: what draws and samples of
         // rows add is of that size at most, and what is larger is a bent gradient.
-        let most = self.belief.stretch()?.powi(2) * (1.0 + (1.0 - self.options.rate) / self.options.rate);
-        let variance = known + (gathered.scatter(self.draws.len()) - known).clamp(0.0, most);
+        let most = self.run.belief.stretch()?.powi(2) / self.options.rate;
+        let variance = known + (gathered.scatter(self.run.draws.len()) - known).clamp(0.0, most);
         let Gathered { gradient, outer, .. } = gathered;
-        let count = self.draws.len() as f64;
+        let count = self.run.draws.len() as f64;
         let noise = (variance / count).sqrt();
-        self.belief.hear(&Heard {
+        self.run.hear(&Heard {
             gradient: gradient.iter().map(|value| value / count).collect(),
             curvature: (&outer + outer.transpose()) * faer::Scale(0.5 / count),
             gradient_noise: noise,
             curvature_noise: noise,
-        })?;
-        self.parameters = self.belief.whole()?.parameters();
-        Ok(())
+        })
     }
 }
 
 impl<M: Model> Algorithm for PrivateSfvi<M> {
     fn outgoing(&mut self) -> Result<Vec<Request>> {
-        Ok(Request::to_all(self.silos.len(), &self.request()?.write()))
+        Ok(Request::to_all(self.run.silos.len(), &self.request()?.write()))
     }
 
     fn incoming(&mut self, outcomes: Vec<Outcome>) -> Result<StepInfo> {
-        let (len, StepRequest { clip, noise, rate, .. }) = (self.table.global_len(), self.request()?);
+        let StepRequest { clip, noise, rate, .. } = self.request()?;
+        let draw = self.run.draws.get(self.place()).to_vec();
+        let run = &mut self.run;
+        let len = run.table.global_len();
         let sizes = Sizes::of(len);
-        let draw = self.draws.get(self.place()).to_vec();
-        let at = Normal::of_parameters(&self.parameters, len).ok_or(Error::NoSilos)?;
-        let prior = LogDensity::new(&self.model, &self.device, &self.table).global(&at.draw(&draw))?;
+        let at = Normal::of_parameters(&run.parameters, len).ok_or(Error::NoSilos)?;
+        let prior = LogDensity::new(&run.model, &run.device, &run.table).global(&at.draw(&draw))?;
         let mut total = at.pull(&prior.globals);
-        for (reply, silo) in replies(outcomes, &self.silos, self.step)?.iter().zip(&self.silos) {
+        for (reply, silo) in replies(outcomes, &run.silos, run.step)?.iter().zip(&run.silos) {
             let StepAnswer { gradient } = StepAnswer::read(reply, &sizes)?;
-            finite(silo, self.step, |_| "its noised sum".into(), &gradient)?;
+            finite(silo, run.step, |_| "its noised sum".into(), &gradient)?;
             if gradient.len() != len {
                 let problem = format!("its sum has {} numbers, expected {len}", gradient.len());
-                return Err(Error::Message { kind: reply.kind.clone(), problem }.in_silo(silo, self.step));
+                return Err(Error::Message { kind: reply.kind.clone(), problem }.in_silo(silo, run.step));
             }
             total.iter_mut().zip(gradient).for_each(|(slot, value)| *slot += value);
         }
         self.gathered.add(&total, &draw);
-        self.step += 1;
+        run.step += 1;
         if self.place() == 0 {
-            #[expect(clippy::cast_precision_loss, reason = "silos are few")]
-            let silos = self.silos.len() as f64;
-            self.hear(silos * (noise * clip / rate).powi(2))?;
+            self.hear(self.run.count_of_silos() * (noise * clip / rate).powi(2))?;
         }
-        Ok(StepInfo::still(self.step, Tally::steps(1, self.silos.len())))
+        Ok(StepInfo::still(self.run.step, Tally::steps(1, self.run.silos.len())))
     }
 
     fn ended(&self) -> Option<Ending> {
-        let releases = PrivateSfviOptions::releases(self.options.rounds, self.table.global_len());
-        (self.step >= releases).then_some(Ending::Converged)
+        let releases = PrivateSfviOptions::releases(self.options.rounds, self.run.table.global_len());
+        (self.run.step >= releases).then_some(Ending::Converged)
     }
 
     /// None: a bound is a sum without noise.
@@ -233,7 +208,7 @@ impl<M: Model> Algorithm for PrivateSfvi<M> {
     }
 
     fn elbo_samples(&self, _: Vec<Outcome>, draws: usize, _: u64) -> Result<ElboSamples> {
-        Ok(ElboSamples { elbos: vec![f64::NAN; draws], ..ElboSamples::default() })
+        Ok(Believing::<M>::no_bounds(draws))
     }
 
     fn trust_draws(&self) -> usize {
@@ -241,36 +216,27 @@ impl<M: Model> Algorithm for PrivateSfvi<M> {
     }
 
     fn privacy(&self) -> Option<Privacy> {
-        let PrivateSfviOptions { epsilon, delta, noise, .. } = self.options;
-        let unit = "an outermost plate".to_owned();
-        Some(Privacy { epsilon, delta, unit, releases: self.step, noise, widened: self.belief.widened() })
+        Some(self.run.privacy(self.options.epsilon, self.options.delta, self.options.noise))
     }
 
     fn manifest(&self) -> &Manifest {
-        &self.manifest
+        &self.run.manifest
     }
 
     fn posterior(&self) -> Posterior<'_> {
-        Posterior { family: &self.family, parameters: &self.parameters, theta: &[] }
+        self.run.posterior()
     }
 
     fn save(&self) -> Message {
-        Message::new(STATE)
-            .word("step", self.step)
-            .word("seed", self.settings.seed)
-            .setting("globals", &global_signature(&self.table))
-            .floats("belief", &self.belief.flat())
-            .floats("gathered", &self.gathered.flat())
+        self.run.save(STATE).floats("gathered", &self.gathered.flat())
     }
 
     fn load(&mut self, state: &Message) -> Result<()> {
-        same_run(state, STATE, &global_signature(&self.table), self.settings.seed)?;
-        let wrong = || Error::Message { kind: state.kind.clone(), problem: "it is of another model".into() };
-        let len = self.table.global_len();
-        let belief = Belief::of_flat(&state.get_floats("belief")?, len).ok_or_else(wrong)?;
+        let wrong = || Error::Message { kind: state.kind.clone(), problem: "`gathered` is none of this model".into() };
+        let len = self.run.table.global_len();
         let gathered = Gathered::of_flat(&state.get_floats("gathered")?, len).ok_or_else(wrong)?;
-        let (step, parameters) = (state.get_count("step", LARGEST_COUNT)?, belief.whole()?.parameters());
-        (self.step, self.parameters, self.belief, self.gathered) = (step, parameters, belief, gathered);
+        self.run.load(state, STATE)?;
+        self.gathered = gathered;
         Ok(())
     }
 }

@@ -1,0 +1,124 @@
+//! Keeps what the coordinator of a private method has: its belief of the globals, and where its run stands.
+
+use partita_core::{Device, Model, SiteTable};
+
+use crate::engine::algorithm::{ElboSamples, Posterior, same_run};
+use crate::engine::belief::{Belief, Heard};
+use crate::engine::error::{Error, Result};
+use crate::engine::family::FullRankGaussian;
+use crate::engine::report::Privacy;
+use crate::engine::terms::silo::global_signature;
+use crate::engine::whitened::Draws;
+use crate::engine::wire::manifest::Manifest;
+use crate::engine::wire::message::{LARGEST_COUNT, Message};
+
+/// The coordinator's side of a run whose silos answer with noised sums alone.
+#[derive(Debug)]
+pub(crate) struct Believing<M: Model> {
+    pub(crate) model: M,
+    pub(crate) device: Device,
+    pub(crate) table: SiteTable,
+    pub(crate) silos: Vec<String>,
+    pub(crate) seed: u64,
+    pub(crate) draws: Draws,
+    pub(crate) belief: Belief,
+    pub(crate) parameters: Vec<f64>,
+    pub(crate) step: u64,
+    pub(crate) manifest: Manifest,
+    rows: usize,
+    family: FullRankGaussian,
+}
+
+/// What a method makes of the globals of a model.
+pub(crate) struct Beginning {
+    pub(crate) mean: Vec<f64>,
+    /// The standard deviation of every global.
+    pub(crate) sd: f64,
+    pub(crate) draws: Draws,
+    pub(crate) manifest: Manifest,
+}
+
+impl<M: Model> Believing<M> {
+    /// A run over silos that have so many rows each.
+    pub(crate) fn new(
+        (model, device, table): (&M, &Device, SiteTable),
+        (silos, rows): (&[String], &[usize]),
+        seed: u64,
+        Beginning { mean, sd, draws, manifest }: Beginning,
+    ) -> Result<Self> {
+        let rows = rows.iter().sum();
+        let belief = Belief::new(mean, sd, rows);
+        Ok(Self {
+            model: model.clone(),
+            device: device.clone(),
+            silos: silos.to_vec(),
+            seed,
+            draws,
+            parameters: belief.whole()?.parameters(),
+            belief,
+            family: FullRankGaussian::new(table.global_len()),
+            table,
+            step: 0,
+            manifest,
+            rows,
+        })
+    }
+
+    /// All rows, at least one.
+    #[expect(clippy::cast_precision_loss, reason = "rows are far fewer than 2^52")]
+    pub(crate) fn rows(&self) -> f64 {
+        self.rows.max(1) as f64
+    }
+
+    /// So many times the root mean square over rows of the norm of a row's gradient, where the posterior is right.
+    #[expect(clippy::cast_precision_loss, reason = "globals are few")]
+    pub(crate) fn clip(&self, times: f64) -> Result<f64> {
+        Ok(times * (self.table.global_len() as f64 / self.rows()).sqrt() * self.belief.stretch()?)
+    }
+
+    #[expect(clippy::cast_precision_loss, reason = "silos are few")]
+    pub(crate) fn count_of_silos(&self) -> f64 {
+        self.silos.len() as f64
+    }
+
+    /// Moves what is believed.
+    pub(crate) fn hear(&mut self, heard: &Heard) -> Result<()> {
+        self.belief.hear(heard)?;
+        self.parameters = self.belief.whole()?.parameters();
+        Ok(())
+    }
+
+    /// No bound: it is a sum without noise.
+    pub(crate) fn no_bounds(draws: usize) -> ElboSamples {
+        ElboSamples { elbos: vec![f64::NAN; draws], ..ElboSamples::default() }
+    }
+
+    /// What was promised, and what the noise did.
+    pub(crate) fn privacy(&self, epsilon: f64, delta: f64, noise: f64) -> Privacy {
+        let unit = "an outermost plate".to_owned();
+        Privacy { epsilon, delta, unit, releases: self.step, noise, widened: self.belief.widened() }
+    }
+
+    pub(crate) fn posterior(&self) -> Posterior<'_> {
+        Posterior { family: &self.family, parameters: &self.parameters, theta: &[] }
+    }
+
+    /// As for [`crate::Algorithm::save`], as a message of this kind.
+    pub(crate) fn save(&self, kind: &str) -> Message {
+        Message::new(kind)
+            .word("step", self.step)
+            .word("seed", self.seed)
+            .setting("globals", &global_signature(&self.table))
+            .floats("belief", &self.belief.flat())
+    }
+
+    /// As for [`crate::Algorithm::load`].
+    pub(crate) fn load(&mut self, state: &Message, kind: &str) -> Result<()> {
+        same_run(state, kind, &global_signature(&self.table), self.seed)?;
+        let wrong = || Error::Message { kind: state.kind.clone(), problem: "`belief` is none of this model".into() };
+        let belief = Belief::of_flat(&state.get_floats("belief")?, self.table.global_len()).ok_or_else(wrong)?;
+        let (step, parameters) = (state.get_count("step", LARGEST_COUNT)?, belief.whole()?.parameters());
+        (self.step, self.parameters, self.belief) = (step, parameters, belief);
+        Ok(())
+    }
+}
