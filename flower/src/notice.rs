@@ -52,7 +52,10 @@ impl Wait {
     /// # Errors
     /// [`Error::Interrupted`], some time after the user interrupted.
     pub(crate) fn look(&mut self, user: &User, what: impl Fn() -> String) -> Result<()> {
-        let now = Instant::now();
+        self.look_at(Instant::now(), user, what)
+    }
+
+    fn look_at(&mut self, now: Instant, user: &User, what: impl Fn() -> String) -> Result<()> {
         let is_due = self.told.is_none_or(|told| now - told >= AGAIN);
         if now - self.began >= SOON && is_due {
             self.told = Some(now);
@@ -65,5 +68,26 @@ impl Wait {
             }
         }
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Mutex;
+
+    use super::*;
+
+    #[test]
+    fn a_wait_is_told_within_two_seconds_and_ten_seconds_later_again() {
+        let said = Arc::new(Mutex::new(Vec::new()));
+        let own = Arc::clone(&said);
+        let log: Log = Arc::new(move |line| own.lock().unwrap().push(line.to_owned()));
+        let user = User { log, interrupt: Arc::default() };
+        let mut wait = Wait::new(Duration::ZERO);
+        let began = wait.began;
+        for tenths in 0..140 {
+            wait.look_at(began + Duration::from_millis(100 * tenths), &user, || "north".into()).unwrap();
+        }
+        assert_eq!(*said.lock().unwrap(), ["waiting for north, 2 s", "waiting for north, 12 s"]);
     }
 }

@@ -43,7 +43,7 @@ fn a_connection_without_encryption_to_another_machine_needs_a_word_in_the_file()
     let elsewhere = Engine::insecure("0.0.0.0:9");
     let found = refused(elsewhere.clone()).to_string();
     assert!(found.contains("none to 0.0.0.0:9") && found.contains("insecure = true"), "{found}");
-    assert!(started.elapsed() < Duration::from_secs(2));
+    assert!(started.elapsed() < Duration::from_secs(20));
     assert!(matches!(refused(Engine { insecure: true, ..elsewhere }), Error::Transport { .. }));
     for here in ["localhost:9", "127.0.0.9:9", "[::1]:9"] {
         assert!(matches!(refused(Engine::insecure(here)), Error::Transport { .. }), "{here}");

@@ -9,7 +9,6 @@ mod engine;
 mod executables;
 mod faults;
 mod generalised;
-mod memory;
 mod messages;
 mod operations;
 mod own_rows;

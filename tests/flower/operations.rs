@@ -38,20 +38,19 @@ fn without_an_engine(folder: &Path) -> Folder {
 fn a_wait_is_said_a_second_party_in_a_folder_is_refused_and_a_signal_ends_the_wait() {
     let scratch = tempfile::tempdir().unwrap();
     let folder = without_an_engine(scratch.path());
-    let started = Instant::now();
     let mut first = folder.coordinator(&[]);
     folder.wait_for("coordinator.log", "waiting for the engine at 127.0.0.1:1, ", 1);
-    assert!(started.elapsed() < Duration::from_secs(10), "{:?}", started.elapsed());
-    // Two seconds; a process that waits for a processor says three.
+    // From the second second on; a process that waits for a processor says it later, and with the seconds that passed.
     let said = folder.log("coordinator.log");
-    assert!([2, 3].iter().any(|after| said.contains(&format!("127.0.0.1:1, {after} s"))), "{said}");
+    let seconds = said.split("127.0.0.1:1, ").nth(1).and_then(|rest| rest.split(" s").next()?.parse::<u64>().ok());
+    assert!(seconds.is_some_and(|seconds| (2..20).contains(&seconds)), "{said}");
 
     let second = Command::new(fixtures::executable("partita")).arg("coordinator").current_dir(&folder.0).output();
     let said = String::from_utf8_lossy(&second.unwrap().stderr).into_owned();
     assert!(said.contains("coordinator-state: this folder is in use"), "{said}");
 
     signal(&first, "TERM");
-    until_over(&mut first, 5);
+    until_over(&mut first, 20);
     let said = folder.log("coordinator.log");
     assert!(said.contains("interrupted while waiting for the engine at 127.0.0.1:1"), "{said}");
 
@@ -66,7 +65,7 @@ fn a_wait_is_said_a_second_party_in_a_folder_is_refused_and_a_signal_ends_the_wa
     signal(&silo, "INT");
     folder.wait_for("north.log", "once more ends at once", 1);
     signal(&silo, "INT");
-    until_over(&mut silo, 2);
+    until_over(&mut silo, 20);
 }
 
 #[test]
@@ -83,7 +82,7 @@ fn an_interrupted_round_leaves_its_history_and_its_checkpoint_which_only_resume_
     let (_south, mut coordinator) = (folder.silo("south"), folder.coordinator(&[]));
     folder.wait_for("coordinator.log", "waiting for north to appear", 1);
     signal(&coordinator, "INT");
-    until_over(&mut coordinator, 10);
+    until_over(&mut coordinator, 30);
     assert!(folder.log("coordinator.log").contains("interrupted while waiting for north to appear"));
 
     // The third answer of `north` is computed and not sent.
@@ -92,7 +91,7 @@ fn an_interrupted_round_leaves_its_history_and_its_checkpoint_which_only_resume_
     hold.wait();
     folder.wait_for("coordinator.log", "waiting for north, ", 1);
     signal(&coordinator, "TERM");
-    let took = until_over(&mut coordinator, 30);
+    let took = until_over(&mut coordinator, 60);
     assert!(took > Duration::from_secs(8), "an answer within ten seconds would still be taken: {took:?}");
     let said = folder.log("coordinator.log");
     assert!(said.contains("interrupted while waiting for north.") && said.contains("--resume"), "{said}");
@@ -100,7 +99,7 @@ fn an_interrupted_round_leaves_its_history_and_its_checkpoint_which_only_resume_
     hold.release();
 
     let mut again = folder.coordinator(&[]);
-    until_over(&mut again, 30);
+    until_over(&mut again, 60);
     let said = folder.log("coordinator.log");
     assert!(said.contains("a run that has not ended in coordinator-state/step-"), "{said}");
     folder.wait_for_end(&mut folder.coordinator(&["--resume"]));

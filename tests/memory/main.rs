@@ -2,6 +2,8 @@
 #![expect(clippy::unwrap_used, reason = "a failure to set the scene fails the test")]
 #![expect(unsafe_code, reason = "an allocator that counts is the only witness of what was allocated")]
 
+mod fifty_silos;
+
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 

@@ -1,6 +1,6 @@
 //! Holds the memory of a coordinator of fifty silos with a million parameters to a bound that does not grow with silos.
 
-#![allow(clippy::unwrap_used, clippy::print_stdout, reason = "a failure is to be loud, and the measures are printed")]
+#![expect(clippy::print_stdout, reason = "the measures are printed")]
 
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -90,7 +90,7 @@ fn peak(programs: &Path, answers: &str) -> f64 {
     };
     let served: Vec<Served> = (0..).zip(names()).map(serve).collect();
     let mut own = Command::new(std::env::current_exe().unwrap());
-    own.args(["memory::a_coordinator_in_a_process_of_its_own", "--exact", "--nocapture"]);
+    own.args(["fifty_silos::a_coordinator_in_a_process_of_its_own", "--exact", "--nocapture"]);
     own.env(ADDRESS, &address).env(ANSWERS, answers).stderr(Stdio::inherit());
     let said = own.output().unwrap();
     let said = String::from_utf8_lossy(&said.stdout).into_owned();
@@ -105,6 +105,7 @@ fn peak(programs: &Path, answers: &str) -> f64 {
 #[test]
 fn a_coordinator_of_fifty_silos_with_a_million_parameters_stays_below_two_hundred_megabytes() {
     let Some(programs) = installed() else { return };
+    let _alone = crate::ALONE.lock();
     let found = peak(&programs, "in turn");
     assert!(found <= 200.0, "{found} MB");
     // Without the turns the answers of all silos are held.
