@@ -130,8 +130,18 @@ impl Prior {
         }
     }
 
+    /// Samples a number, which starts at a usual one of its prior: a scale is 1 in no unit but its own.
     pub(super) fn sample(&self, scope: &mut Scope<'_>, name: &str) -> Result<Tensor<1>> {
-        scope.sample(name, self.distribution())
+        let distribution = self.distribution();
+        scope.sample(
+            name,
+            match *self {
+                Self::HalfNormal { scale } | Self::HalfStudentT { scale, .. } | Self::HalfCauchy { scale } => {
+                    distribution.start(scale)
+                }
+                _ => distribution,
+            },
+        )
     }
 
     /// Whether it is of numbers between 0 and 1.

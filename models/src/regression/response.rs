@@ -161,12 +161,6 @@ impl Response {
         }
     }
 
-    /// Whether a linear predictor of zero is a mean that outcomes cannot have.
-    pub(super) fn is_undefined_at_zero(&self) -> bool {
-        let positive = !matches!(self.family, Family::Gaussian | Family::Student | Family::LogNormal);
-        self.link == Link::Inverse || (positive && matches!(self.link, Link::Identity | Link::Sqrt))
-    }
-
     /// How many linear predictors a row has.
     #[must_use]
     pub fn predictors(&self) -> usize {

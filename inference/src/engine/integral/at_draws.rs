@@ -92,6 +92,38 @@ impl<M: Model> AtDraws<M> {
         }
     }
 
+    /// Gives products as many points as agree with larger ones at each of these places too, where draws of the round of
+    /// trust go: a rule that serves in the middle of a posterior may be coarse where effects of rows are much wider.
+    ///
+    /// # Errors
+    /// What the model reports at a node, beside that a density is no number.
+    pub(crate) fn reach(&mut self, around: &Normal, places: &[Vec<f64>], until: Until) -> Result<()> {
+        if self.integral.is_empty() {
+            return Ok(());
+        }
+        let place = |index: usize| places[index].clone();
+        let needed = self.each(around, places.len(), place, |integral, integrand, globals, there| {
+            let raised = here_or_anew(integral, there, |own| {
+                let mut larger = integral.clone();
+                larger.raise(integrand, globals, own, until)?;
+                Ok(larger.points())
+            });
+            match raised {
+                Err(error) if error.is_outside() => Ok(integral.points()),
+                other => Ok(other?.0),
+            }
+        })?;
+        let mut points = self.integral.points();
+        for own in needed {
+            points.iter_mut().zip(own).for_each(|(most, own)| *most = own.max(*most));
+        }
+        if points != self.integral.points() {
+            self.integral.set_points(&points, &self.table)?;
+            self.refit();
+        }
+        Ok(())
+    }
+
     /// The standard deviation that other rules of the rows give differences between draws of `at`; zero where all are
     /// products of points enough.
     fn noise(&self, at: &Normal) -> Result<f64> {

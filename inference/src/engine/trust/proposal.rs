@@ -41,7 +41,7 @@ pub(crate) enum Reach {
 pub(crate) const MOST_DEGREES: u64 = 256;
 /// How much farther draws are that look far away.
 const FAR: u64 = 16;
-/// The scale of the Cauchy variable by which one global moves.
+/// The scale of the Cauchy variable by which one global moves, in standard deviations.
 const ALONG: f64 = 3.0;
 /// Of so many draws so many are near, far, and along one global.
 const OF_ALL: u64 = 256;
@@ -77,6 +77,17 @@ impl Proposal {
         let chi_square: f64 = rest.iter().map(|number| number * number).sum();
         let stretch = far * (real(self.degrees) / chi_square).sqrt();
         self.around.draw(&normal.iter().map(|number| stretch * number).collect::<Vec<_>>())
+    }
+
+    /// Two places for each global, at which it is three standard deviations below and above the middle, and the others
+    /// where they follow it.
+    pub(crate) fn along(&self) -> Vec<Vec<f64>> {
+        let sides = |global: usize| [-ALONG, ALONG].map(|by| (global, by));
+        let place = |(global, by): (usize, f64)| {
+            let white: Vec<f64> = self.direction(global).iter().map(|own| by * own).collect();
+            self.around.draw(&white)
+        };
+        (0..self.around.len()).flat_map(sides).map(place).collect()
     }
 
     /// How the draw of this number is made: sixteen neighbours alike, which spread evenly as the rest do, where every
@@ -159,6 +170,16 @@ mod tests {
         let along = 5.0 * (line(1.0) + line(0.6)) / 2.0;
         let all = (192.0 * student + 16.0 * far + 48.0 * along) / 256.0;
         assert!((proposal(5, 0).log_density(&at) - all.ln()).abs() < 1e-14);
+    }
+
+    #[test]
+    fn places_along_a_global_have_it_three_standard_deviations_away() {
+        let places = proposal(5, 0).along();
+        let expected = [[-0.5, -2.9], [2.5, -1.1], [1.0 - 0.9, -3.5], [1.0 + 0.9, -0.5]];
+        assert_eq!(places.len(), 4);
+        for (place, expected) in places.iter().zip(expected) {
+            assert!(place.iter().zip(expected).all(|(own, expected)| (own - expected).abs() < 1e-14), "{place:?}");
+        }
     }
 
     #[test]

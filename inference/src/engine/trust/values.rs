@@ -156,6 +156,8 @@ pub(crate) const NOISE: f64 = 0.05;
 pub(super) const MOST_NOISE: f64 = 0.2;
 /// How far numbers of points are raised: the error of the integrals is in nats summed over rows.
 pub(crate) const UNTIL: Until = Until { tolerance: 0.01, most: usize::MAX, noise: NOISE };
+/// The same where one global is far from the middle, for most of which there is little weight.
+pub(crate) const ALONG: Until = Until { tolerance: 0.05, ..UNTIL };
 
 impl<M: Model> JudgingSilo<M> {
     pub(super) fn values(&self, request: &Message) -> Result<Message> {
@@ -179,6 +181,7 @@ impl<M: Model> JudgingSilo<M> {
         let draws = Draws::enough(self.settings.seed, table.global_len())?;
         let rows = AtDraws::new(self.at(&request.theta)?, self.settings.silo_threads(), &self.device, table, draws)?;
         let mut rows = rows.ready_around(&proposal.around, UNTIL)?;
+        rows.reach(&proposal.around, &proposal.along(), ALONG)?;
         let values = rows.values(&proposal.around, request.count(), |index| proposal.draw(index))?;
         Ok(Values::of(&rows, values).write())
     }
