@@ -214,6 +214,15 @@ impl ResponseFamily {
         }
     }
 
+    /// About how much a row says of an effect of one unit: as much as one outcome of a normal distribution with that
+    /// standard deviation, or of an event that is as probable as not.
+    pub(super) fn information(self) -> f64 {
+        match self.kind {
+            Kind::Bernoulli | Kind::Binomial | Kind::BetaBinomial | Kind::Cumulative | Kind::Categorical => 0.2,
+            _ => 1.0,
+        }
+    }
+
     /// Where the linear predictor lies for outcomes about `mean`, and how it varies where they vary by `spread`.
     fn through_link(self, mean: f64, spread: f64) -> (f64, f64) {
         match self.link {

@@ -5,10 +5,10 @@ use std::path::PathBuf;
 
 use partita_core::Device;
 use partita_formula::{
-    Agreement, Columns, Declared, Design, Formula, Frame, MissingCells, Profile, RandomDesign, ReadOptions,
+    Agreement, Columns, Declared, Design, Formula, Frame, GroupScope, MissingCells, Profile, RandomDesign, ReadOptions,
 };
 use partita_inference::{Effect, Report, Scale};
-use partita_models::regression::{AcrossEffects, Regression, RegressionPlan, RegressionRows};
+use partita_models::regression::{AcrossEffects, EffectLatents, Regression, RegressionPlan, RegressionRows};
 
 use super::StudyError;
 use super::family::ResponseFamily;
@@ -17,7 +17,7 @@ use super::predictors::{Predictors, with_parameters};
 use super::priors::{INTERCEPT, PriorLine, effects, lines, parameters};
 use super::stand_in::DeclaredColumn;
 use super::stated_prior::{self, StatedPrior};
-use super::summary::DesignSummary;
+use super::summary::{DesignSummary, RandomSummary};
 
 /// The file of one silo.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -120,6 +120,10 @@ impl RowGroups {
     }
 }
 
+/// How much rows have to say of an effect of one unit, in outcomes of that standard deviation, for effects to be known
+/// better than from the standard deviation of all: from there on Pareto's k is the smaller of the two.
+const KNOWN: f64 = 5.0;
+
 impl Study {
     /// A formula and a family with every other choice as usual.
     ///
@@ -175,6 +179,7 @@ impl Study {
             study.declared.groups_across_silos.insert(crossing.fewer);
         };
         notes.extend(columns.iter().filter_map(left_out));
+        notes.extend(shared_names(&designs));
         Ok(Prepared { notes, ..study.prepared(silos, designs, agreement, &summary, device)? })
     }
 
@@ -250,6 +255,7 @@ impl Study {
         let across = |place: &usize| AcrossEffects {
             effects: effects(&summary.random[*place], sums, &scale),
             groups: summary.random[*place].levels.clone(),
+            latents: self.latents(&summary.random[*place], sums.count),
         };
         let Predictors { response, coefficients, linear, baseline } = self.predictors(summary, &scale)?;
         let mut parameters = parameters(&response, &scale);
@@ -275,6 +281,14 @@ impl Study {
         });
         let (effects, priors) = (shown.collect(), lines(&plan));
         Ok(Plan { model: Regression::new(plan), priors, effects, chain })
+    }
+
+    /// In which numbers the effects of groups that all silos know are fitted.
+    fn latents(&self, term: &RandomSummary, rows: u64) -> EffectLatents {
+        #[expect(clippy::cast_precision_loss, reason = "rows are countable")]
+        let each = rows as f64 / term.groups.max(1) as f64;
+        let is_known = self.family.information() * each >= KNOWN;
+        if is_known { EffectLatents::Effects } else { EffectLatents::Standardised }
     }
 
     /// The rows of a silo as the model reads them.
@@ -314,6 +328,28 @@ impl Study {
     pub(super) fn outcome(&self) -> &str {
         self.formula.outcome().unwrap_or("the outcome")
     }
+}
+
+/// Groups of one name in several files, which are taken as different.
+fn shared_names(designs: &[Design]) -> Vec<String> {
+    let mut notes: BTreeMap<&str, String> = BTreeMap::new();
+    for (place, design) in designs.iter().enumerate() {
+        for term in design.random.iter().filter(|term| term.scope == GroupScope::WithinSilo) {
+            let others = designs.iter().take(place).flat_map(|other| other.random.iter().map(move |own| (other, own)));
+            let mut others = others.filter(|(_, other)| other.grouping == term.grouping);
+            let shared = others
+                .find_map(|(other, own)| Some((other, own.levels.iter().find(|name| term.levels.contains(name))?)));
+            if let Some((other, name)) = shared {
+                let grouping = &term.grouping;
+                notes.entry(grouping).or_insert_with(|| format!(
+                    "`{grouping}` has a group `{name}` in silo `{}` and in silo `{}`: they are taken as different groups, each of its \
+                     silo. If they are the same, say `--across-silos {grouping}`, or `groups_across_silos = [\"{grouping}\"]` in `[declared]` of a study.",
+                    other.silo, design.silo
+                ));
+            }
+        }
+    }
+    notes.into_values().collect()
 }
 
 /// What one should know of a silo's file.

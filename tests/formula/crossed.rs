@@ -126,3 +126,21 @@ fn crossings_of_many_groups_and_correlated_effects_over_silos_are_refused() {
         assert!(error.contains(words), "{formula}: {error}");
     }
 }
+
+#[test]
+fn correlations_of_three_effects_are_correlations_by_their_names() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("all.csv");
+    let number = |place: usize| (place as f64 * 1.7).sin() * 2.0;
+    let line = |row: usize| format!("{},g{},{},{}\n", number(row), row % 5, number(row + 50), number(3 * row + 7));
+    std::fs::write(&path, "y,g,a,b\n".to_owned() + &(0..20).map(line).collect::<String>()).unwrap();
+    let (_, fit) = super::fitted("y ~ 1 + (1 + a + b | g)", "gaussian", &[path]);
+    let all = fit.report.answer();
+    let mean = |label: &str| all.iter().find(|own| own.label == label).unwrap_or_else(|| panic!("{label}")).mean;
+    // The first column of the factor is that of the correlations.
+    for (pair, place) in [("(Intercept), a", "[1,0]"), ("(Intercept), b", "[2,0]")] {
+        let [correlation, factor] = [mean(&format!("cor({pair} | g)")), mean(&format!("cholesky(g){place}"))];
+        assert!((correlation - factor).abs() < 1e-12, "{pair}: {correlation} and {factor}");
+    }
+    assert!(mean("cor(a, b | g)").abs() < 1.0 && all.iter().all(|own| !own.label.starts_with("correlation")));
+}

@@ -14,8 +14,10 @@ mod packages;
 mod priors;
 mod private;
 mod questions;
+mod raw_columns;
 mod responses;
 mod shelf;
+mod sparse_groups;
 
 use std::path::{Path, PathBuf};
 

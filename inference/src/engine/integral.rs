@@ -79,6 +79,8 @@ pub(crate) struct Until {
     pub(crate) tolerance: f64,
     /// The most points an axis.
     pub(crate) most: usize,
+    /// The most combinations of nodes a row.
+    pub(crate) nodes: usize,
     /// Where rules are drawn, the standard deviation in nats, from other draws, of differences between globals that is
     /// small enough.
     pub(crate) noise: f64,

@@ -101,14 +101,24 @@ fn sampled(coefficients: &[(String, Prior)], scope: &mut Scope<'_>) -> Result<Op
 /// Effects of groups that all silos know: globals, each with a name.
 ///
 /// A column of the design is the indicator of a group times a column whose coefficient varies, so that the effects stand after
-/// the coefficients: for each column the groups in their order. They are centred: such groups have rows enough that their
-/// effects are known better than from $\sigma_k$ alone, and then the posterior of both is nearly normal.
+/// the coefficients: for each column the groups in their order.
 #[derive(Debug, Clone, PartialEq)]
 pub struct AcrossEffects {
     /// The effects, each by itself: $b_{gk} \sim N(0, \sigma_k^2)$.
     pub effects: Effects,
     /// The names of the groups.
     pub groups: Vec<String>,
+    /// In which numbers the effects are fitted.
+    pub latents: EffectLatents,
+}
+
+/// In which numbers effects that are globals are fitted: those whose posterior is nearer to normal.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum EffectLatents {
+    /// The effects themselves, of groups with rows enough that these are known better than from $\sigma_k$ alone.
+    Effects,
+    /// $b_{gk} / \sigma_k$, of groups with few rows: where $\sigma_k$ may be near zero, so may all effects at once.
+    Standardised,
 }
 
 impl AcrossEffects {
@@ -127,6 +137,7 @@ impl AcrossEffects {
             let deviation: Tensor<1> = factor.clone().narrow(1, place, 1).reshape([1]);
             for name in &self.groups {
                 let effect = Normal::new(0.0, deviation.clone());
+                let effect = if self.latents == EffectLatents::Effects { effect } else { effect.non_centred() };
                 all.push(scope.sample(&format!("effect({column} | {group} = {name})"), effect)?);
             }
         }
@@ -231,7 +242,7 @@ impl Effects {
         self.columns.iter().map(|column| format!("sd({column} | {})", self.group))
     }
 
-    /// The name of the correlation of two effects, or of the factor of more; `None` of those without.
+    /// The name of the correlation of two effects, or of the correlations of more; `None` of those without.
     ///
     /// Of two effects LKJ(1) is the uniform distribution of their correlation, a number that people read.
     #[must_use]
@@ -256,8 +267,10 @@ impl Effects {
             return Ok(deviations.reshape([1, count]));
         };
         if count > 2 || !prior.is_uniform() {
-            let correlation = scope.sample(&name, LkjCholesky::new(prior.concentration, count))?;
-            return Ok(deviations.reshape([count, 1]) * correlation);
+            let factor = LkjCholesky::new(prior.concentration, count);
+            let factor = scope.sample(&format!("cholesky({})", self.group), factor)?;
+            self.say_correlations(scope, &factor)?;
+            return Ok(deviations.reshape([count, 1]) * factor);
         }
         let correlation = scope.sample(&name, Uniform::new(-1.0, 1.0))?;
         let [first, second] = [0, 1].map(|place| deviations.clone().narrow(0, place, 1));
@@ -265,6 +278,19 @@ impl Effects {
         let zero = first.clone().zeros_like();
         let all = vec![first, zero, second.clone() * correlation, second * rest];
         Ok(Tensor::cat(all, 0).reshape([2, 2]))
+    }
+
+    /// Reports the correlation of every two effects, given the Cholesky factor of all.
+    fn say_correlations(&self, scope: &mut Scope<'_>, factor: &Tensor<2>) -> Result<()> {
+        let factor = factor.clone().detach();
+        let all = factor.clone().matmul(factor.transpose());
+        for (row, one) in self.columns.iter().enumerate() {
+            for (column, two) in self.columns.iter().enumerate().skip(row + 1) {
+                let correlation: Tensor<1> = all.clone().narrow(0, row, 1).narrow(1, column, 1).reshape([1]);
+                scope.deterministic(&format!("cor({one}, {two} | {})", self.group), correlation)?;
+            }
+        }
+        Ok(())
     }
 
     /// One row of effects for each of so many groups; for `None` those of the silo, `[1, K]`.

@@ -236,6 +236,9 @@ impl Part {
                     self.is_held_back = true;
                     break;
                 }
+                if larger.tree.passes > until.nodes {
+                    break;
+                }
                 larger.lay_out(integrand.table)?;
                 let mut fitted = centres.clone().fitted_to(&larger.tree);
                 let finer = larger.settle(integrand, globals, &mut fitted)?;

@@ -64,7 +64,7 @@ fn integral(outcome: Outcome, data: Vec<f64>, width: usize, omega: f64, toleranc
     let integrand = Integrand { model: &model, data: &y, device: &device, table: &table };
     let mut integral = RowIntegral::new(&table).unwrap();
     let mut centres = integral.start();
-    let until = Until { tolerance, most: usize::MAX, noise: f64::INFINITY };
+    let until = Until { tolerance, most: usize::MAX, nodes: usize::MAX, noise: f64::INFINITY };
     integral.raise(&integrand, &[omega], &mut centres, until).unwrap();
     let found = integral.gradient(&integrand, &[omega], &mut centres).unwrap();
     let value = integral.value(&integrand, &[omega], &mut centres).unwrap();
@@ -138,7 +138,7 @@ fn a_rule_of_few_points_is_found_out() {
                 &integrand,
                 &[10.0_f64.ln()],
                 &mut centres,
-                Until { tolerance: 1e-10, most: 31, noise: f64::INFINITY }
+                Until { tolerance: 1e-10, most: 31, nodes: usize::MAX, noise: f64::INFINITY }
             )
             .unwrap()
     );
@@ -227,7 +227,8 @@ fn three_levels_of_binary_rows_begin_with_few_points_and_agree_with_sums_over_a_
         for (tolerance, error) in [(0.01, 0.01), (1e-10, least)] {
             let mut integral = RowIntegral::new(&table).unwrap();
             assert_eq!(integral.points(), [5, 5, 5]);
-            let (mut centres, until) = (integral.start(), Until { tolerance, most: usize::MAX, noise: f64::INFINITY });
+            let (mut centres, until) =
+                (integral.start(), Until { tolerance, most: usize::MAX, nodes: usize::MAX, noise: f64::INFINITY });
             integral.raise(&integrand, &[sd.ln()], &mut centres, until).unwrap();
             let found = integral.value(&integrand, &[sd.ln()], &mut centres).unwrap();
             assert!((found - expected).abs() < error, "{sd}: {found} {expected} by {:?}", integral.points());

@@ -155,9 +155,9 @@ impl Values {
 pub(crate) const NOISE: f64 = 0.05;
 pub(super) const MOST_NOISE: f64 = 0.2;
 /// How far numbers of points are raised: the error of the integrals is in nats summed over rows.
-pub(crate) const UNTIL: Until = Until { tolerance: 0.01, most: usize::MAX, noise: NOISE };
-/// The same where one global is far from the middle, for most of which there is little weight.
-pub(crate) const ALONG: Until = Until { tolerance: 0.05, ..UNTIL };
+pub(crate) const UNTIL: Until = Until { tolerance: 0.01, most: usize::MAX, nodes: usize::MAX, noise: NOISE };
+/// The same where one global is far from the middle, as few draws with much weight are: what it costs is bounded.
+pub(crate) const ALONG: Until = Until { tolerance: 0.05, nodes: 255, ..UNTIL };
 
 impl<M: Model> JudgingSilo<M> {
     pub(super) fn values(&self, request: &Message) -> Result<Message> {

@@ -131,7 +131,7 @@ impl<M: Model> FewRoundsSilo<M> {
 
     /// How far numbers of points are raised, at most so many an axis.
     fn until(&self, most: usize) -> Until {
-        Until { tolerance: self.options.quadrature_tolerance, most, noise: NOISE }
+        Until { tolerance: self.options.quadrature_tolerance, most, nodes: usize::MAX, noise: NOISE }
     }
 
     fn start(&mut self, request: &StartRequest) -> Result<Message> {
