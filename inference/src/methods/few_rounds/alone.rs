@@ -9,6 +9,12 @@ const MOST_STEPS: usize = 150;
 /// A bound may fall by this much, in nats: the fixed point of Stein's rule is not quite the maximum of the bound.
 pub(crate) const SLACK: f64 = 0.02;
 
+/// A log density below which, in nats, double precision has no digit left for a step to be judged by.
+const LOWEST: f64 = -1e14;
+/// The factor on the standard deviations of a start that reaches to where there is no log density, and how often.
+const NARROWER: f64 = 0.1;
+const TIMES: usize = 12;
+
 /// A normal distribution near a posterior.
 #[derive(Debug)]
 pub(crate) struct Alone<S> {
@@ -23,15 +29,14 @@ pub(crate) struct Alone<S> {
 /// leads to where the log density is no number, is taken back with its state.
 ///
 /// # Errors
-/// What `target` reports at the start.
+/// What `target` reports at the start, however narrow it is.
 pub(crate) fn fit_alone<S>(
     start: Normal,
     state: &S,
     tolerance: f64,
     mut target: impl FnMut(&Normal, &S) -> Result<(Share, S)>,
 ) -> Result<Alone<S>> {
-    let (mut share, mut state) = target(&start, state)?;
-    let mut at = start;
+    let (mut at, (mut share, mut state)) = begin(start, state, &mut target)?;
     let mut bound = share.value + at.entropy();
     let mut fraction = 1.0;
     for _ in 0..MOST_STEPS {
@@ -54,4 +59,23 @@ pub(crate) fn fit_alone<S>(
         }
     }
     Ok(Alone { at, state })
+}
+
+/// Where a search begins: at `start`, or as much narrower around its middle as `target` needs. In the units of some
+/// columns a usual start is very wide.
+fn begin<S>(
+    start: Normal,
+    state: &S,
+    target: &mut impl FnMut(&Normal, &S) -> Result<(Share, S)>,
+) -> Result<(Normal, (Share, S))> {
+    let mut at = start;
+    for _ in 0..TIMES {
+        match target(&at, state) {
+            Ok((share, moved)) if share.value > LOWEST => return Ok((at, (share, moved))),
+            Err(error) if !error.is_outside() => return Err(error),
+            _ => at.factor = at.factor * faer::Scale(NARROWER),
+        }
+    }
+    let found = target(&at, state)?;
+    Ok((at, found))
 }
