@@ -45,6 +45,11 @@ impl Kind {
         matches!(self, Self::Cumulative | Self::Categorical)
     }
 
+    /// Whether a parameter beside the mean says how much outcomes vary: without any variation it has no end.
+    pub(super) fn needs_spread(self) -> bool {
+        matches!(self, Self::Gaussian | Self::Student | Self::LogNormal | Self::Gamma | Self::Beta)
+    }
+
     fn has_trials(self) -> bool {
         matches!(self, Self::Binomial | Self::BetaBinomial | Self::ZeroInflatedBinomial)
     }

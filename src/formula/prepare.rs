@@ -242,6 +242,15 @@ impl Study {
                 "Take one of them out of the formula.",
             ));
         }
+        if let Some(moments) =
+            sums.outcome.filter(|own| own.sd() <= 1e-12 * own.mean.abs() && self.family.kind.needs_spread())
+        {
+            return Err(unfit(
+                format!("`{}`, which is {} in every row", self.outcome(), moments.mean),
+                "an outcome that varies: this family has a parameter for how much",
+                "Look whether it is the right column.",
+            ));
+        }
         let scale = self.family.scale(sums.outcome);
         let chain = Chain::of(&summary.random)?;
         chain.check_nested(summary)?;

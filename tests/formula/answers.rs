@@ -191,11 +191,8 @@ fn contrasts_are_the_sums_of_coefficients_that_they_stand_for() {
             })
             .collect::<String>();
     let own = fitted("y ~ x * s + log(z + 1)", "gaussian", &[("all", &text)]);
-    let draws = own.fit.answer_draws(&own.prepared.plan.model, &own.device).unwrap();
-    let mean = |label: &str| {
-        let all = draws.natural.iter().find(|(_, name, _)| name == label).map(|(.., own)| own).unwrap();
-        all.iter().sum::<f64>() / all.len() as f64
-    };
+    let report = own.fit.report.answer();
+    let mean = |label: &str| report.iter().find(|own| own.label == label).unwrap().mean;
     let cases = [
         ("x: 3 - 1 at s = b", 2.0 * (mean("x") + mean("x:sb"))),
         ("x: 3 - 1 at s = a", 2.0 * mean("x")),

@@ -15,6 +15,7 @@ mod priors;
 mod private;
 mod questions;
 mod responses;
+mod said;
 mod shelf;
 
 use std::path::{Path, PathBuf};

@@ -107,7 +107,7 @@ impl Profile {
     ) -> Result<(), DesignError> {
         let of = variable.label.clone();
         match &variable.kind {
-            VariableKind::Column(column) | VariableKind::Factor { column, levels: None } => {
+            VariableKind::Column(column) | VariableKind::Factor { column, levels: None, .. } => {
                 let plain = matches!(variable.kind, VariableKind::Column(_));
                 let asked = match evaluation.columns.kind(column) {
                     Some(ColumnKind::Text) => true,

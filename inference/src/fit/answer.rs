@@ -6,8 +6,9 @@ use super::elsewhere::DRAWS;
 use super::{Fit, Fitted};
 use crate::engine::algorithm::{Algorithm, Posterior};
 use crate::engine::error::Result;
+use crate::engine::family::real;
 use crate::engine::report::Report;
-use crate::engine::report::summary::{NaturalDraws, append, latent_draw};
+use crate::engine::report::summary::{NaturalDraws, SiteSummary, append, latent_draw};
 use crate::engine::trust::correction::{Correction, Wide};
 use crate::engine::trust::known::{Known, KnownModel};
 
@@ -25,6 +26,44 @@ pub struct AnswerDraws {
     pub natural: Vec<(String, String, Vec<f64>)>,
     /// The log density of prior and all rows at each draw, local latents integrated out; where the round of trust holds.
     pub log_p: Option<Vec<f64>>,
+    /// What the numbers of the report are made of, with weights; `None` where that is these draws.
+    weighted: Option<Weighted>,
+}
+
+/// The draws of the round of trust, and those of the posterior that they correct.
+#[derive(Debug, Clone)]
+struct Weighted {
+    wide: Wide,
+    before: NaturalDraws,
+}
+
+impl AnswerDraws {
+    /// The answer of the report to a sum of numbers, each by its label and times its coefficient; of one number it is what the
+    /// report says of it. With it the probability that the sum is above 0. `None` where a label is of no number.
+    #[must_use]
+    pub fn combination(&self, name: &str, terms: &[(String, f64)]) -> Option<(SiteSummary, f64)> {
+        let all: Vec<&str> = self.natural.iter().map(|(_, label, _)| label.as_str()).collect();
+        let place = |(label, share): &(String, f64)| Some((all.iter().position(|own| own == label)?, *share));
+        let places: Vec<(usize, f64)> = terms.iter().map(place).collect::<Option<_>>()?;
+        let sum = |count: usize, of: &dyn Fn(usize, usize) -> f64| -> Vec<f64> {
+            (0..count).map(|draw| places.iter().map(|(place, share)| share * of(*place, draw)).sum()).collect()
+        };
+        Some(match &self.weighted {
+            None => {
+                let own = sum(self.latents.len(), &|place, draw| self.natural[place].2[draw]);
+                let above = own.iter().filter(|own| **own > 0.0).count();
+                (SiteSummary::of(name.into(), name.into(), &own), real(above) / real(own.len()))
+            }
+            Some(Weighted { wide, before }) => {
+                let values = sum(wide.weights.len(), &|place, draw| wide.values[place][draw]);
+                let before = sum(before[0].2.len(), &|place, draw| before[place].2[draw]);
+                let sample = wide.sample_of(&values, &before);
+                let (mean, sd, quantiles) = (sample.mean(), sample.deviation(), sample.percentiles());
+                let summary = SiteSummary { site: name.into(), label: name.into(), mean, sd, quantiles };
+                (summary, sample.above(0.0).clamp(0.0, 1.0))
+            }
+        })
+    }
 }
 
 impl Fit {
@@ -115,6 +154,7 @@ impl Source<'_> {
                 natural: wide.natural(&places, known)?,
                 log_p: Some(places.iter().map(|place| log_joint[*place]).collect()),
                 latents: places.iter().map(|place| wide.round.draws[*place].clone()).collect(),
+                weighted: (!self.draws.is_empty()).then(|| Weighted { wide: wide.clone(), before: self.draws.clone() }),
             });
         }
         let count = self.draws.first().map_or(0, |(_, _, draws)| draws.len());
@@ -127,6 +167,7 @@ impl Source<'_> {
                 [] => (0..).take(count).map(latent).collect(),
                 own => own.to_vec(),
             },
+            weighted: None,
         })
     }
 }

@@ -45,6 +45,8 @@ pub(super) struct Seat {
     pub(super) contrasts: Vec<Contrast>,
     /// Is set once the report is written.
     pub(super) reported: Arc<AtomicBool>,
+    /// Is set with it, where the silo ends by itself.
+    pub(super) then_stops: Option<Arc<AtomicBool>>,
     /// What is promised and allowed about single rows.
     pub(super) private: Option<PrivateSeat>,
 }
@@ -180,6 +182,9 @@ impl StudySilo {
         }
         // What follows is the owner's alone: whatever becomes of it, the silo has the report.
         self.seat.reported.store(true, Ordering::Relaxed);
+        if let Some(stop) = &self.seat.then_stops {
+            stop.store(true, Ordering::Relaxed);
+        }
         if let Some(private) = &self.seat.private {
             private.write_spent(&self.seat.output)?;
         }

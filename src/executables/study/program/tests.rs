@@ -42,6 +42,7 @@ fn seat(folder: &Path) -> Seat {
         fitted: None,
         contrasts: Vec::new(),
         reported: Arc::default(),
+        then_stops: None,
     }
 }
 
