@@ -147,6 +147,10 @@ missing = "refuse"
 # smoke = "normal(0, 1)"
 # sd = "half_normal(1)"
 
+# Columns that every file has to have, with their units.
+# [columns]
+# age = "years from the ninth"
+
 # What is fixed here, no silo is asked for. Of a column of text it is the levels: others are compared with the first.
 # [declared.levels]
 # sex = ["female", "male"]
@@ -184,7 +188,7 @@ signs = {}
 # Requests that the silo answers; without this line those of study.toml.
 # allow = ["formula", "few", "trust"]
 # What it does not say of its rows before the fit, by the names that it prints at its start.
-# refuse = ["rows"]
+# refuse = ["products"]
 
 # How the file is read, where it does not show it.
 # [read]

@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use super::command::{folder, partita};
 use fixtures::visits::FORMULA;
+use partita::executables::StudyFile;
 
 /// What a command says on standard output and on standard error, and whether it ends well.
 #[track_caller]
@@ -141,6 +142,48 @@ fn what_one_file_holds_is_said_column_by_column() {
     ] {
         assert!(is_done && text.contains(words), "{words}: {text}");
     }
+}
+
+#[test]
+fn a_study_names_columns_with_units_and_describe_lists_all_that_leaves() {
+    let folder = small();
+    let write = |name: &str, text: &str| std::fs::write(folder.path().join(name), text).unwrap();
+    let study = |unit: &str| {
+        write(
+            "study.toml",
+            &format!("formula = \"y ~ x + (1 | s)\"\nfamily = \"poisson\"\nsilos = [\"all\"]\n[columns]\n{unit}\n"),
+        );
+        StudyFile::read(&folder.path().join("study.toml")).unwrap()
+    };
+    let described = |study: &[&str]| said(folder.path(), &[&["describe", "all.csv"], study].concat());
+    let own = study("x = \"years\"");
+    let (is_done, text) = described(&["--study", "study.toml"]);
+    for words in [
+        "numbers from 0 to 4, in years\n",
+        "  rows: 40 rows",
+        "  columns: ",
+        "  products: ",
+        "  outcome: ",
+        "  groups: ",
+    ] {
+        assert!(is_done && text.contains(words), "{words}: {text}");
+    }
+    let (is_done, text) = said(folder.path(), &["fit", "--study", "study.toml", "--silo", "all.csv"]);
+    assert!(is_done && text.contains("\nx (years) "), "{text}");
+    // Another unit is another study.
+    let other = study("x = \"months\"");
+    assert_ne!(own, other);
+    study("dose = \"mg\"");
+    let (is_done, text) = said(folder.path(), &["fit", "--study", "study.toml", "--silo", "all.csv"]);
+    assert!(!is_done && text.contains("no column `dose` in all.csv") && text.contains("in mg"), "{text}");
+    // A silo that refuses what the study needs does not start.
+    study("x = \"years\"");
+    write(
+        "all.toml",
+        "name = \"all\"\ndata = \"all.csv\"\nstate = \"state\"\nrefuse = [\"rows\"]\n[engine]\naddress = \"127.0.0.1:1\"\n",
+    );
+    let (is_done, text) = said(folder.path(), &["silo", "--silo", "all.toml"]);
+    assert!(!is_done && text.contains("found `rows`") && text.contains("do not take part"), "{text}");
 }
 
 #[test]

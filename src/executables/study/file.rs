@@ -50,6 +50,9 @@ pub struct StudyFile {
     /// What is fixed in advance, so that no silo is asked for it: levels, scalings, knots.
     #[serde(default)]
     pub declared: Declared,
+    /// Columns that every silo's file has to have, with their units, as in `age = "years"`.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub columns: BTreeMap<String, String>,
     /// Posterior predictive checks that silos make after the fit, such as `zeros of y`.
     #[serde(default)]
     pub checks: Vec<PredictiveCheck>,
@@ -120,13 +123,13 @@ impl StudyFile {
     /// # Errors
     /// [`Error::Malformed`], with the place in the formula.
     pub(crate) fn study(&self, read: ReadOptions) -> Result<Study> {
-        let Self { family, missing, declared, priors, privacy, .. } = self.clone();
+        let Self { family, missing, declared, priors, privacy, columns: units, .. } = self.clone();
         let stand_in = privacy.map(|own| own.columns);
         let mut study = Study::new(&self.formula, family).map_err(|error| malformed(&error))?;
         for formula in &self.parameters {
             study = study.with_parameter(formula).map_err(|error| malformed(&error))?;
         }
-        Ok(Study { read, missing, declared, priors, stand_in, ..study })
+        Ok(Study { read, missing, declared, priors, units, stand_in, ..study })
     }
 
     /// The run that it asks for.

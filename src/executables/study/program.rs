@@ -90,7 +90,7 @@ impl StudySilo {
         self.is_open(request)?;
         let agreement: Agreement = get(request, "agreement")?;
         let design = self.seat.study.design(&self.seat.columns, &agreement).map_err(|error| declined(&error))?;
-        put(Message::new("formula.designed"), "design", &DesignSummary::of(&design))
+        put(Message::new("formula.designed"), "design", &DesignSummary::of(&design).less(&self.seat.profile.refused))
     }
 
     fn model(&mut self, request: &Message) -> Result<Message> {

@@ -53,14 +53,14 @@ pub fn run_study_silo(study: &StudyFile, file: &SiloFile, stay: Stay, watch: Wat
                 remedy: "Correct `refuse` in the silo's file.",
             });
         }
+        own.does_without(item).map_err(|error| declined(&error))?;
     }
     let private = PrivateSeat::of(study, &file, &own, &rows)?;
     match &private {
         Some(private) => private.lines()?.iter().for_each(|line| (watch.log)(line)),
         None => profile.to_string().lines().for_each(|line| (watch.log)(line)),
     }
-    // What is refused is not said in the greeting either.
-    let count = if file.refuse.iter().any(|item| item == "rows") { 0 } else { rows.rows() };
+    let count = rows.rows();
     let reported = Arc::new(AtomicBool::new(false));
     let output = file.output.clone().unwrap_or_else(|| file.state.clone());
     let seat = Seat {
