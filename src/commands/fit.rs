@@ -125,9 +125,6 @@ impl Options {
             self.predict.iter().map(|text| rows_asked(text, prepared)).collect::<Result<_, _>>()?;
         let of_study = file.map(|own| own.contrasts.clone()).unwrap_or_default();
         let contrasts: Vec<Contrast> = of_study.into_iter().chain(self.contrasts.clone()).collect();
-        if self.fitted {
-            prepared.shared().study.has_numbers()?;
-        }
         Ok(Questions::of(&prepared.shared(), &contrasts, predict, device)?)
     }
 }

@@ -61,6 +61,8 @@ pub struct Plan {
     /// The coefficients on the scale that people read, for a forest plot; without the intercept.
     pub effects: Vec<Effect>,
     pub(super) chain: Chain,
+    /// The levels of an outcome of levels, in their order; none of numbers.
+    pub(super) levels: Vec<String>,
 }
 
 impl Plan {
@@ -314,7 +316,8 @@ impl Study {
             scale: shown,
         });
         let (effects, priors) = (shown.collect(), lines(&plan));
-        Ok(Plan { model: Regression::new(plan), priors, effects, chain })
+        let levels = if self.family.kind.has_levels() { summary.levels.clone() } else { Vec::new() };
+        Ok(Plan { model: Regression::new(plan), priors, effects, chain, levels })
     }
 
     /// The rows of a silo as the model reads them.

@@ -88,7 +88,7 @@ impl Study {
         Err(unfit(
             format!("`{}`, an outcome of levels", self.outcome()),
             "an outcome of numbers, which has a mean",
-            "Read the probabilities of levels from posterior.csv, or fit whether a level is reached: bernoulli.",
+            "Predict rows, whose levels have probabilities (of a command `--predict`), or fit whether a level is reached: bernoulli.",
         ))
     }
 }

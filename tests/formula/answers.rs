@@ -248,3 +248,34 @@ fn outcomes_from_the_prior_have_its_mean_and_spread() {
     assert!(text.starts_with("2000 data sets from the prior: of 95 % the mean of `y` is between "), "{text}");
     assert_eq!(drawn.csv().lines().count(), 1 + 2_000 * 4);
 }
+
+#[test]
+fn levels_of_an_outcome_have_the_probabilities_of_their_counts() {
+    // Per hundred rows of each `s`: how many have the levels 1, 2 and 3.
+    let counts = [("a", [20_u16, 30, 50]), ("b", [60, 25, 15])];
+    let mut text = "y,s\n".to_owned();
+    for (s, all) in counts {
+        for (level, count) in all.iter().enumerate() {
+            text += &format!("{},{s}\n", level + 1).repeat(4 * usize::from(*count));
+        }
+    }
+    for family in ["categorical", "cumulative"] {
+        let mut own = fitted("y ~ s", family, &[("all", &text)]);
+        let found = own.predict("s\na\nb\n", Whose::New);
+        assert!(found.expected.is_empty() && found.outcomes.is_empty(), "{family}");
+        for (row, (_, all)) in counts.iter().enumerate() {
+            let total: f64 = found.levels.iter().map(|(_, own)| own[row].mean).sum();
+            assert!((total - 1.0).abs() < 1e-9, "{family}: {total}");
+            // A table of its own is fitted by categories; proportional odds are near it.
+            let error = if family == "categorical" { 0.01 } else { 0.04 };
+            for (level, (count, (name, own))) in all.iter().zip(&found.levels).enumerate() {
+                assert_eq!(*name, (level + 1).to_string());
+                let expected = f64::from(*count) / 100.0;
+                assert!((own[row].mean - expected).abs() < error, "{family}, row {row}, {name}: {}", own[row].mean);
+                assert!((0.01..0.03).contains(&own[row].sd), "{family}: {}", own[row].sd);
+            }
+        }
+        let csv = partita::formula::Prediction::csv(&[("new.csv".into(), found)]);
+        assert!(csv.starts_with("file,row,groups,level,probability,sd,") && csv.lines().count() == 7, "{csv}");
+    }
+}

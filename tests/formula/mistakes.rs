@@ -184,6 +184,9 @@ fn one_bad_cell_in_a_million_rows_is_named_by_its_line_in_seconds() {
     let begun = std::time::Instant::now();
     let (is_done, said) = run(Given { file: file.as_bytes(), formula: "y ~ x", family: "gaussian", more: &[] });
     // The first line has the names, and rows count from 0.
-    assert!(!is_done && said.contains("has 999999 numbers and 1 other cells") && said.contains("line 765434: \"1O\""), "{said}");
+    assert!(
+        !is_done && said.contains("has 999999 numbers and 1 other cells") && said.contains("line 765434: \"1O\""),
+        "{said}"
+    );
     assert!(begun.elapsed().as_secs() < 60, "{:?}", begun.elapsed());
 }
