@@ -38,8 +38,37 @@ struct Weighted {
 }
 
 impl AnswerDraws {
-    /// The answer of the report to a sum of numbers, each by its label and times its coefficient; of one number it is what the
-    /// report says of it. With it the probability that the sum is above 0. `None` where a label is of no number.
+    /// The answer of the report to a sum of numbers, $`\sum_k c_k z_k`$ of `terms`, each a label of a number $`z_k`$ and its
+    /// coefficient $`c_k`$, with the probability that it is above 0; of one number it is what the report says of it.
+    ///
+    /// Where the correction holds it is computed from the weighted draws of the round of trust, as the numbers of the report
+    /// are, and not from the resampled ones. `None` where a label is of no number.
+    ///
+    /// # Example
+    /// ```
+    /// # use partita_core::{Device, Model, Normal, Result, Scope, burn};
+    /// # use partita_inference::{FitOptions, fit};
+    /// # use burn::{module::Module, tensor::Tensor};
+    /// # #[derive(Module, Debug)]
+    /// # struct Mean {}
+    /// # impl Model for Mean {
+    /// #     type Globals = Tensor<1>;
+    /// #     type Data = Tensor<1>;
+    /// #     fn global(&self, scope: &mut Scope) -> Result<Tensor<1>> { scope.sample("mean", Normal::new(0.0, 1.0)) }
+    /// #     fn local(&self, scope: &mut Scope, mean: &Tensor<1>, data: &Tensor<1>) -> Result<()> {
+    /// #         scope.plate("row", data.dims()[0], |s, rows| s.observe("y", Normal::new(mean.clone(), 1.0).over(rows), rows.take(data)?))
+    /// #     }
+    /// # }
+    /// let device = Device::flex();
+    /// let silos = [("a".to_owned(), device.tensor(vec![1.0, 2.0, 3.0], [3]))];
+    /// let fit = fit(&Mean {}, &silos, &device, &FitOptions::default(), None)?;
+    /// let draws = fit.answer_draws(&Mean {}, &device)?;
+    /// // The posterior is N(6/4, 1/4): twice the mean is 3 with a deviation of 1.
+    /// let found = draws.combination("twice the mean", &[("mean".to_owned(), 2.0)]);
+    /// assert!(found.is_some_and(|(own, above)| (own.mean - 3.0).abs() < 0.06 && (own.sd - 1.0).abs() < 0.06 && above > 0.99));
+    /// assert!(draws.combination("none", &[("spread".to_owned(), 1.0)]).is_none());
+    /// # Ok::<(), partita_inference::Error>(())
+    /// ```
     #[must_use]
     pub fn combination(&self, name: &str, terms: &[(String, f64)]) -> Option<(SiteSummary, f64)> {
         let all: Vec<&str> = self.natural.iter().map(|(_, label, _)| label.as_str()).collect();
