@@ -1,5 +1,4 @@
 //! Holds the commands of the program `partita`, for a program of your own with further models too.
-#![allow(clippy::print_stderr, clippy::print_stdout, reason = "a command tells its user what happens")]
 
 mod answers;
 mod asked;
@@ -16,6 +15,7 @@ mod page;
 mod pages;
 mod private_fit;
 mod reading;
+mod say;
 mod shared;
 mod silo;
 mod simulate;
@@ -28,6 +28,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use clap::{CommandFactory, Parser, Subcommand};
+use say::note;
 
 /// Bayesian models over data that cannot be pooled.
 #[derive(Parser, Debug)]
@@ -89,7 +90,7 @@ pub fn run(models: &Models) -> ExitCode {
     match done {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            eprintln!("partita: {error}");
+            note(format_args!("partita: {error}"));
             ExitCode::FAILURE
         }
     }
@@ -104,7 +105,7 @@ fn interruptible(task: impl FnOnce(&Arc<AtomicBool>) -> Result<(), Box<dyn Error
             // What a shell reports of a program that Ctrl-C has ended.
             std::process::exit(130);
         }
-        eprintln!("stopping after what is under way is saved; once more ends at once");
+        note("stopping after what is under way is saved; once more ends at once");
     })?;
     task(&stop)
 }

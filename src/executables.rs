@@ -12,7 +12,7 @@ mod vertical;
 pub use desk::{Desk, Planned, Start, UnfinishedRun, Watch};
 pub use files::{CoordinatorFile, NoiseOf, SiloFile, SiloSecure};
 use least_rows::least_rows;
-pub(crate) use study::write_privacy;
+pub(crate) use study::{MOST_STEPS, problem, write_privacy};
 pub use study::{
     ProtectedUnit, SiloPrivacy, Stay, StudyFile, StudyPrivacy, StudyQuestions, StudyResult, run_study_coordinator,
     run_study_silo,

@@ -12,7 +12,7 @@ mod quantile;
 pub use agreement::Agreement;
 pub use declared::{Boundary, Contrast, Declared, Scaling};
 pub use error::AgreementError;
-pub use item::{ChebyshevSums, Item, Quantiles};
+pub use item::{ChebyshevSums, DesignPart, Item, Quantiles};
 pub use moments::Moments;
 pub use polynomial::OrthogonalPolynomial;
 pub use profile::Profile;

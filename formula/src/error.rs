@@ -42,7 +42,7 @@ pub enum FormulaError {
     #[error(
         "reading the formula: found the function `{function}`, expected one of {}.{}\n{place}",
         known.join(", "),
-        did_you_mean(suggestion)
+        hint(function).map_or_else(|| did_you_mean(suggestion), |hint| format!(" {hint}"))
     )]
     UnknownFunction {
         /// Where.
@@ -68,6 +68,16 @@ pub enum FormulaError {
     },
 }
 
+/// What to write in place of a function that R has.
+fn hint(function: &str) -> Option<&'static str> {
+    Some(match function {
+        "s" | "te" | "t2" | "ti" | "ns" | "lo" => "Write `bs(x, df = 6)`: a smooth curve here is a B-spline.",
+        "cbind" => "Write `successes | trials(n)`, with a column `n` of successes and failures together.",
+        "mi" | "me" | "mo" | "gp" => "No such term of brms is here: write a column, or `factor(x)` for levels.",
+        _ => return None,
+    })
+}
+
 /// The sentence that proposes `suggestion`, or nothing.
 pub(crate) fn did_you_mean(suggestion: &Option<String>) -> String {
     suggestion.as_ref().map(|name| format!(" Did you mean `{name}`?")).unwrap_or_default()
@@ -84,5 +94,7 @@ pub(crate) fn did_you_mean(suggestion: &Option<String>) -> String {
 pub fn nearest<'a>(name: &str, names: impl IntoIterator<Item = &'a str>) -> Option<String> {
     let near = |other: &&str| strsim::damerau_levenshtein(&name.to_lowercase(), &other.to_lowercase());
     let most = (name.chars().count() / 3).max(1);
-    names.into_iter().filter(|other| near(other) <= most).min_by_key(near).map(String::from)
+    // Of one letter any other is as near, and none is meant.
+    let is_near = |other: &&str| near(other) <= most && near(other) < name.chars().count().max(other.chars().count());
+    names.into_iter().filter(is_near).min_by_key(near).map(String::from)
 }

@@ -2,6 +2,7 @@
 
 mod cells;
 mod columns;
+mod contents;
 mod decode;
 mod delimiter;
 mod error;

@@ -86,7 +86,7 @@ impl Response {
     /// The same, with the values of an outcome that is a column read as levels.
     pub(crate) fn of_levels(mut self) -> Self {
         if let VariableKind::Column(column) = self.outcome.kind {
-            self.outcome.kind = VariableKind::Factor { column, levels: None };
+            self.outcome.kind = VariableKind::Factor { column, levels: None, contrast: None };
         }
         self
     }

@@ -4,6 +4,7 @@ mod arithmetic;
 
 pub(crate) use arithmetic::{Arithmetic, Arithmetics, Scale, Source};
 
+use crate::agree::Contrast;
 use crate::error::{FormulaError, nearest};
 use crate::syntax::{Argument, Expression, Node, Operator, Place, Span};
 
@@ -25,6 +26,8 @@ pub(crate) enum VariableKind {
     Factor {
         column: String,
         levels: Option<Vec<String>>,
+        /// How they become columns, where the formula says it.
+        contrast: Option<Contrast>,
     },
     Polynomial {
         of: Arithmetic,
@@ -57,9 +60,9 @@ pub(crate) enum Knots {
 /// The functions that may stand as a variable.
 const FUNCTIONS: [&str; 14] =
     ["log", "log2", "log10", "log1p", "exp", "expm1", "sqrt", "abs", "sin", "cos", "I", "scale", "poly", "bs"];
-const VARIABLES: [&str; 16] = [
+const VARIABLES: [&str; 17] = [
     "log", "log2", "log10", "log1p", "exp", "expm1", "sqrt", "abs", "sin", "cos", "I", "scale", "poly", "bs", "factor",
-    "offset",
+    "C", "offset",
 ];
 
 impl Variable {
@@ -75,6 +78,7 @@ impl Variable {
                 let call = Call { text, expression, function, arguments };
                 match function.as_str() {
                     "factor" | "as.factor" => call.factor()?,
+                    "C" => call.contrasts()?,
                     "poly" => call.polynomial()?,
                     "bs" => VariableKind::Spline(call.spline()?),
                     _ if FUNCTIONS.contains(&function.as_str()) => {
@@ -229,7 +233,22 @@ impl<'a> Call<'a> {
             let distinct = levels.filter(|all| (1..all.len()).all(|at| !all[..at].contains(&all[at])));
             distinct.ok_or_else(|| self.refuse(value, "levels that differ, `c(\"low\", \"high\")`", "Write each once."))
         });
-        Ok(VariableKind::Factor { column: name.clone(), levels: levels.transpose()? })
+        Ok(VariableKind::Factor { column: name.clone(), levels: levels.transpose()?, contrast: None })
+    }
+
+    /// `C(x, sum)`, with the contrast by R's name too.
+    fn contrasts(&self) -> Result<VariableKind, FormulaError> {
+        let [column, contrast] = self.matched(["object", "contr"])?;
+        let column = self.first(column)?;
+        let Node::Name(name) = &column.node else {
+            return Err(self.refuse(column, "the name of a column", "Make the levels in the file."));
+        };
+        let contrast = contrast.map(|value| match &value.node {
+            Node::Name(own) if own == "sum" || own == "contr.sum" => Ok(Contrast::Sum),
+            Node::Name(own) if own == "treatment" || own == "contr.treatment" => Ok(Contrast::Treatment),
+            _ => Err(self.refuse(value, "`sum` or `treatment`", "Write one of them.")),
+        });
+        Ok(VariableKind::Factor { column: name.clone(), levels: None, contrast: contrast.transpose()? })
     }
 
     fn polynomial(&self) -> Result<VariableKind, FormulaError> {

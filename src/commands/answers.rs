@@ -1,11 +1,12 @@
 //! Writes what a fit has to say: report, draws, and the answers to questions.
 
 use std::error::Error;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use super::asked::named;
 use super::fit::Options;
 use super::page::write_page;
+use super::say::say;
 use crate::executables::draws_file::{self, DRAWS};
 use crate::executables::questions::{Answers, FITTED, Questions, RowsAsked, RowsToPredict, write};
 use crate::formula::{Prediction, Prepared, SiloTable, Whose};
@@ -31,11 +32,10 @@ impl Fitted<'_> {
         let contrasts = contrasts.into_iter().map(|own| prepared.contrasted(own, &draws, device));
         let contrasts = contrasts.collect::<Result<Vec<_>, _>>()?;
         if !contrasts.is_empty() {
-            println!();
-            contrasts.iter().for_each(|own| println!("{own}"));
+            say("")?;
+            contrasts.iter().try_for_each(say)?;
         }
         let Some(folder) = &options.output else { return Ok(()) };
-        std::fs::create_dir_all(folder)?;
         let prior = self.fit.prior(&prepared.plan.model, device)?;
         let page = HtmlOptions { title: self.title, effects: prepared.plan.effects.clone(), prior };
         let mut written = write_page(&self.fit, &page, folder)?;
@@ -58,15 +58,24 @@ impl Fitted<'_> {
             write(folder, FITTED, &Prediction::csv(&all))?;
             written.push(FITTED);
         }
-        say(&written, folder)
+        say_written(&written, folder)
     }
 }
 
+/// Makes the folder of the results, and finds before a fit whether files can be written there.
+pub(super) fn made(folder: Option<&PathBuf>) -> Result<(), String> {
+    let Some(folder) = folder else { return Ok(()) };
+    let probe = folder.join(".partita");
+    let done = std::fs::create_dir_all(folder)
+        .and_then(|()| std::fs::write(&probe, ""))
+        .and_then(|()| std::fs::remove_file(&probe));
+    done.map_err(|error| format!("--output {}: {error}. Name a folder in which files can be written", folder.display()))
+}
+
 /// Says which files are where.
-pub(super) fn say(written: &[&str], folder: &Path) -> Result<(), Box<dyn Error>> {
+pub(super) fn say_written(written: &[&str], folder: &Path) -> Result<(), Box<dyn Error>> {
     let (last, others) = written.split_last().ok_or("no file was written")?;
-    println!("\n{} and {last} are in {}", others.join(", "), folder.display());
-    Ok(())
+    Ok(say(format_args!("\n{} and {last} are in {}", others.join(", "), folder.display()))?)
 }
 
 /// The silos of these names, with their rows.

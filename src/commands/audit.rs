@@ -5,6 +5,8 @@ use std::path::PathBuf;
 
 use clap::Args;
 
+use super::say::say;
+
 use crate::executables::StudyFile;
 use crate::privacy::{Accountant, Conversion, Cost, SystemEntropy};
 use crate::private::PrivateOptions;
@@ -43,25 +45,25 @@ pub(super) fn run(options: &Options) -> Result<(), Box<dyn Error>> {
     };
     let (rounds, noise, delta) = (promise.rounds, promise.rounds()?.noise, promise.delta);
     let accounted = Accountant::of([Cost::new(noise, rounds)?]).epsilon(delta, Conversion::Improved)?;
-    println!(
+    say(format_args!(
         "{CANARIES} canaries, each in or out by a coin, in {rounds} sums over rows; bounds hold with a probability of 95 %"
-    );
+    ))?;
     let mut bits = SystemEntropy::default();
     let open = audited(None, rounds, 0.0, &mut bits)?;
-    println!(
+    say(format_args!(
         "without noise: {} of {} guesses right, epsilon is at least {:.2}",
         open.right, open.guesses, open.epsilon
-    );
+    ))?;
     if open.epsilon <= REFUTED {
         return Err(format!("the audit is none: without noise it has to refute an epsilon of {REFUTED}").into());
     }
     let mut beyond = 0;
     for run in 1..=options.runs {
         let found = audited(Some(noise), rounds, delta, &mut bits)?;
-        println!(
+        say(format_args!(
             "run {run}, noise of {noise:.2} clips: {} of {} guesses right, epsilon is at least {:.2}, accounted for is {accounted:.4}",
             found.right, found.guesses, found.epsilon
-        );
+        ))?;
         beyond += u32::from(found.epsilon > accounted);
     }
     match beyond {

@@ -10,6 +10,7 @@ use clap::Args;
 use super::asked::{Asked, Subject};
 use super::fit::say_prepared;
 use super::models::Models;
+use super::say::{say, text};
 use crate::inference::{Calibration, CalibrationOptions, calibrate};
 use crate::{Device, FitOptions, Metrics};
 
@@ -38,7 +39,7 @@ pub(super) struct Options {
 
 pub(super) fn run(options: &Options, models: &Models, stop: &Arc<AtomicBool>) -> Result<(), Box<dyn Error>> {
     let device = Device::flex();
-    let how = CalibrationOptions {
+    let mut how = CalibrationOptions {
         fits: options.fits,
         draws: options.draws,
         level: options.level,
@@ -50,24 +51,26 @@ pub(super) fn run(options: &Options, models: &Models, stop: &Arc<AtomicBool>) ->
     let mut progress = Metrics::new(options.fits.into(), None, 1)?;
     let found: Calibration = match options.asked.subject(models)? {
         Subject::Formula(study, file) => {
-            if file.is_some_and(|own| own.privacy.is_some()) {
+            if file.as_ref().is_some_and(|own| own.privacy.is_some()) {
                 return Err("calibration of a private study: fits without noise would be judged in place of its own. Take `[privacy]` out of a copy of the study".into());
             }
+            if let Some(file) = &file {
+                how.fit = FitOptions { interrupt: how.fit.interrupt, ..file.fit_options()? };
+            }
             let prepared = study.prepare(&options.asked.tables()?, &device)?;
-            say_prepared(&prepared);
-            println!();
+            say_prepared(&prepared)?;
+            say("")?;
             calibrate(&prepared.plan.model, &prepared.silos, &device, &how, Some(&mut progress))?
         }
         Subject::Model(model) => model.calibrate(&options.asked.tables()?, &how, &device, &mut progress)?,
         Subject::List => {
-            print!("{models}");
-            return Ok(());
+            return Ok(text(models)?);
         }
     };
-    print!("{found}");
+    text(&found)?;
     if let Some(folder) = &options.folder {
         found.write_json(&folder.join("calibration.json"))?;
-        println!("\ncalibration.json is in {}", folder.display());
+        say(format_args!("\ncalibration.json is in {}", folder.display()))?;
     }
     match found.is_calibrated() {
         true => Ok(()),

@@ -7,6 +7,7 @@ use clap::Args;
 use super::asked::{Asked, Subject};
 use super::fit::say_prepared;
 use super::models::Models;
+use super::say::{say, text};
 use crate::formula::{Design, Study};
 use crate::inference::{CheckReport, check_pooled};
 use crate::{Device, check};
@@ -24,15 +25,14 @@ pub(super) fn run(options: &Options, models: &Models) -> Result<(), Box<dyn Erro
         Subject::Formula(study, _) => formula(options, &study, &device)?,
         Subject::Model(model) => model.check(&options.asked.tables()?, &device)?,
         Subject::List => {
-            print!("{models}");
-            return Ok(());
+            return Ok(text(models)?);
         }
     };
-    println!("\n{report}");
+    say(format_args!("\n{report}"))?;
     match report.passed() {
         true => {
-            println!("all {} checks passed: the model can be fitted to these files", report.checks.len());
-            Ok(())
+            let count = report.checks.len();
+            Ok(say(format_args!("all {count} checks passed: the model can be fitted to these files"))?)
         }
         false => Err("a check failed: do not believe a fit of this model".into()),
     }
@@ -40,10 +40,10 @@ pub(super) fn run(options: &Options, models: &Models) -> Result<(), Box<dyn Erro
 
 fn formula(options: &Options, study: &Study, device: &Device) -> Result<CheckReport, Box<dyn Error>> {
     let prepared = study.prepare(&options.asked.tables()?, device)?;
-    say_prepared(&prepared);
-    println!();
-    prepared.designs()?.iter().for_each(|own| println!("{}", in_words(own)));
-    println!();
+    say_prepared(&prepared)?;
+    say("")?;
+    prepared.designs()?.iter().try_for_each(|own| say(in_words(own)))?;
+    say("")?;
     let (model, silos) = (&prepared.plan.model, &prepared.silos);
     // Here the rows of all silos are at hand, which no party of a federated run has.
     Ok(match prepared.pooled(device)? {

@@ -11,13 +11,14 @@ use crate::executables::{
     CoordinatorFile, Desk, Planned, Start, StudyFile, StudyQuestions, StudyResult, UnfinishedRun, run_coordinator,
     run_label_holder, run_study_coordinator,
 };
-use crate::flower::{FolderLock, Log, LongRuns, Result, RunFile, read_toml};
+use crate::flower::{FolderLock, Log, LongRuns, Result, RunFile};
 use crate::formula::Contrast;
 use crate::inference::Report;
 use crate::models::{LogisticRegression, MixedLogistic};
 use clap::Args;
 
-use super::shared::{Shared, SharedFile, clock};
+use super::say::{note, say, text};
+use super::shared::{Shared, SharedFile, clock, own_file};
 
 /// The files of a coordinator, and how it starts.
 #[derive(Args, Debug)]
@@ -56,8 +57,8 @@ pub(super) struct Options {
 }
 
 pub(super) fn run(options: &Options, interrupt: &Arc<AtomicBool>) -> std::result::Result<(), Box<dyn Error>> {
-    let file: CoordinatorFile = read_toml(&options.coordinator)?;
-    let log: Log = Arc::new(|line: &str| eprintln!("{} {line}", clock()));
+    let file: CoordinatorFile = own_file(&options.coordinator, "coordinator --link ADDRESS")?;
+    let log: Log = Arc::new(|line: &str| note(format_args!("{} {line}", clock())));
     let long = if options.long { LongRuns::Welcome } else { LongRuns::Refused };
     let unfinished = if options.restart { UnfinishedRun::Replaced } else { UnfinishedRun::Kept };
     let start = Start { resume: options.resume, unfinished, long };
@@ -80,10 +81,10 @@ pub(super) fn run(options: &Options, interrupt: &Arc<AtomicBool>) -> std::result
             };
             match run_study_coordinator(&study, desk, &asked)? {
                 StudyResult::Fitted { report, plan, contrasts } => {
-                    print!("{report}{}", plan.readings(&report));
-                    contrasts.iter().for_each(|own| println!("{own}"));
+                    text(format_args!("{report}{}", plan.readings(&report)))?;
+                    contrasts.iter().try_for_each(say)?;
                 }
-                StudyResult::Prior(drawn) => println!("{drawn}"),
+                StudyResult::Prior(drawn) => say(drawn)?,
             }
         }
         Shared::Run(path) => {
@@ -93,7 +94,7 @@ pub(super) fn run(options: &Options, interrupt: &Arc<AtomicBool>) -> std::result
             let run = RunFile::read(&path)?;
             let mut metrics = steps(run.steps)?;
             let desk = Desk { file: &file, start, interrupt, progress: &mut metrics, log: &log };
-            println!("{}", compiled_in(&run, desk, options.columns)?);
+            say(compiled_in(&run, desk, options.columns)?)?;
         }
     }
     Ok(())

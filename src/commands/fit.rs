@@ -3,18 +3,19 @@
 use std::error::Error;
 use std::path::{Path, PathBuf};
 
-use clap::Args;
+use clap::{Args, ValueEnum};
 
-use super::answers::{Fitted, rows_asked, say};
+use super::answers::{Fitted, made, rows_asked, say_written};
 use super::asked::{Asked, Subject};
 use super::models::{Compiled, ModelFit, Models};
 use super::page::write_page;
 use super::private_fit::Promised;
-use crate::executables::StudyFile;
+use super::say::{note, say, text};
 use crate::executables::questions::{Answers, PRIOR_PREDICTIVE, Questions, RowsAsked, write};
+use crate::executables::{MOST_STEPS, StudyFile};
 use crate::formula::{Contrast, Prepared, SiloTable, Study};
-use crate::inference::{HtmlOptions, PredictiveCheck};
-use crate::{Device, FitOptions, Settings};
+use crate::inference::{FewRoundsOptions, HtmlOptions, PredictiveCheck};
+use crate::{AlgorithmChoice, Device, FitOptions, Schedule, Settings};
 
 /// What is fitted to what.
 #[derive(Args, Debug)]
@@ -55,16 +56,40 @@ pub(super) struct Options {
     /// The seed; 1, or that of the study, if it is not given.
     #[arg(long)]
     seed: Option<u64>,
+    /// The method; without it few rounds where they serve the model, else SFVI. A study has it as `algorithm` of `[run]`.
+    #[arg(long, conflicts_with = "study")]
+    method: Option<Method>,
+}
+
+/// A method by its name in the files of studies.
+#[derive(ValueEnum, Debug, Clone, Copy)]
+enum Method {
+    FewRounds,
+    Sfvi,
+}
+
+impl Method {
+    fn options(self) -> FitOptions {
+        let usual = FitOptions::default();
+        match self {
+            Self::FewRounds => {
+                FitOptions { algorithm: AlgorithmChoice::FewRounds(FewRoundsOptions::default()), ..usual }
+            }
+            Self::Sfvi => {
+                let settings = Settings { schedule: Schedule::adaptive(), steps: MOST_STEPS, ..usual.settings };
+                FitOptions { algorithm: AlgorithmChoice::Sfvi, settings, ..usual }
+            }
+        }
+    }
 }
 
 pub(super) fn run(options: &Options, models: &Models) -> Result<(), Box<dyn Error>> {
-    match options.asked.subject(models)? {
+    let subject = options.asked.subject(models)?;
+    made(options.output.as_ref())?;
+    match subject {
         Subject::Formula(study, file) => formula(options, &study, file.as_deref()),
         Subject::Model(model) => compiled_in(options, model),
-        Subject::List => {
-            print!("{models}");
-            Ok(())
-        }
+        Subject::List => Ok(text(models)?),
     }
 }
 
@@ -74,17 +99,19 @@ impl Options {
         self.asked.tables()
     }
 
-    fn how(&self, file: Option<&StudyFile>) -> FitOptions {
-        let seed = self.seed.or(file.map(|own| own.seed)).unwrap_or(1);
-        let threads = std::thread::available_parallelism().map_or(1, usize::from);
-        let of_study = file.map(|own| own.checks.clone()).unwrap_or_default();
-        FitOptions {
-            settings: Settings { seed, ..Settings::default() },
-            threads,
-            checks: of_study.into_iter().chain(self.checks.clone()).collect(),
-            leave_one_out_draws: file.map_or(0, |own| own.leave_one_out_draws),
-            ..FitOptions::default()
-        }
+    /// How it is fitted: as the study says, else by the method that was named, else as the model calls for.
+    fn how(&self, file: Option<&StudyFile>) -> crate::flower::Result<FitOptions> {
+        let usual = match (file, self.method) {
+            (Some(file), _) => file.fit_options()?,
+            (None, Some(method)) => method.options(),
+            (None, None) => FitOptions::default(),
+        };
+        Ok(FitOptions {
+            settings: Settings { seed: self.seed.unwrap_or(usual.settings.seed), ..usual.settings },
+            threads: std::thread::available_parallelism().map_or(1, usize::from),
+            checks: usual.checks.into_iter().chain(self.checks.clone()).collect(),
+            ..usual
+        })
     }
 
     /// The questions, which are found to be of the study before it is fitted.
@@ -98,15 +125,12 @@ impl Options {
             self.predict.iter().map(|text| rows_asked(text, prepared)).collect::<Result<_, _>>()?;
         let of_study = file.map(|own| own.contrasts.clone()).unwrap_or_default();
         let contrasts: Vec<Contrast> = of_study.into_iter().chain(self.contrasts.clone()).collect();
-        if self.fitted {
-            prepared.shared().study.has_numbers()?;
-        }
         Ok(Questions::of(&prepared.shared(), &contrasts, predict, device)?)
     }
 }
 
 fn formula(options: &Options, study: &Study, file: Option<&StudyFile>) -> Result<(), Box<dyn Error>> {
-    let (device, how) = (Device::flex(), options.how(file));
+    let (device, how) = (Device::flex(), options.how(file)?);
     if let Some((file, privacy)) = file.and_then(|file| Some((file, file.privacy.as_ref()?))) {
         return Promised { study, file, privacy, options, how }.fit();
     }
@@ -114,39 +138,36 @@ fn formula(options: &Options, study: &Study, file: Option<&StudyFile>) -> Result
         return Err("--ledgers for a study without `[privacy]`: nothing is spent. Leave it out".into());
     }
     let prepared = study.prepare(&options.asked.tables()?, &device)?;
-    say_prepared(&prepared);
+    say_prepared(&prepared)?;
     if let Some(count) = options.prior_predictive {
         let drawn = prepared.prior_predictive(count, how.settings.seed, &device)?;
-        println!("\n{drawn}");
+        say(format_args!("\n{drawn}"))?;
         if let Some(folder) = &options.output {
             write(folder, PRIOR_PREDICTIVE, &drawn.csv())?;
-            println!("{PRIOR_PREDICTIVE} is in {}", folder.display());
+            say(format_args!("{PRIOR_PREDICTIVE} is in {}", folder.display()))?;
         }
         return Ok(());
     }
     let questions = options.questions(file, &prepared, &device)?;
     let fit = crate::fit(&prepared.plan.model, &prepared.silos, &device, &how, None)?;
-    print!("\n{}{}", fit.report, prepared.plan.readings(&fit.report));
+    text(format_args!("\n{}{}", fit.report, prepared.plan.readings(&fit.report)))?;
     let title = options.asked.title(file);
     Fitted { options, title, prepared: &prepared, questions, fit, device: &device }.write()
 }
 
 /// Says what one should know of the files, and the priors.
-pub(super) fn say_prepared(prepared: &Prepared) {
-    prepared.notes.iter().for_each(|note| eprintln!("{note}"));
-    for line in &prepared.plan.priors {
-        println!("prior: {line}");
-    }
+pub(super) fn say_prepared(prepared: &Prepared) -> std::io::Result<()> {
+    prepared.notes.iter().for_each(note);
+    prepared.plan.priors.iter().try_for_each(|line| say(format_args!("prior: {line}")))
 }
 
 fn compiled_in(options: &Options, model: &dyn Compiled) -> Result<(), Box<dyn Error>> {
-    let ModelFit { fit, draws, prior } = model.fit(&options.asked.tables()?, &options.how(None), &Device::flex())?;
-    print!("{}", fit.report);
+    let ModelFit { fit, draws, prior } = model.fit(&options.asked.tables()?, &options.how(None)?, &Device::flex())?;
+    text(&fit.report)?;
     let Some(folder) = &options.output else { return Ok(()) };
     let page = HtmlOptions { title: options.asked.title(None), prior, ..HtmlOptions::default() };
     let folder: &Path = folder;
-    std::fs::create_dir_all(folder)?;
     let mut written = write_page(&fit, &page, folder)?;
     written.extend(Answers::default().write(&draws, folder)?);
-    say(&written, folder)
+    say_written(&written, folder)
 }

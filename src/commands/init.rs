@@ -3,8 +3,12 @@
 use std::error::Error;
 use std::path::{Path, PathBuf};
 
+use crate::executables::{StudyFile, problem};
 use crate::models::{Child, six_cities};
 use clap::{Args, Subcommand};
+
+use super::keys::is_plain;
+use super::say::{note, say};
 
 /// Whose files.
 #[derive(Args, Debug)]
@@ -57,23 +61,40 @@ enum Party {
 pub(super) fn run(options: &Options) -> Result<(), Box<dyn Error>> {
     match &options.party {
         Party::Study { formula, family, silos } => {
+            silos.iter().try_for_each(|name| is_plain(name))?;
             // What is written is what can be read.
             let text = study(formula, family, silos);
-            crate::executables::StudyFile::parse(&text)?;
+            StudyFile::parse(&text).map_err(problem)?;
             write("study.toml", &text)
         }
         Party::Silo { name, data, link } => {
+            is_plain(name)?;
+            is_address(link)?;
+            if !data.exists() {
+                note(format_args!("{} is not there yet: the silo reads it when it starts", data.display()));
+            }
             write(&format!("{name}.toml"), &silo(name, data, link))?;
             super::keys::silo(name, Path::new("."))
         }
         Party::Example { silos } => {
+            silos.iter().try_for_each(|name| is_plain(name))?;
             let deal = |place| six_cities().into_iter().skip(place).step_by(silos.len());
             silos.iter().enumerate().try_for_each(|(place, name)| write(&format!("{name}.csv"), &visits(deal(place))))
         }
         Party::Coordinator { link, silos } => {
+            silos.iter().try_for_each(|name| is_plain(name))?;
+            is_address(link)?;
             write("coordinator.toml", &coordinator(link, silos))?;
             super::keys::coordinator(Path::new("."))
         }
+    }
+}
+
+/// Refuses an address without the port of the SuperLink.
+fn is_address(link: &str) -> Result<(), String> {
+    match link.rsplit_once(':') {
+        Some((host, port)) if !host.is_empty() && port.parse::<u16>().is_ok() => Ok(()),
+        _ => Err(format!("--link {link}: expected an address with a port, as in link.example.org:8000")),
     }
 }
 
@@ -83,14 +104,13 @@ fn write(name: &str, text: &str) -> Result<(), Box<dyn Error>> {
         return Err(format!("{name} is there already: move it away to write it anew").into());
     }
     crate::inference::write_atomically(path, text.as_bytes())?;
-    println!("{name} is written");
-    Ok(())
+    Ok(say(format_args!("{name} is written"))?)
 }
 
 /// A table `child,wheeze,smoke,age`.
 fn visits(children: impl Iterator<Item = Child>) -> String {
     let line = |(id, child): (usize, Child)| -> String {
-        let smoke = if child.smoke { "yes" } else { "no" };
+        let smoke = u8::from(child.smoke);
         let visits = child.wheeze.into_iter().zip([-2, -1, 0, 1]);
         visits.map(|(wheeze, age)| format!("c{id},{},{smoke},{age}\n", u8::from(wheeze))).collect()
     };
@@ -127,9 +147,13 @@ missing = "refuse"
 # smoke = "normal(0, 1)"
 # sd = "half_normal(1)"
 
-# What is fixed here, no silo is asked for. The first level is the one that others are compared with.
+# Columns that every file has to have, with their units.
+# [columns]
+# age = "years from the ninth"
+
+# What is fixed here, no silo is asked for. Of a column of text it is the levels: others are compared with the first.
 # [declared.levels]
-# smoke = ["no", "yes"]
+# sex = ["female", "male"]
 # [declared.scalings]
 # "scale(age)" = {{ centre = 50.0, divisor = 10.0 }}
 "#,
@@ -164,7 +188,7 @@ signs = {}
 # Requests that the silo answers; without this line those of study.toml.
 # allow = ["formula", "few", "trust"]
 # What it does not say of its rows before the fit, by the names that it prints at its start.
-# refuse = ["rows"]
+# refuse = ["products"]
 
 # How the file is read, where it does not show it.
 # [read]

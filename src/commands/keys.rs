@@ -10,6 +10,8 @@ use rcgen::{
     BasicConstraints, CertificateParams, CertifiedIssuer, DistinguishedName, DnType, IsCa, KeyPair, KeyUsagePurpose,
 };
 
+use super::say::say;
+
 /// Whose keys.
 #[derive(Args, Debug)]
 pub(super) struct Options {
@@ -53,18 +55,34 @@ pub(super) fn run(options: &Options) -> Result<(), Box<dyn Error>> {
     }
 }
 
+/// Refuses a name that would not do as that of files and of a silo of the engine.
+pub(super) fn is_plain(name: &str) -> Result<(), String> {
+    let plain = |own: char| own.is_alphanumeric() || "-_.".contains(own);
+    match !name.is_empty() && !name.starts_with(['.', '-']) && name.chars().all(plain) {
+        true => Ok(()),
+        false => Err(format!(
+            "`{name}` as the name of a silo: expected letters, digits, `-`, `_` and `.` alone: it names files too"
+        )),
+    }
+}
+
 pub(super) fn silo(name: &str, folder: &Path) -> Result<(), Box<dyn Error>> {
+    is_plain(name)?;
     let pair = KeyPair::generate_for(&rcgen::PKCS_ECDSA_P256_SHA256)?;
     let (private, public) = (folder.join(format!("{name}.key")), folder.join(format!("{name}.pub")));
     secret(&private, &pair.serialize_pem())?;
     new(&public, &format!("{}\n", NodeKey::of_point(pair.public_key_raw()).openssh(name)))?;
-    println!("{} stays here; send {} to the operator of the SuperLink", private.display(), public.display());
-    println!("who registers it: flwr supernode register {name}.pub");
+    say(format_args!("{} stays here; send {} to the operator of the SuperLink", private.display(), public.display()))?;
+    say(format_args!("who registers it: flwr supernode register {name}.pub"))?;
     let key = PartyKey::generate()?;
     let [private, public] = ["key", "pub"].map(|kind| folder.join(format!("{name}-signs.{kind}")));
     secret(&private, &key.pem())?;
     new(&public, &key.public().pem())?;
-    println!("{} signs the answers and stays here; send {} to the coordinator", private.display(), public.display());
+    say(format_args!(
+        "{} signs the answers and stays here; send {} to the coordinator",
+        private.display(),
+        public.display()
+    ))?;
     Ok(())
 }
 
@@ -73,7 +91,7 @@ pub(super) fn coordinator(folder: &Path) -> Result<(), Box<dyn Error>> {
     let (private, public) = (folder.join("coordinator.key"), folder.join("coordinator.pub"));
     secret(&private, &key.pem())?;
     new(&public, &key.public().pem())?;
-    println!("{} stays here; send {} to every silo", private.display(), public.display());
+    say(format_args!("{} stays here; send {} to every silo", private.display(), public.display()))?;
     Ok(())
 }
 
@@ -97,8 +115,8 @@ fn link(hosts: &[String], folder: &Path) -> Result<(), Box<dyn Error>> {
     secret(&folder.join("ca.key"), &authority.key().serialize_pem())?;
     new(&folder.join("link.pem"), &certificate.pem())?;
     secret(&folder.join("link.key"), &pair.serialize_pem())?;
-    println!("send {} to every party; the other files stay here", folder.join("ca.pem").display());
-    println!("the SuperLink is {}", hosts.join(", "));
+    say(format_args!("send {} to every party; the other files stay here", folder.join("ca.pem").display()))?;
+    say(format_args!("the SuperLink is {}", hosts.join(", ")))?;
     Ok(())
 }
 

@@ -5,6 +5,8 @@ use std::path::{Path, PathBuf};
 
 use clap::Args;
 
+use super::say::{say, text};
+
 use crate::Fit;
 use crate::executables::{CONTENT, RESULT, write_report};
 use crate::formula::prepare::readings;
@@ -35,13 +37,13 @@ pub(super) fn run(options: &Options) -> Result<(), Box<dyn Error>> {
     let report = Report::read_json(&path)?;
     let content = path.with_file_name(CONTENT);
     let mut page = if content.exists() { PageContent::read_json(&content)? } else { PageContent::default() };
-    print!("{report}{}", readings(&page.options.effects, &report));
+    text(format_args!("{report}{}", readings(&page.options.effects, &report)))?;
     if let Some(file) = &options.html {
         if let Some(title) = &options.title {
             page.options.title.clone_from(title);
         }
         page.write_html(&report, file)?;
-        println!("\nthe page is {}", file.display());
+        say(format_args!("\nthe page is {}", file.display()))?;
     }
     Ok(())
 }

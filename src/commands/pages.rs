@@ -6,6 +6,8 @@ use std::path::PathBuf;
 use clap::{Args, Command};
 use clap_complete::Shell;
 
+use super::say::text;
+
 /// The shell.
 #[derive(Args, Debug)]
 pub(super) struct Completions {
@@ -21,8 +23,9 @@ pub(super) struct Manual {
 }
 
 pub(super) fn completions(options: &Completions, mut command: Command) -> Result<(), Box<dyn Error>> {
-    clap_complete::generate(options.shell, &mut command, "partita", &mut std::io::stdout());
-    Ok(())
+    let mut all = Vec::new();
+    clap_complete::generate(options.shell, &mut command, "partita", &mut all);
+    Ok(text(String::from_utf8(all)?)?)
 }
 
 pub(super) fn manual(options: &Manual, command: Command) -> Result<(), Box<dyn Error>> {

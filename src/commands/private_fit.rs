@@ -3,8 +3,9 @@
 use std::error::Error;
 use std::path::Path;
 
-use super::answers::{rows_asked, say};
+use super::answers::{rows_asked, say_written};
 use super::fit::{Options, say_prepared};
+use super::say::{say, text};
 use crate::executables::questions::{Answers, Questions, RowsAsked, RowsToPredict};
 use crate::executables::{StudyFile, StudyPrivacy, write_privacy, write_report};
 use crate::formula::predict::globals;
@@ -29,8 +30,8 @@ impl Promised<'_> {
         let Self { study, file, privacy, options, how } = &self;
         let device = Device::flex();
         let prepared = study.prepare(&options.tables()?, &device)?;
-        say_prepared(&prepared);
-        println!("{}", privacy.promise()?);
+        say_prepared(&prepared)?;
+        say(privacy.promise()?)?;
         let questions = self.questions(&prepared, &device)?;
         let ledgers = options.ledgers.clone().map(|folder| (folder, privacy.epsilon));
         if let Some((folder, _)) = &ledgers {
@@ -40,7 +41,7 @@ impl Promised<'_> {
         let mut bits = |_| Box::new(SystemEntropy::default()) as Box<_>;
         let fit = fit_with(&prepared.plan.model, &prepared.silos, &device, how, &promise, &mut bits)?;
         let PrivateFit { fitted, algorithm } = &fit;
-        print!("\n{}{}", fitted.report, prepared.plan.readings(&fitted.report));
+        text(format_args!("\n{}{}", fitted.report, prepared.plan.readings(&fitted.report)))?;
         let draws = fitted.answer_draws(&prepared.plan.model, &**algorithm, &device)?;
         let shared = prepared.shared();
         let mut no_silos = |_: &Contrast, _: &[Vec<f64>]| Ok(Vec::new());
@@ -48,8 +49,8 @@ impl Promised<'_> {
         let contrasts = contrasts.into_iter().map(|own| shared.contrasted(own, &draws, &mut no_silos));
         let contrasts = contrasts.collect::<Result<Vec<_>, _>>()?;
         if !contrasts.is_empty() {
-            println!();
-            contrasts.iter().for_each(|own| println!("{own}"));
+            say("")?;
+            contrasts.iter().try_for_each(say)?;
         }
         let Some(folder) = &options.output else { return Ok(()) };
         let (at, seed) = (globals(&draws), how.settings.seed);
@@ -57,7 +58,6 @@ impl Promised<'_> {
             .into_iter()
             .map(|RowsToPredict { text, rows, .. }| Ok((text, shared.predicted(&rows, None, &at, seed, &device)?)));
         let predicted = predicted.collect::<Result<Vec<_>, Box<dyn Error>>>()?;
-        std::fs::create_dir_all(folder)?;
         let prior = fitted.prior(&prepared.plan.model, &device)?;
         let page = HtmlOptions { title: file.formula.clone(), effects: prepared.plan.effects.clone(), prior };
         let folder: &Path = folder;
@@ -65,7 +65,7 @@ impl Promised<'_> {
         write_privacy(&fitted.report, folder)?;
         written.push("privacy.json");
         written.extend(Answers { contrasts, predicted }.write(&draws, folder)?);
-        say(&written, folder)
+        say_written(&written, folder)
     }
 
     /// Refuses what would be answered from rows without noise.

@@ -7,11 +7,12 @@ use std::sync::atomic::AtomicBool;
 
 use crate::compiled_in::{CompiledIn, binary_head, labelled_data, party_of, six_cities_data};
 use crate::executables::{Planned, SiloFile, Stay, StudyFile, Watch, run_party, run_silo, run_study_silo};
-use crate::flower::{Result, RunFile, read_toml};
+use crate::flower::{Result, RunFile};
 use crate::models::{LogisticRegression, MixedLogistic};
 use clap::Args;
 
-use super::shared::{Shared, SharedFile, clock};
+use super::say::note;
+use super::shared::{Shared, SharedFile, clock, own_file};
 
 /// The files of a silo.
 #[derive(Args, Debug)]
@@ -27,8 +28,8 @@ pub(super) struct Options {
 }
 
 pub(super) fn run(options: &Options, stop: &Arc<AtomicBool>) -> std::result::Result<(), Box<dyn Error>> {
-    let file: SiloFile = read_toml(&options.silo)?;
-    let mut log = |line: &str| eprintln!("{} {line}", clock());
+    let file: SiloFile = own_file(&options.silo, "silo NAME --data FILE --link ADDRESS")?;
+    let mut log = |line: &str| note(format_args!("{} {line}", clock()));
     let watch = Watch { stop, log: &mut log };
     Ok(match options.shared.find()? {
         Shared::Study(path) => {

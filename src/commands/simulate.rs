@@ -5,9 +5,10 @@ use std::path::PathBuf;
 
 use clap::Args;
 
-use super::answers::say;
+use super::answers::{made, say_written};
 use super::asked::Asked;
 use super::fit::say_prepared;
+use super::say::say;
 use crate::Device;
 use crate::executables::questions::write;
 use crate::formula::StatedPrior;
@@ -38,15 +39,15 @@ pub(super) fn run(options: &Options) -> Result<(), Box<dyn Error>> {
         let (name, value) = StatedPrior::parse_value(text)?;
         study.priors.insert(name, value);
     }
+    made(Some(&options.output))?;
     let device = Device::flex();
     let prepared = study.prepare(&options.asked.tables()?, &device)?;
-    say_prepared(&prepared);
+    say_prepared(&prepared)?;
     let drawn = prepared.simulate(options.seed, &device)?;
-    println!();
-    drawn.truth.iter().for_each(|(name, value)| println!("{name} = {value:.6}"));
+    say("")?;
+    drawn.truth.iter().try_for_each(|(name, value)| say(format_args!("{name} = {value:.6}")))?;
     let quoted = |name: &str| format!("\"{}\"", name.replace('"', "\"\""));
     let truth: String = drawn.truth.iter().map(|(name, value)| format!("{},{value}\n", quoted(name))).collect();
-    std::fs::create_dir_all(&options.output)?;
     let mut files = vec![TRUTH.to_owned()];
     write(&options.output, TRUTH, &format!("name,value\n{truth}"))?;
     for (silo, text) in &drawn.files {
@@ -54,5 +55,5 @@ pub(super) fn run(options: &Options) -> Result<(), Box<dyn Error>> {
         write(&options.output, &name, text)?;
         files.push(name);
     }
-    say(&files.iter().map(String::as_str).collect::<Vec<_>>(), &options.output)
+    say_written(&files.iter().map(String::as_str).collect::<Vec<_>>(), &options.output)
 }

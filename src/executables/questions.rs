@@ -41,10 +41,8 @@ impl Questions {
         predict: Vec<RowsAsked>,
         device: &Device,
     ) -> Result<Self, StudyError> {
-        let rows = |RowsAsked { text, table, whose }| {
-            shared.study.has_numbers()?;
-            Ok(RowsToPredict { rows: shared.rows_of(&table, device)?, text, whose })
-        };
+        let rows =
+            |RowsAsked { text, table, whose }| Ok(RowsToPredict { rows: shared.rows_of(&table, device)?, text, whose });
         Ok(Self {
             contrasts: contrasts.iter().map(|own| shared.comparison(own)).collect::<Result<_, _>>()?,
             predict: predict.into_iter().map(rows).collect::<Result<_, StudyError>>()?,

@@ -9,6 +9,7 @@ mod silo;
 
 pub use coordinator::{StudyQuestions, StudyResult, run_study_coordinator};
 pub use file::StudyFile;
+pub(crate) use file::{MOST_STEPS, problem};
 pub(crate) use privacy::write_privacy;
 pub use privacy::{ProtectedUnit, SiloPrivacy, StudyPrivacy};
 pub use silo::{Stay, run_study_silo};

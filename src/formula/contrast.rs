@@ -105,7 +105,7 @@ impl SharedModel<'_> {
             self.study.has_numbers()?;
         }
         let part = formula.terms_with(&contrast.variable).ok_or_else(|| self.unknown(&contrast.variable))?;
-        if let Some((name, _)) = contrast.at.iter().find(|(name, _)| !formula.columns().contains(name)) {
+        if let Some((name, _)) = contrast.at.iter().find(|(name, _)| formula.terms_with(name).is_none()) {
             return Err(self.unknown(name));
         }
         let columns = if contrast.is_averaged { None } else { Some(self.columns_apart(contrast, &part)?) };
@@ -120,25 +120,25 @@ impl SharedModel<'_> {
         silos: AskSilos<'_>,
     ) -> Result<Contrasted, StudyError> {
         let Comparison { contrast, columns } = comparison;
-        let differences = match columns {
-            Some(columns) => linear(&columns, answer)?,
+        let (difference, above) = match columns {
+            Some(columns) => answer.combination(&contrast.text, &columns).ok_or_else(|| {
+                let labels: Vec<&str> = columns.iter().map(|(label, _)| label.as_str()).collect();
+                let found = format!("no coefficient of some of {}", labels.join(", "));
+                unfit(found, "a coefficient of each column", "Report this as a fault.")
+            })?,
             None => {
                 let globals: Vec<Vec<f64>> = spread(&answer.latents, AVERAGED_DRAWS).cloned().collect();
                 let silos = silos(&contrast, &globals)?;
                 let rows: usize = silos.iter().map(|own| own.rows).sum();
                 let total = |draw: usize| silos.iter().map(|own| own.sums[draw]).sum::<f64>();
-                (0..globals.len()).map(|draw| total(draw) / rows as f64).collect()
+                let all: Vec<f64> = (0..globals.len()).map(|draw| total(draw) / rows as f64).collect();
+                let above = all.iter().filter(|own| **own > 0.0).count() as f64 / all.len() as f64;
+                (SiteSummary::of(contrast.text.clone(), contrast.text.clone(), &all), above)
             }
         };
         let (unit, scale) = self.study.family.reading();
         let is_ratio = scale == Scale::Exponential && !contrast.is_averaged;
-        let above = differences.iter().filter(|own| **own > 0.0).count();
-        Ok(Contrasted {
-            above: above as f64 / differences.len() as f64,
-            difference: SiteSummary::of(contrast.text.clone(), contrast.text.clone(), &differences),
-            ratio: is_ratio.then_some(unit),
-            contrast,
-        })
+        Ok(Contrasted { above, difference, ratio: is_ratio.then_some(unit), contrast })
     }
 
     /// What a silo says for an averaged contrast at draws of the globals.
@@ -212,19 +212,6 @@ impl SharedModel<'_> {
         let (one, two) = matrix.values.split_at(matrix.names.len());
         Ok(matrix.names.iter().zip(one.iter().zip(two)).map(|(name, (one, two))| (name.clone(), one - two)).collect())
     }
-}
-
-/// The difference of the linear predictor in each draw.
-fn linear(columns: &[(String, f64)], answer: &AnswerDraws) -> Result<Vec<f64>, StudyError> {
-    let mut differences = vec![0.0; answer.latents.len()];
-    for (name, apart) in columns {
-        let draws = answer.natural.iter().find(|(_, label, _)| label == name).map(|(.., draws)| draws);
-        let draws = draws.ok_or_else(|| {
-            unfit(format!("no coefficient `{name}`"), "a coefficient of each column", "Report this as a fault.")
-        })?;
-        differences.iter_mut().zip(draws).for_each(|(own, draw)| *own += apart * draw);
-    }
-    Ok(differences)
 }
 
 impl Contrasted {

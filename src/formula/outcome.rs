@@ -45,6 +45,17 @@ impl Kind {
         matches!(self, Self::Cumulative | Self::Categorical)
     }
 
+    /// Whether usual priors follow the mean and the spread of the outcome.
+    pub(super) fn has_prior_of_outcome(self) -> bool {
+        use Kind::{Bernoulli, Beta, BetaBinomial, Binomial, Categorical, Cumulative, ZeroInflatedBinomial};
+        !matches!(self, Bernoulli | Binomial | BetaBinomial | Beta | Cumulative | Categorical | ZeroInflatedBinomial)
+    }
+
+    /// Whether a parameter beside the mean says how much outcomes vary: without any variation it has no end.
+    pub(super) fn needs_spread(self) -> bool {
+        matches!(self, Self::Gaussian | Self::Student | Self::LogNormal | Self::Gamma | Self::Beta)
+    }
+
     fn has_trials(self) -> bool {
         matches!(self, Self::Binomial | Self::BetaBinomial | Self::ZeroInflatedBinomial)
     }

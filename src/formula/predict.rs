@@ -2,7 +2,10 @@
 
 use std::collections::HashMap;
 
-use partita_core::{Device, DrawNoise, Key, Noise, Predictive, Purpose, SiteTable, expected_values, predictive_draw};
+use partita_core::{
+    Array, Device, DrawNoise, Key, Noise, Predictive, Purpose, SiteTable, expected_values, predictive_draw,
+    replicated_log_likelihood,
+};
 use partita_inference::{AnswerDraws, Fit, SiteSummary};
 use partita_models::regression::RegressionRows;
 
@@ -29,8 +32,10 @@ pub struct Prediction {
     pub groups: Vec<String>,
     /// For each row the expected outcome; NaN for a family without one.
     pub expected: Vec<SiteSummary>,
-    /// For each row a new outcome.
+    /// For each row a new outcome; none of an outcome of levels.
     pub outcomes: Vec<SiteSummary>,
+    /// Of an outcome of levels each level, with its probability for each row.
+    pub levels: Vec<(String, Vec<SiteSummary>)>,
 }
 
 /// Draws of the posterior that predictions are made with, and the most numbers that are kept of them.
@@ -45,7 +50,7 @@ impl Study {
     /// Of each draw of the answer of the report ([`Fit::answer_draws`]) the expected outcome is $E(y \mid \theta, b)$ with the
     /// effects $b$ of the row's groups: those of known groups given the rows of the silo, those of new groups from their
     /// distribution given $\theta$. A new outcome is drawn around it. Both integrate over $\theta$ and $b$. Outcomes with
-    /// trials are those of one trial.
+    /// trials are those of one trial. Of an outcome of levels it is the probability $p(y = k \mid \theta, b)$ of each level $k$.
     ///
     /// # Errors
     /// [`StudyError`] for a file that lacks a column, or has levels that no silo had; for more rows than fit the memory.
@@ -153,13 +158,13 @@ impl SharedModel<'_> {
         seed: u64,
         device: &Device,
     ) -> Result<Prediction, StudyError> {
-        self.study.has_numbers()?;
-        let model = &self.plan.model;
-        let count = (MOST_NUMBERS / rows.count.max(1)).min(globals.len());
+        let (model, levels) = (&self.plan.model, &self.plan.levels);
+        let numbers = rows.count * levels.len().max(1);
+        let count = (MOST_NUMBERS / numbers.max(1)).min(globals.len());
         if count < FEWEST.min(globals.len()) {
             return Err(unfit(
                 format!("{} rows to predict", rows.count),
-                &format!("at most {}", MOST_NUMBERS / FEWEST),
+                &format!("at most {}", MOST_NUMBERS / FEWEST / levels.len().max(1)),
                 "Predict them in parts.",
             ));
         }
@@ -171,7 +176,8 @@ impl SharedModel<'_> {
         };
         let noise = Noise::new(seed);
         let mut fresh = noise.stream(Key::new(Purpose::Predictive, u64::MAX).block(KNOWN_GROUPS));
-        let [mut expected, mut outcomes] = [0, 1].map(|_| vec![Vec::with_capacity(count); rows.count]);
+        let [mut expected, mut outcomes] = [0, 1].map(|_| vec![Vec::new(); rows.count]);
+        let mut probabilities = vec![vec![Vec::new(); rows.count]; levels.len()];
         for (index, globals) in (0_u64..).zip(spread(globals, count)) {
             let mut locals: Vec<Vec<f64>> =
                 table.blocks().iter().map(|block| vec![0.0; block.rows * block.width]).collect();
@@ -180,19 +186,27 @@ impl SharedModel<'_> {
                 places.fill(known.draw(globals)?, &mut locals);
             }
             let at = Predictive { globals, locals: Some(&locals), noise: DrawNoise { noise, index } };
-            let means = expected_values(model, device, &table, rows.rows, at)?;
-            let drawn = predictive_draw(model, device, &table, rows.rows, at)?.observed;
-            for (all, found) in [(&mut expected, means), (&mut outcomes, drawn)] {
-                let values = found.iter().flat_map(|(_, own)| &own.values);
-                all.iter_mut().zip(values).for_each(|(own, value)| own.push(*value));
+            let mut drawn = predictive_draw(model, device, &table, rows.rows, at)?;
+            if levels.is_empty() {
+                let means = expected_values(model, device, &table, rows.rows, at)?;
+                put(&mut expected, &means, |own| own);
+                put(&mut outcomes, &drawn.observed, |own| own);
+            }
+            for (code, all) in probabilities.iter_mut().enumerate() {
+                // The density of every row, if its outcome were this level.
+                drawn.observed.iter_mut().for_each(|(_, own)| own.values.fill(code as f64));
+                let found = replicated_log_likelihood(model, device, &table, rows.rows, &drawn, at)?;
+                put(all, &found, f64::exp);
             }
         }
         let outcome = self.study.outcome();
         let summary = |draws: &Vec<f64>| SiteSummary::of(outcome.to_owned(), outcome.to_owned(), draws);
+        let all = |draws: &[Vec<f64>]| draws.iter().filter(|own| !own.is_empty()).map(summary).collect();
         Ok(Prediction {
             groups: places.words(rows.count),
-            expected: expected.iter().map(summary).collect(),
-            outcomes: outcomes.iter().map(summary).collect(),
+            expected: all(&expected),
+            outcomes: all(&outcomes),
+            levels: levels.iter().cloned().zip(probabilities.iter().map(|own| all(own))).collect(),
         })
     }
 
@@ -279,6 +293,19 @@ impl<'a> Places<'a> {
     }
 }
 
+/// Adds what was found of every row to the draws of each.
+fn put(all: &mut [Vec<f64>], found: &[(String, Array)], of: impl Fn(f64) -> f64) {
+    let values = found.iter().flat_map(|(_, own)| &own.values);
+    all.iter_mut().zip(values).for_each(|(own, value)| own.push(of(*value)));
+}
+
+/// Mean, standard deviation and quantiles with commas between them.
+fn numbers(own: &SiteSummary) -> String {
+    let SiteSummary { mean, sd, quantiles: q, .. } = own;
+    let all = [*mean, *sd, q.p2_5, q.p50, q.p97_5];
+    all.map(|own| if own.is_nan() { "NA".to_owned() } else { own.to_string() }).join(",")
+}
+
 /// The names of the columns of a prediction, after those that say which row it is.
 pub(super) const COLUMNS: &str = "groups,mean,sd,p2_5,p50,p97_5,new_mean,new_sd,new_p2_5,new_p50,new_p97_5";
 
@@ -286,16 +313,20 @@ impl Prediction {
     /// The predictions as comma-separated values, a row a line, with the names of their silos or files.
     #[must_use]
     pub fn csv(predictions: &[(String, Self)]) -> String {
-        let mut text = format!("file,row,{COLUMNS}\n");
+        let has_levels = predictions.iter().any(|(_, own)| !own.levels.is_empty());
+        let columns = if has_levels { "groups,level,probability,sd,p2_5,p50,p97_5" } else { COLUMNS };
+        let mut text = format!("file,row,{columns}\n");
         for (name, own) in predictions {
+            for (row, groups) in own.groups.iter().enumerate() {
+                for (level, all) in &own.levels {
+                    let place = format!("{},{},{},{}", quoted(name), row + 1, quoted(groups), quoted(level));
+                    text += &format!("{place},{}\n", numbers(&all[row]));
+                }
+            }
             for (row, ((groups, expected), outcome)) in
                 own.groups.iter().zip(&own.expected).zip(&own.outcomes).enumerate()
             {
-                let numbers = [expected, outcome].map(|own| {
-                    let SiteSummary { mean, sd, quantiles: q, .. } = own;
-                    let all = [*mean, *sd, q.p2_5, q.p50, q.p97_5];
-                    all.map(|own| if own.is_nan() { "NA".to_owned() } else { own.to_string() }).join(",")
-                });
+                let numbers = [expected, outcome].map(numbers);
                 text += &format!("{},{},{},{}\n", quoted(name), row + 1, quoted(groups), numbers.join(","));
             }
         }

@@ -128,11 +128,12 @@ impl Study {
         let mut linear = Vec::new();
         for (name, sums) in &summary.parameters {
             if !has.contains(&name.as_str()) || linear.iter().any(|own: &LinearParameter| own.name == *name) {
-                return Err(unfit(
-                    format!("a formula of `{name}`"),
-                    &format!("at most one of each parameter of {}: {}", self.family, has.join(", ")),
-                    "Take it out, or take a family that has it.",
-                ));
+                let expected = match has.as_slice() {
+                    [] => format!("none: {} has no parameter besides the mean that a formula can be of", self.family),
+                    has => format!("at most one of each parameter of {}: {}", self.family, has.join(", ")),
+                };
+                let remedy = "Take it out, or take a family that has it.";
+                return Err(unfit(format!("a formula of `{name}`"), &expected, remedy));
             }
             if let Some(own) = sums.collinear().first() {
                 let remedy = format!("Take one of them out of the formula of `{name}`.");

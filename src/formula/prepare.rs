@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use partita_core::Device;
 use partita_formula::{
     Agreement, Columns, Declared, Design, Formula, Frame, GroupScope, MissingCells, Profile, RandomDesign, ReadOptions,
+    nearest,
 };
 use partita_inference::{Effect, Report, Scale};
 use partita_models::regression::{AcrossEffects, EffectLatents, Regression, RegressionPlan, RegressionRows};
@@ -45,6 +46,8 @@ pub struct Study {
     pub declared: Declared,
     /// Priors in place of the usual ones, by the name of a number or of a class: `b`, `sd`, `cor`.
     pub priors: BTreeMap<String, StatedPrior>,
+    /// Columns that every file has to have, with their units: `age`, `years`.
+    pub units: BTreeMap<String, String>,
     /// What is declared of columns where silos are to say nothing of their rows: the model then follows from it alone.
     pub stand_in: Option<BTreeMap<String, DeclaredColumn>>,
 }
@@ -59,6 +62,8 @@ pub struct Plan {
     /// The coefficients on the scale that people read, for a forest plot; without the intercept.
     pub effects: Vec<Effect>,
     pub(super) chain: Chain,
+    /// The levels of an outcome of levels, in their order; none of numbers.
+    pub(super) levels: Vec<String>,
 }
 
 impl Plan {
@@ -138,6 +143,7 @@ impl Study {
             missing: MissingCells::Refuse,
             declared: Declared::default(),
             priors: BTreeMap::new(),
+            units: BTreeMap::new(),
             stand_in: None,
         })
     }
@@ -203,9 +209,19 @@ impl Study {
     /// The cells of a silo's file that the formula needs.
     ///
     /// # Errors
-    /// [`StudyError::Frame`].
+    /// [`StudyError::Frame`]; [`StudyError::Unfit`] for a column of [`Study::units`] that the file lacks.
     pub fn columns(&self, silo: &SiloTable) -> Result<Columns, StudyError> {
-        Ok(Frame::from_path(&silo.path, self.read.clone())?.columns(&silo.name, &self.formulas(), self.missing)?)
+        let frame = Frame::from_path(&silo.path, self.read.clone())?;
+        if let Some((name, unit)) = self.units.iter().find(|(name, _)| !frame.names().contains(name)) {
+            let near = nearest(name, frame.names().iter().map(String::as_str));
+            let near = near.map(|own| format!(" Did you mean `{own}`?")).unwrap_or_default();
+            return Err(unfit(
+                format!("no column `{name}` in {}", silo.path.display()),
+                &format!("every column of `[columns]`, this one in {unit}"),
+                &format!("Name the column so in the file, or correct the study.{near}"),
+            ));
+        }
+        Ok(frame.columns(&silo.name, &self.formulas(), self.missing)?)
     }
 
     /// What a silo says of its rows before the agreement.
@@ -222,6 +238,24 @@ impl Study {
     /// [`StudyError::Agreement`].
     pub fn agree(&self, profiles: &[Profile]) -> Result<Agreement, StudyError> {
         Ok(Agreement::merge(profiles, &self.declared)?)
+    }
+
+    /// Refuses what an owner does not say of the rows, where the study cannot do without it.
+    pub(crate) fn does_without(&self, item: &str) -> Result<(), StudyError> {
+        let why = match item {
+            "rows" | "columns" => "priors of all silos follow from means over rows",
+            "groups" => "the model has its groups",
+            "outcome" if self.family.kind.has_prior_of_outcome() => {
+                "priors follow the mean and the spread of the outcome"
+            }
+            _ => return Ok(()),
+        };
+        Err(StudyError::Unfit {
+            operation: "what a silo refuses to say",
+            found: format!("`{item}`"),
+            expected: format!("nothing that this study needs: {why}"),
+            remedy: "Take it out of `refuse` in the silo's file, or do not take part.".into(),
+        })
     }
 
     /// The design of a silo.
@@ -245,6 +279,15 @@ impl Study {
                 own.to_string(),
                 "columns of which none is given by others",
                 "Take one of them out of the formula.",
+            ));
+        }
+        if let Some(moments) =
+            sums.outcome.filter(|own| own.sd() <= 1e-12 * own.mean.abs() && self.family.kind.needs_spread())
+        {
+            return Err(unfit(
+                format!("`{}`, which is {} in every row", self.outcome(), moments.mean),
+                "an outcome that varies: this family has a parameter for how much",
+                "Look whether it is the right column.",
             ));
         }
         let scale = self.family.scale(sums.outcome);
@@ -275,12 +318,13 @@ impl Study {
         let names = plan.coefficients.iter().map(|(name, _)| name);
         let shown = names.filter(|name| !name.ends_with(INTERCEPT)).map(|name| Effect {
             label: name.clone(),
-            name: name.clone(),
+            name: self.units.get(name).map_or_else(|| name.clone(), |unit| format!("{name} ({unit})")),
             unit: unit.into(),
             scale: shown,
         });
         let (effects, priors) = (shown.collect(), lines(&plan));
-        Ok(Plan { model: Regression::new(plan), priors, effects, chain })
+        let levels = if self.family.kind.has_levels() { summary.levels.clone() } else { Vec::new() };
+        Ok(Plan { model: Regression::new(plan), priors, effects, chain, levels })
     }
 
     /// In which numbers the effects of groups that all silos know are fitted.

@@ -1,5 +1,7 @@
 //! Holds what all parties of a study know of it: the formula, the model, and what silos agreed on.
 
+use std::collections::BTreeMap;
+
 use partita_core::Device;
 use partita_formula::{Agreement, ColumnKind, Columns, Design};
 use partita_models::regression::RegressionRows;
@@ -43,7 +45,9 @@ impl SharedModel<'_> {
     /// # Errors
     /// [`StudyError`] for a file that lacks a column, or has levels that no silo had.
     pub(crate) fn rows_of(&self, file: &SiloTable, device: &Device) -> Result<OutcomeFree, StudyError> {
-        let without = Study { formula: self.study.formula.clone().without_outcome(), ..self.study.clone() };
+        let formula = self.study.formula.clone().without_outcome();
+        // New rows need the columns of the formula alone.
+        let without = Study { formula, units: BTreeMap::new(), ..self.study.clone() };
         self.without_outcome(&without.columns(file)?, device)
     }
 
@@ -84,7 +88,7 @@ impl Study {
         Err(unfit(
             format!("`{}`, an outcome of levels", self.outcome()),
             "an outcome of numbers, which has a mean",
-            "Read the probabilities of levels from posterior.csv, or fit whether a level is reached: bernoulli.",
+            "Predict rows, whose levels have probabilities (of a command `--predict`), or fit whether a level is reached: bernoulli.",
         ))
     }
 }

@@ -60,7 +60,7 @@ impl Study {
         let frame = Frame::from_bytes(NAME, text.as_bytes(), ReadOptions::default())?;
         let columns = frame.columns(NAME, &self.formulas(), self.missing)?;
         let profile = self.profile(&columns)?;
-        let is_public = |item: &&Item| matches!(item, Item::Rows { .. } | Item::Kind { .. });
+        let is_public = |item: &&Item| matches!(item, Item::Rows { .. } | Item::Kind { .. } | Item::Design { .. });
         if let Some(item) = profile.items.iter().find(|item| !is_public(item)) {
             return Err(unfit(
                 format!("`{}`, which silos would say of their rows", item.name()),

@@ -114,7 +114,13 @@ impl FromStr for StatedPrior {
         };
         // A density somewhere in its support says that all its numbers are in their domains.
         let at = partita_core::Array::scalar(if let Prior::Beta { .. } = prior { 0.5 } else { 1.0 });
-        prior.distribution().log_prob_of(&at).map_err(|error| refused(&error.to_string()))?;
+        prior.distribution().log_prob_of(&at).map_err(|error| match error {
+            partita_core::Error::Parameter { parameter, found, expected, .. } => {
+                let found = format!("`{}`, whose {parameter} is {found}", text.trim());
+                unfit(found, expected.to_string(), "Write such a number there.")
+            }
+            other => refused(&other.to_string()),
+        })?;
         Ok(Self::Number(prior))
     }
 }
@@ -129,7 +135,13 @@ impl StatedPrior {
             let remedy = "Write the number, `~` and the distribution.";
             unfit(format!("`{text}`"), "`NAME ~ PRIOR`, as in `smoke ~ normal(0, 1)`".into(), remedy)
         })?;
-        Ok((name.trim().into(), prior.parse()?))
+        let prior = prior.parse().map_err(|error| match error {
+            StudyError::Unfit { operation, found, expected, remedy } => {
+                StudyError::Unfit { operation, found: format!("{found} for `{}`", name.trim()), expected, remedy }
+            }
+            other => other,
+        })?;
+        Ok((name.trim().into(), prior))
     }
 
     /// Reads `name = value`.

@@ -101,6 +101,20 @@ impl DesignSummary {
         }
     }
 
+    /// The same less the parts with these names, which an owner refuses.
+    #[must_use]
+    pub fn less(mut self, refused: &[String]) -> Self {
+        let is_refused = |part: &str| refused.iter().any(|own| own == part);
+        if is_refused("products") {
+            self.sums = self.sums.without_products();
+            self.parameters = self.parameters.into_iter().map(|(name, own)| (name, own.without_products())).collect();
+        }
+        if is_refused("outcome") {
+            self.sums.outcome = None;
+        }
+        self
+    }
+
     /// Adds what all silos say, in their order.
     ///
     /// # Errors

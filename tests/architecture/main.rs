@@ -14,23 +14,6 @@ const PROOFS: [&str; 3] = ["studies", "tests", "benches"];
 const CEILING: usize = 500;
 const TEST_CEILING: usize = 800;
 
-/// Programs, which tell their users what happens.
-const PROGRAMS: [&str; 13] = [
-    "src/commands.rs",
-    "src/commands/answers.rs",
-    "src/commands/audit.rs",
-    "src/commands/calibrate.rs",
-    "src/commands/check.rs",
-    "src/commands/coordinator.rs",
-    "src/commands/describe.rs",
-    "src/commands/fit.rs",
-    "src/commands/init.rs",
-    "src/commands/keys.rs",
-    "src/commands/page.rs",
-    "src/commands/private_fit.rs",
-    "src/commands/simulate.rs",
-];
-
 /// File names that do not describe the content.
 const NAMELESS: [&str; 8] = ["base", "utils", "util", "common", "helpers", "misc", "types", "manager"];
 
@@ -213,7 +196,7 @@ fn the_surface_does_not_grow_unseen() {
         ("laws", 47),
         ("gpu", 5),
         ("flower", 38),
-        ("formula", 36),
+        ("formula", 37),
         ("privacy", 27),
     ];
     let mut broken = Vec::new();
@@ -287,7 +270,8 @@ fn bits_of_the_system_are_for_noise_and_keys_and_the_ledger_is_the_one_file_of_p
 #[test]
 fn libraries_do_not_print() {
     let studies = rust_files("studies/src");
-    let allowed: Vec<&str> = studies.iter().map(String::as_str).chain(PROGRAMS).collect();
+    // A macro panics where the reader has left: commands write through `src/commands/say.rs`.
+    let allowed: Vec<&str> = studies.iter().map(String::as_str).collect();
     assert_absent(&["println!", "print!", "dbg!"], &allowed, "return it or report it through the progress reporter");
 }
 

@@ -79,7 +79,7 @@ fn a_study_over_an_engine_has_the_bits_of_one_process_and_every_silo_has_the_rep
         folder,
         &deployment,
         &study("checks = [\"zeros of y\"]"),
-        "own_rows = \"own.csv\"\nown_checks = \"NAME-checks.json\"",
+        "own_rows = \"own.csv\"\nown_checks = \"NAME-checks.json\"\nrefuse = [\"products\"]",
     );
     let silos: Vec<Running> = NAMES.iter().map(|name| start(folder, "silo", name)).collect();
     let mut coordinator = start_with(folder, "coordinator", "coordinator", &["--arviz"]);

@@ -151,7 +151,10 @@ fn another_model_and_answers_that_are_no_numbers_or_too_large_are_refused_with_t
     let south = served(1, deployment.silo(1), &folder, "another model");
     let (found, lines) = run(deployment.coordinator(), wait, || ());
     let problem = found.unwrap_err();
-    assert!(problem.contains("silo `south`") && problem.contains("same run file"), "{problem}");
+    assert!(
+        problem.contains("silo `south`") && problem.contains("the same file of the study, or of the run"),
+        "{problem}"
+    );
     assert!(lines.iter().any(|line| line.contains("`south`") && line.contains("another model")), "{lines:?}");
     north.end().unwrap();
     south.end().unwrap();

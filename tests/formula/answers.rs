@@ -191,11 +191,8 @@ fn contrasts_are_the_sums_of_coefficients_that_they_stand_for() {
             })
             .collect::<String>();
     let own = fitted("y ~ x * s + log(z + 1)", "gaussian", &[("all", &text)]);
-    let draws = own.fit.answer_draws(&own.prepared.plan.model, &own.device).unwrap();
-    let mean = |label: &str| {
-        let all = draws.natural.iter().find(|(_, name, _)| name == label).map(|(.., own)| own).unwrap();
-        all.iter().sum::<f64>() / all.len() as f64
-    };
+    let report = own.fit.report.answer();
+    let mean = |label: &str| report.iter().find(|own| own.label == label).unwrap().mean;
     let cases = [
         ("x: 3 - 1 at s = b", 2.0 * (mean("x") + mean("x:sb"))),
         ("x: 3 - 1 at s = a", 2.0 * mean("x")),
@@ -250,4 +247,35 @@ fn outcomes_from_the_prior_have_its_mean_and_spread() {
     let text = drawn.to_string();
     assert!(text.starts_with("2000 data sets from the prior: of 95 % the mean of `y` is between "), "{text}");
     assert_eq!(drawn.csv().lines().count(), 1 + 2_000 * 4);
+}
+
+#[test]
+fn levels_of_an_outcome_have_the_probabilities_of_their_counts() {
+    // Per hundred rows of each `s`: how many have the levels 1, 2 and 3.
+    let counts = [("a", [20_u16, 30, 50]), ("b", [60, 25, 15])];
+    let mut text = "y,s\n".to_owned();
+    for (s, all) in counts {
+        for (level, count) in all.iter().enumerate() {
+            text += &format!("{},{s}\n", level + 1).repeat(4 * usize::from(*count));
+        }
+    }
+    for family in ["categorical", "cumulative"] {
+        let mut own = fitted("y ~ s", family, &[("all", &text)]);
+        let found = own.predict("s\na\nb\n", Whose::New);
+        assert!(found.expected.is_empty() && found.outcomes.is_empty(), "{family}");
+        for (row, (_, all)) in counts.iter().enumerate() {
+            let total: f64 = found.levels.iter().map(|(_, own)| own[row].mean).sum();
+            assert!((total - 1.0).abs() < 1e-9, "{family}: {total}");
+            // A table of its own is fitted by categories; proportional odds are near it.
+            let error = if family == "categorical" { 0.01 } else { 0.04 };
+            for (level, (count, (name, own))) in all.iter().zip(&found.levels).enumerate() {
+                assert_eq!(*name, (level + 1).to_string());
+                let expected = f64::from(*count) / 100.0;
+                assert!((own[row].mean - expected).abs() < error, "{family}, row {row}, {name}: {}", own[row].mean);
+                assert!((0.01..0.03).contains(&own[row].sd), "{family}: {}", own[row].sd);
+            }
+        }
+        let csv = partita::formula::Prediction::csv(&[("new.csv".into(), found)]);
+        assert!(csv.starts_with("file,row,groups,level,probability,sd,") && csv.lines().count() == 7, "{csv}");
+    }
 }

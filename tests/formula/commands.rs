@@ -50,6 +50,12 @@ fn check_says_what_is_made_of_the_files_and_that_silos_give_what_pooled_rows_giv
     ] {
         assert!(text.contains(words), "{words}: {text}");
     }
+    // Columns stand below one another, however long a name is.
+    let column = |word: &str| -> Vec<usize> { text.lines().filter_map(|line| line.find(word)).collect() };
+    for word in ["(bound", "global   latent"] {
+        let places = column(word);
+        assert!(places.len() > 3 && places.iter().all(|own| *own == places[0]), "{word}: {text}");
+    }
     // Every kind of groups, and numbers beside the outcome.
     let line = |row: usize| {
         let (s, g, d) = (["p", "q", "r"][row % 3], row / 4, row % 2);

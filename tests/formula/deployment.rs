@@ -38,7 +38,7 @@ fn the_files_of_every_party_are_written_once_and_can_be_read() {
         .collect();
     let all = StudyFile::parse(&all.join("\n")).unwrap();
     assert_eq!(all.priors.len(), 2);
-    assert_eq!((all.checks.len(), all.leave_one_out_draws, all.declared.levels["smoke"].len()), (2, 1000, 2));
+    assert_eq!((all.checks.len(), all.leave_one_out_draws, all.declared.levels["sex"].len()), (2, 1000, 2));
 
     said(&partita(folder, &["init", "silo", "north", "--data", "a \"b\".csv", "--link", "example.org:8000"]));
     let silo: SiloFile = read_toml(&folder.join("north.toml")).unwrap();
@@ -52,7 +52,7 @@ fn the_files_of_every_party_are_written_once_and_can_be_read() {
     assert_eq!(coordinator.keys["north"], Path::new("north.pub"));
     assert_eq!(coordinator.signatures["north"], Path::new("north-signs.pub"));
 
-    for again in [&study[..], &["keys", "silo", "north"], &["init", "coordinator", "--link", "l"]] {
+    for again in [&study[..], &["keys", "silo", "north"], &["init", "coordinator", "--link", "l:1"]] {
         let done = partita(folder, again);
         let wrong = String::from_utf8_lossy(&done.stderr).into_owned();
         assert!(!done.status.success() && wrong.contains("is there already"), "{wrong}");
@@ -152,7 +152,7 @@ fn the_container_file_builds_with_a_compiler_that_is_new_enough_and_starts_the_p
     for words in [
         "-slim-bookworm AS build",
         "debian:bookworm-slim",
-        "--features cli ",
+        "--features cli,arviz ",
         "ENTRYPOINT [\"/usr/local/bin/partita\"]",
     ] {
         assert!(text.contains(words), "{words}");

@@ -16,6 +16,7 @@ mod private;
 mod questions;
 mod raw_columns;
 mod responses;
+mod said;
 mod shelf;
 mod sparse_groups;
 

@@ -170,3 +170,23 @@ fn every_mistake_is_mended_by_what_its_message_says() {
         assert!(is_done, "{done:?}: {said}");
     }
 }
+
+#[test]
+fn one_bad_cell_in_a_million_rows_is_named_by_its_line_in_seconds() {
+    let mut file = "y,x\n".to_owned();
+    for row in 0..1_000_000_u32 {
+        file += match row {
+            765_432 => "1,1O\n",
+            _ if row % 2 == 0 => "1,10\n",
+            _ => "2,12\n",
+        };
+    }
+    let begun = std::time::Instant::now();
+    let (is_done, said) = run(Given { file: file.as_bytes(), formula: "y ~ x", family: "gaussian", more: &[] });
+    // The first line has the names, and rows count from 0.
+    assert!(
+        !is_done && said.contains("has 999999 numbers and 1 other cells") && said.contains("line 765434: \"1O\""),
+        "{said}"
+    );
+    assert!(begun.elapsed().as_secs() < 60, "{:?}", begun.elapsed());
+}

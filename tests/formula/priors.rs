@@ -100,7 +100,7 @@ fn priors_of_unknown_numbers_and_of_the_wrong_kind_are_refused_with_what_to_writ
         ("smoke normal(0, 1)", "`NAME ~ PRIOR`"),
         ("smoke ~ norml(0, 1)", "normal(mean, sd)"),
         ("smoke ~ normal(0)", "as many numbers as it has"),
-        ("smoke ~ normal(0, -1)", "parameter `scale` is -1"),
+        ("smoke ~ normal(0, -1)", "whose scale is -1 for `smoke`, expected"),
         ("smoke ~ normal(0, x)", "Write its numbers"),
     ] {
         let error = StatedPrior::parse_named(text).unwrap_err().to_string();

@@ -101,7 +101,9 @@ fn rows_are_predicted_with_the_formula_of_their_zeros_and_levels_have_no_mean() 
     }
     let study = Study::new("grade ~ x", "cumulative".parse().unwrap()).unwrap();
     let prepared = study.prepare(&silos, &device).unwrap();
-    let mut own = fit(&prepared.plan.model, &prepared.silos, &device, &FitOptions::default(), None).unwrap();
-    let said = study.predict(&new, Whose::New, &prepared, &mut own, &device).unwrap_err().to_string();
-    assert!(said.contains("an outcome of levels"), "{said}");
+    let own = fit(&prepared.plan.model, &prepared.silos, &device, &FitOptions::default(), None).unwrap();
+    let draws = own.answer_draws(&prepared.plan.model, &device).unwrap();
+    let averaged = "x: 1 - 0 averaged".parse().unwrap();
+    let said = study.contrast(&averaged, &draws, &prepared, &device).unwrap_err().to_string();
+    assert!(said.contains("an outcome of levels") && said.contains("levels have probabilities"), "{said}");
 }

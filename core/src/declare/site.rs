@@ -239,10 +239,11 @@ impl fmt::Display for SiteTable {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         let plates: Vec<String> =
             self.sites.iter().map(|site| site.plate.as_ref().map_or("-".into(), |plate| self.nested(plate))).collect();
+        let first = self.sites.iter().map(|site| site.name.chars().count()).max().unwrap_or(0).max(20);
         let wide = plates.iter().map(String::len).max().unwrap_or(0).max(10);
         writeln!(
             formatter,
-            "{:<20} {:<8} {:<14} {:<wide$} {:<18} {:<14} support",
+            "{:<first$} {:<8} {:<14} {:<wide$} {:<18} {:<14} support",
             "site", "part", "role", "plate", "distribution", "shape"
         )?;
         for (site, plate) in self.sites.iter().zip(plates) {
@@ -261,7 +262,7 @@ impl fmt::Display for SiteTable {
             };
             writeln!(
                 formatter,
-                "{:<20} {:<8} {:<14} {:<wide$} {:<18} {:<14} {}",
+                "{:<first$} {:<8} {:<14} {:<wide$} {:<18} {:<14} {}",
                 site.name,
                 part,
                 role,

@@ -257,7 +257,7 @@ impl Flower {
                     what: "the model and settings of a silo",
                     found: format!("{} at silo `{}`", crate::error::shown(identity), self.options.silos[silo]),
                     expected: self.identity.clone(),
-                    remedy: "Start all parties with the same run file and the same version of Partita.",
+                    remedy: "Start all parties with the same file of the study, or of the run, and the same version of Partita.",
                 });
             }
             return Ok(());

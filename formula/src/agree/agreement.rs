@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use super::item::{ChebyshevSums, Quantiles};
+use super::item::{ChebyshevSums, DesignPart, Quantiles};
 use super::{AgreementError, Boundary, Declared, Item, Moments, OrthogonalPolynomial, Profile, quantile};
 use crate::read::ColumnKind;
 
@@ -62,7 +62,9 @@ impl Agreement {
                 items.entry(name).or_default().push((&profile.silo, item));
             }
         }
-        let needed = |name: &&String| name.as_str() != "rows";
+        // What is said of designs is said later, and the number of rows is told by their sums too.
+        let later = |name: &str| name == "rows" || DesignPart::ALL.iter().any(|part| part.name() == name);
+        let needed = |name: &&String| !later(name);
         for profile in profiles {
             if let Some(item) = profile.refused.iter().find(needed) {
                 return Err(AgreementError::Refused { silo: profile.silo.clone(), item: item.clone() });
@@ -88,7 +90,7 @@ impl Agreement {
     fn add(&mut self, items: &[(&str, &Item)]) -> Result<(), AgreementError> {
         let Some((_, first)) = items.first() else { return Ok(()) };
         match first {
-            Item::Rows { .. } => {}
+            Item::Rows { .. } | Item::Design { .. } => {}
             Item::Kind { of, kind } => {
                 for (silo, item) in items {
                     if let (Item::Kind { kind: other_kind, .. }, Some((one, _))) = (item, items.first())

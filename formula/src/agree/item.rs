@@ -63,6 +63,50 @@ pub enum Item {
         /// The sums.
         sums: ChebyshevSums,
     },
+    /// A part of what the silo says of its design, once silos agree on its columns.
+    Design {
+        /// The part.
+        part: DesignPart,
+    },
+}
+
+/// A part of what a silo says of its design.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum DesignPart {
+    /// The mean and the sum of squares of each column.
+    Columns,
+    /// The sums of products of two columns.
+    Products,
+    /// The moments of an outcome of numbers.
+    Outcome,
+    /// How many groups groupings have, and which groupings cross.
+    Groups,
+}
+
+impl DesignPart {
+    /// All parts.
+    pub(crate) const ALL: [Self; 4] = [Self::Columns, Self::Products, Self::Outcome, Self::Groups];
+
+    /// The name by which an owner refuses it.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Columns => "columns",
+            Self::Products => "products",
+            Self::Outcome => "outcome",
+            Self::Groups => "groups",
+        }
+    }
+
+    /// What is said.
+    fn words(self) -> &'static str {
+        match self {
+            Self::Columns => "once silos agree on the columns of the design, the mean and the sum of squares of each",
+            Self::Products => "then the sums of products of two of them, which show which columns are given by others",
+            Self::Outcome => "then count, mean and sum of squares of the outcome",
+            Self::Groups => "then how many groups each grouping has, and which groupings cross",
+        }
+    }
 }
 
 /// A range, and the quantiles inside it at probabilities equally far apart.
@@ -101,6 +145,7 @@ impl Item {
             Self::Range { of, .. } => format!("range:{of}"),
             Self::Quantiles { of, .. } => format!("quantiles:{of}"),
             Self::Sums { of, .. } => format!("sums:{of}"),
+            Self::Design { part } => part.name().into(),
         }
     }
 
@@ -108,7 +153,7 @@ impl Item {
     pub(crate) fn is_plain(&self) -> bool {
         let range = |low: &f64, high: &f64| low.is_finite() && high.is_finite() && low <= high;
         match self {
-            Self::Rows { .. } | Self::Kind { .. } => true,
+            Self::Rows { .. } | Self::Kind { .. } | Self::Design { .. } => true,
             Self::Levels { levels, .. } => (1..levels.len()).all(|at| !levels[..at].contains(&levels[at])),
             Self::MeanSd { moments, .. } => moments.is_plain(),
             Self::Range { low, high, .. } => range(low, high),
@@ -143,6 +188,7 @@ impl Display for Item {
             Self::Sums { of, sums: ChebyshevSums { low, high, sums } } => {
                 write!(out, "what {of} is of: smallest {low}, largest {high}, sums of polynomials {sums:?}")
             }
+            Self::Design { part } => out.write_str(part.words()),
         }
     }
 }

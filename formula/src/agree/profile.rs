@@ -5,7 +5,7 @@ use std::fmt::{Display, Formatter};
 
 use serde::{Deserialize, Serialize};
 
-use super::item::{ChebyshevSums, Quantiles};
+use super::item::{ChebyshevSums, DesignPart, Quantiles};
 use super::{Declared, Item, Moments};
 use crate::design::{DesignError, Evaluation, event_times};
 use crate::error::nearest;
@@ -23,9 +23,10 @@ use crate::variable::{Knots, Spline, Variable, VariableKind};
 /// let columns = frame.columns("north", &[&formula], MissingCells::Refuse)?;
 /// let mut profile = Profile::of(&[&formula], &columns, &Declared::default())?;
 /// let names: Vec<String> = profile.items.iter().map(|item| item.name()).collect();
-/// assert_eq!(names, ["rows", "kind:y", "kind:age", "kind:site", "mean-sd:scale(age)", "levels:site"]);
+/// assert_eq!(names[..6], ["rows", "kind:y", "kind:age", "kind:site", "mean-sd:scale(age)", "levels:site"]);
+/// assert_eq!(names[6..], ["columns", "products", "outcome"]); // of the design, once silos agree on its columns
 /// assert!(profile.refuse("levels:site"));
-/// assert_eq!(profile.items.len(), 5);
+/// assert_eq!(profile.items.len(), 8);
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -70,6 +71,17 @@ impl Profile {
                 }
             }
         }
+        let has_numbers = |formula: &&Formula| match formula.response.as_ref().map(|own| &own.outcome.kind) {
+            None | Some(VariableKind::Factor { .. }) => false,
+            Some(VariableKind::Column(column)) => columns.kind(column) != Some(ColumnKind::Text),
+            Some(_) => true,
+        };
+        let is_said = |part: &DesignPart| match part {
+            DesignPart::Columns | DesignPart::Products => true,
+            DesignPart::Outcome => formulas.iter().any(has_numbers),
+            DesignPart::Groups => formulas.iter().any(|formula| !formula.random.is_empty()),
+        };
+        profile.items.extend(DesignPart::ALL.into_iter().filter(is_said).map(|part| Item::Design { part }));
         let mut seen = BTreeSet::new();
         profile.items.retain(|item| seen.insert(item.name()));
         Ok(profile)
@@ -107,7 +119,7 @@ impl Profile {
     ) -> Result<(), DesignError> {
         let of = variable.label.clone();
         match &variable.kind {
-            VariableKind::Column(column) | VariableKind::Factor { column, levels: None } => {
+            VariableKind::Column(column) | VariableKind::Factor { column, levels: None, .. } => {
                 let plain = matches!(variable.kind, VariableKind::Column(_));
                 let asked = match evaluation.columns.kind(column) {
                     Some(ColumnKind::Text) => true,

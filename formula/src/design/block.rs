@@ -36,7 +36,12 @@ impl Block {
             ),
             VariableKind::Column(column) | VariableKind::Factor { column, .. } => {
                 let factor = levels(variable, column, evaluation)?;
-                let contrast = *agreement.declared.contrasts.get(label).unwrap_or(&agreement.declared.contrast);
+                let of_formula = match kind {
+                    VariableKind::Factor { contrast, .. } => *contrast,
+                    _ => None,
+                };
+                let of_study = agreement.declared.contrasts.get(label).unwrap_or(&agreement.declared.contrast);
+                let contrast = of_formula.unwrap_or(*of_study);
                 Self::Levels { label: label.clone(), factor, contrast, span: span.clone() }
             }
             VariableKind::Arithmetic(arithmetic) => numbers(evaluation.values(label, span, arithmetic)?),

@@ -200,7 +200,7 @@ impl Frame {
         Ok(Columns { silo: silo.into(), file, lines, columns, dropped, missing })
     }
 
-    fn cells(&self, name: &str, lines: &[u64]) -> Result<Cells<'_>, Refusal> {
+    pub(super) fn cells(&self, name: &str, lines: &[u64]) -> Result<Cells<'_>, Refusal> {
         let text = self.table.text(name).map_err(|_| Refusal::Unknown)?;
         let (decimal, missing) = (self.options.decimal, self.options.missing.as_slice());
         let reading = Reading { file: self.table.file(), column: name, decimal, missing };
@@ -236,7 +236,8 @@ impl Frame {
     }
 }
 
-enum Refusal {
+/// Why a column has no cells.
+pub(super) enum Refusal {
     Unknown,
     Frame(FrameError),
 }

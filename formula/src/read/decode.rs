@@ -12,6 +12,8 @@ pub(super) fn decode<'a>(file: &str, bytes: &'a [u8], encoding: Encoding) -> Res
         Cow::Owned(String::from_utf16_lossy(&words))
     };
     match (bytes, encoding) {
+        // An archive as of xlsx and ods, or an older workbook.
+        ([b'P', b'K', 3, 4, ..] | [0xd0, 0xcf, 0x11, 0xe0, ..], _) => Err(FrameError::Workbook { file: file.into() }),
         ([0xff, 0xfe, ..], _) => Ok(words(u16::from_le_bytes)),
         ([0xfe, 0xff, ..], _) => Ok(words(u16::from_be_bytes)),
         (_, Encoding::Latin1) => Ok(bytes.iter().map(|byte| char::from(*byte)).collect::<String>().into()),

@@ -50,9 +50,17 @@ pub enum FrameError {
         /// The characters of the cell before it.
         before: String,
     },
+    /// The file is that of a spreadsheet program.
+    #[error(
+        "reading {file}: found a workbook of a spreadsheet program, expected text. Save its sheet as CSV in UTF-8, and name that file."
+    )]
+    Workbook {
+        /// The file.
+        file: String,
+    },
     /// The first line could be split in several ways.
     #[error(
-        "reading {file}: line 1: found {}, expected one of them between the names of columns. Say which with `delimiter = \";\"`.",
+        "reading {file}: line 1: found {}, expected one of them between the names of columns. Say which with `delimiter = \";\"` (of a command `--delimiter ';'`).",
         candidates.iter().map(|c| format!("{c:?}")).collect::<Vec<_>>().join(" and ")
     )]
     Delimiter {
@@ -87,7 +95,7 @@ pub enum FrameError {
     },
     /// A comma may be that of decimals or that of thousands.
     #[error(
-        "reading {file}: column `{column}`, {cell}: the comma may be that of decimals or of thousands. Say `decimal = \"comma\"`, or take the commas out."
+        "reading {file}: column `{column}`, {cell}: the comma may be that of decimals or of thousands. Say `decimal = \"comma\"` (of a command `--decimal comma`), or take the commas out."
     )]
     Comma {
         /// The file.
@@ -128,7 +136,9 @@ pub enum FrameError {
         cell: CellPlace,
     },
     /// The formula computes with a column of text.
-    #[error("reading {file}: column `{column}`, {cell}: found text, expected a number.\n{place}")]
+    #[error(
+        "reading {file}: column `{column}`, {cell}: found text, expected a number. Make a column of numbers in the file, such as 1 for what happened and 0 for what did not.\n{place}"
+    )]
     NotNumbers {
         /// The file.
         file: String,
@@ -156,6 +166,16 @@ pub enum FrameError {
         present: Vec<String>,
         /// Where the formula names it.
         place: Box<Place>,
+    },
+    /// The file lacks a column.
+    #[error("reading {file}: no column `{column}`.{}", did_you_mean(suggestion))]
+    NoColumn {
+        /// The file.
+        file: String,
+        /// The name.
+        column: String,
+        /// The nearest name of the file, if any is near.
+        suggestion: Option<String>,
     },
     /// Cells are missing and nobody said what that means.
     #[error(

@@ -122,7 +122,7 @@ fn twenty_bad_files_say_where_and_what_to_do() {
         (
             b"y,city\n1,Bern\n",
             "y ~ log(city)",
-            "column `city`, line 2: \"Bern\": found text, expected a number.\n  y ~ log(city)\n          ^^^^",
+            "column `city`, line 2: \"Bern\": found text, expected a number. Make a column of numbers in the file, such as 1 for what happened and 0 for what did not.\n  y ~ log(city)\n          ^^^^",
         ),
         (
             b"y,born\n1,2001-05-31\n2,2002-01-01\n",

@@ -43,7 +43,7 @@ fn bad_formulas_say_what_was_found_and_what_is_expected() {
         ("y ~ x^z", "found `z`, expected a whole number from 1"),
         (
             "y ~ lgo(x)",
-            "found the function `lgo`, expected one of log, log2, log10, log1p, exp, expm1, sqrt, abs, sin, cos, I, scale, poly, bs, factor, offset. Did you mean `log`?",
+            "found the function `lgo`, expected one of log, log2, log10, log1p, exp, expm1, sqrt, abs, sin, cos, I, scale, poly, bs, factor, C, offset. Did you mean `log`?",
         ),
         ("y ~ spline(x)", "found the function `spline`"),
         ("y ~ 1 | g", "`|` stands inside of parentheses. Write random terms as `(1 + x | group)`."),

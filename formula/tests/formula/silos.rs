@@ -156,6 +156,9 @@ fn an_owner_reads_each_item_and_refuses_it_by_name_and_a_study_may_fix_it() {
   kind:f: column f holds text
   mean-sd:scale(x): what scale(x) scales: 2 numbers, mean 3, standard deviation 1.4142135623730951
   levels:f: f has the levels a, b
+  columns: once silos agree on the columns of the design, the mean and the sum of squares of each
+  products: then the sums of products of two of them, which show which columns are given by others
+  outcome: then count, mean and sum of squares of the outcome
 ";
     assert_eq!(two[0].to_string(), expected);
     assert!(two[0].refuse("levels:f") && !two[0].refuse("levels:g"));
@@ -404,4 +407,20 @@ fn numbers_of_an_outcome_that_are_read_as_levels_are_in_their_order_over_silos()
     let levels = ["2", "9", "10"].map(String::from).to_vec();
     assert_eq!(designs[0].outcome, Some(Outcome::Levels { levels: levels.clone(), codes: vec![2, 0] }));
     assert_eq!(designs[1].outcome, Some(Outcome::Levels { levels, codes: vec![1, 0] }));
+}
+
+#[test]
+fn contrasts_of_one_factor_stand_in_the_formula_as_in_r() {
+    let text = "y,f,g\n1,a,u\n2,b,v\n3,c,u\n4,a,v\n";
+    let formula = Formula::parse("y ~ C(f, sum) + C(g, contr.treatment)").unwrap();
+    let declared = Declared::default();
+    let agreement = Agreement::merge(&profiles(&[text], &formula, &declared), &declared).unwrap();
+    let design = Design::of(&formula, &columns("north", text, &formula), &agreement).unwrap();
+    assert_eq!(design.fixed.names, ["(Intercept)", "C(f, sum)1", "C(f, sum)2", "C(g, contr.treatment)v"]);
+    let expected = [[1.0, 1.0, 0.0, 0.0], [1.0, 0.0, 1.0, 1.0], [1.0, -1.0, -1.0, 0.0], [1.0, 1.0, 0.0, 1.0]];
+    assert_eq!(design.fixed.values, expected.concat());
+    for (text, words) in [("y ~ C(f, helmert)", "`sum` or `treatment`"), ("y ~ C(log(f))", "the name of a column")] {
+        let error = Formula::parse(text).unwrap_err().to_string();
+        assert!(error.contains(words), "{text}: {error}");
+    }
 }

@@ -6,8 +6,9 @@ use super::elsewhere::DRAWS;
 use super::{Fit, Fitted};
 use crate::engine::algorithm::{Algorithm, Posterior};
 use crate::engine::error::Result;
+use crate::engine::family::real;
 use crate::engine::report::Report;
-use crate::engine::report::summary::{NaturalDraws, append, latent_draw};
+use crate::engine::report::summary::{NaturalDraws, SiteSummary, append, latent_draw};
 use crate::engine::trust::correction::{Correction, Wide};
 use crate::engine::trust::known::{Known, KnownModel};
 
@@ -25,6 +26,73 @@ pub struct AnswerDraws {
     pub natural: Vec<(String, String, Vec<f64>)>,
     /// The log density of prior and all rows at each draw, local latents integrated out; where the round of trust holds.
     pub log_p: Option<Vec<f64>>,
+    /// What the numbers of the report are made of, with weights; `None` where that is these draws.
+    weighted: Option<Weighted>,
+}
+
+/// The draws of the round of trust, and those of the posterior that they correct.
+#[derive(Debug, Clone)]
+struct Weighted {
+    wide: Wide,
+    before: NaturalDraws,
+}
+
+impl AnswerDraws {
+    /// The answer of the report to a sum of numbers, $`\sum_k c_k z_k`$ of `terms`, each a label of a number $`z_k`$ and its
+    /// coefficient $`c_k`$, with the probability that it is above 0; of one number it is what the report says of it.
+    ///
+    /// Where the correction holds it is computed from the weighted draws of the round of trust, as the numbers of the report
+    /// are, and not from the resampled ones. `None` where a label is of no number.
+    ///
+    /// # Example
+    /// ```
+    /// # use partita_core::{Device, Model, Normal, Result, Scope, burn};
+    /// # use partita_inference::{FitOptions, fit};
+    /// # use burn::{module::Module, tensor::Tensor};
+    /// # #[derive(Module, Debug)]
+    /// # struct Mean {}
+    /// # impl Model for Mean {
+    /// #     type Globals = Tensor<1>;
+    /// #     type Data = Tensor<1>;
+    /// #     fn global(&self, scope: &mut Scope) -> Result<Tensor<1>> { scope.sample("mean", Normal::new(0.0, 1.0)) }
+    /// #     fn local(&self, scope: &mut Scope, mean: &Tensor<1>, data: &Tensor<1>) -> Result<()> {
+    /// #         scope.plate("row", data.dims()[0], |s, rows| s.observe("y", Normal::new(mean.clone(), 1.0).over(rows), rows.take(data)?))
+    /// #     }
+    /// # }
+    /// let device = Device::flex();
+    /// let silos = [("a".to_owned(), device.tensor(vec![1.0, 2.0, 3.0], [3]))];
+    /// let fit = fit(&Mean {}, &silos, &device, &FitOptions::default(), None)?;
+    /// let draws = fit.answer_draws(&Mean {}, &device)?;
+    /// // The posterior is N(6/4, 1/4): twice the mean is 3 with a deviation of 1.
+    /// let found = draws.combination("twice the mean", &[("mean".to_owned(), 2.0)]);
+    /// assert!(found.is_some_and(|(own, above)| (own.mean - 3.0).abs() < 0.06 && (own.sd - 1.0).abs() < 0.06 && above > 0.99));
+    /// assert!(draws.combination("none", &[("spread".to_owned(), 1.0)]).is_none());
+    /// # Ok::<(), partita_inference::Error>(())
+    /// ```
+    #[must_use]
+    pub fn combination(&self, name: &str, terms: &[(String, f64)]) -> Option<(SiteSummary, f64)> {
+        let all: Vec<&str> = self.natural.iter().map(|(_, label, _)| label.as_str()).collect();
+        let place = |(label, share): &(String, f64)| Some((all.iter().position(|own| own == label)?, *share));
+        let places: Vec<(usize, f64)> = terms.iter().map(place).collect::<Option<_>>()?;
+        let sum = |count: usize, of: &dyn Fn(usize, usize) -> f64| -> Vec<f64> {
+            (0..count).map(|draw| places.iter().map(|(place, share)| share * of(*place, draw)).sum()).collect()
+        };
+        Some(match &self.weighted {
+            None => {
+                let own = sum(self.latents.len(), &|place, draw| self.natural[place].2[draw]);
+                let above = own.iter().filter(|own| **own > 0.0).count();
+                (SiteSummary::of(name.into(), name.into(), &own), real(above) / real(own.len()))
+            }
+            Some(Weighted { wide, before }) => {
+                let values = sum(wide.weights.len(), &|place, draw| wide.values[place][draw]);
+                let before = sum(before[0].2.len(), &|place, draw| before[place].2[draw]);
+                let sample = wide.sample_of(&values, &before);
+                let (mean, sd, quantiles) = (sample.mean(), sample.deviation(), sample.percentiles());
+                let summary = SiteSummary { site: name.into(), label: name.into(), mean, sd, quantiles };
+                (summary, sample.above(0.0).clamp(0.0, 1.0))
+            }
+        })
+    }
 }
 
 impl Fit {
@@ -115,6 +183,7 @@ impl Source<'_> {
                 natural: wide.natural(&places, known)?,
                 log_p: Some(places.iter().map(|place| log_joint[*place]).collect()),
                 latents: places.iter().map(|place| wide.round.draws[*place].clone()).collect(),
+                weighted: (!self.draws.is_empty()).then(|| Weighted { wide: wide.clone(), before: self.draws.clone() }),
             });
         }
         let count = self.draws.first().map_or(0, |(_, _, draws)| draws.len());
@@ -127,6 +196,7 @@ impl Source<'_> {
                 [] => (0..).take(count).map(latent).collect(),
                 own => own.to_vec(),
             },
+            weighted: None,
         })
     }
 }

@@ -38,9 +38,10 @@ impl fmt::Display for CheckReport {
         for (silo, table) in &self.tables {
             writeln!(formatter, "silo `{silo}`\n{table}")?;
         }
+        let width = self.checks.iter().map(|(name, ..)| name.chars().count()).max().unwrap_or_default();
         for (name, found, bound) in &self.checks {
             let verdict = if found <= bound { "ok" } else { "FAILED" };
-            writeln!(formatter, "{name:<60} {found:.1e} (bound {bound:.0e})  {verdict}")?;
+            writeln!(formatter, "{name:<width$} {found:>7.1e} (bound {bound:.0e})  {verdict}")?;
         }
         Ok(())
     }

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use partita_flower::{Error, ObjectId, Result, RunFile, read_toml};
-use partita_inference::{PredictiveCheck, Settings};
+use partita_inference::{FitOptions, PredictiveCheck, Schedule, Settings};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
@@ -50,6 +50,9 @@ pub struct StudyFile {
     /// What is fixed in advance, so that no silo is asked for it: levels, scalings, knots.
     #[serde(default)]
     pub declared: Declared,
+    /// Columns that every silo's file has to have, with their units, as in `age = "years"`.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub columns: BTreeMap<String, String>,
     /// Posterior predictive checks that silos make after the fit, such as `zeros of y`.
     #[serde(default)]
     pub checks: Vec<PredictiveCheck>,
@@ -76,6 +79,8 @@ fn one() -> u64 {
 
 /// The most rounds of a study that names none: few rounds end by themselves after about nine.
 const MOST_ROUNDS: u64 = 100;
+/// The most steps of one with `sfvi` that names none: it finds its rate and its end by itself.
+pub(crate) const MOST_STEPS: u64 = 30_000;
 
 impl StudyFile {
     /// Reads the file.
@@ -85,7 +90,7 @@ impl StudyFile {
     pub fn read(path: &Path) -> Result<Self> {
         let study: Self = read_toml(path)?;
         let checked = study.check();
-        checked.map_err(|error| Error::File { path: path.to_owned(), problem: error.to_string() })?;
+        checked.map_err(|error| Error::File { path: path.to_owned(), problem: problem(error) })?;
         Ok(study)
     }
 
@@ -105,7 +110,12 @@ impl StudyFile {
             privacy.check(self)?;
             study.declared_alone(&privacy.columns).map_err(|error| malformed(&error))?;
         }
-        self.run_file()?.fit_options(&self.settings()).map(drop)
+        self.fit_options().map(drop)
+    }
+
+    /// How it is fitted, in one process and over an engine.
+    pub(crate) fn fit_options(&self) -> Result<FitOptions> {
+        self.run_file()?.fit_options(&self.settings())
     }
 
     /// The study, with the file of a silo read in this way.
@@ -113,13 +123,13 @@ impl StudyFile {
     /// # Errors
     /// [`Error::Malformed`], with the place in the formula.
     pub(crate) fn study(&self, read: ReadOptions) -> Result<Study> {
-        let Self { family, missing, declared, priors, privacy, .. } = self.clone();
+        let Self { family, missing, declared, priors, privacy, columns: units, .. } = self.clone();
         let stand_in = privacy.map(|own| own.columns);
         let mut study = Study::new(&self.formula, family).map_err(|error| malformed(&error))?;
         for formula in &self.parameters {
             study = study.with_parameter(formula).map_err(|error| malformed(&error))?;
         }
-        Ok(Study { read, missing, declared, priors, stand_in, ..study })
+        Ok(Study { read, missing, declared, priors, units, stand_in, ..study })
     }
 
     /// The run that it asks for.
@@ -129,8 +139,9 @@ impl StudyFile {
     pub(crate) fn run_file(&self) -> Result<RunFile> {
         let all = serde_json::to_string(self).map_err(|error| malformed(&error))?;
         let hash = ObjectId::of(all.as_bytes()).to_string();
+        let most = if self.finds_its_end() { MOST_STEPS } else { MOST_ROUNDS };
         let mut entries =
-            Map::from_iter([("algorithm".to_owned(), json!("few-rounds")), ("steps".to_owned(), json!(MOST_ROUNDS))]);
+            Map::from_iter([("algorithm".to_owned(), json!("few-rounds")), ("steps".to_owned(), json!(most))]);
         if let Some(privacy) = &self.privacy {
             entries.extend(privacy.entries()?);
         }
@@ -162,9 +173,18 @@ impl StudyFile {
         Ok(self.run_file()?.steps)
     }
 
+    /// Whether it is of `sfvi`, and says nothing of its steps.
+    fn finds_its_end(&self) -> bool {
+        self.run.get("algorithm").is_some_and(|own| own == "sfvi") && !self.run.contains_key("steps")
+    }
+
     /// The settings that the file does not override.
     pub(crate) fn settings(&self) -> Settings {
-        Settings { seed: self.seed, ..Settings::default() }
+        let usual = Settings { seed: self.seed, ..Settings::default() };
+        match self.finds_its_end() {
+            true => Settings { schedule: Schedule::adaptive(), ..usual },
+            false => usual,
+        }
     }
 
     /// The first words of the requests that silos get in this study.
@@ -178,6 +198,14 @@ impl StudyFile {
             words.push(super::agree::AVERAGE_VERB);
         }
         Ok(words)
+    }
+}
+
+/// What is wrong in a file of one's own, of which nothing was refused.
+pub(crate) fn problem(error: Error) -> String {
+    match error {
+        Error::Malformed { problem, .. } => problem,
+        other => other.to_string(),
     }
 }
 

@@ -45,6 +45,8 @@ pub(super) struct Seat {
     pub(super) contrasts: Vec<Contrast>,
     /// Is set once the report is written.
     pub(super) reported: Arc<AtomicBool>,
+    /// Is set with it, where the silo ends by itself.
+    pub(super) then_stops: Option<Arc<AtomicBool>>,
     /// What is promised and allowed about single rows.
     pub(super) private: Option<PrivateSeat>,
 }
@@ -88,7 +90,7 @@ impl StudySilo {
         self.is_open(request)?;
         let agreement: Agreement = get(request, "agreement")?;
         let design = self.seat.study.design(&self.seat.columns, &agreement).map_err(|error| declined(&error))?;
-        put(Message::new("formula.designed"), "design", &DesignSummary::of(&design))
+        put(Message::new("formula.designed"), "design", &DesignSummary::of(&design).less(&self.seat.profile.refused))
     }
 
     fn model(&mut self, request: &Message) -> Result<Message> {
@@ -180,6 +182,9 @@ impl StudySilo {
         }
         // What follows is the owner's alone: whatever becomes of it, the silo has the report.
         self.seat.reported.store(true, Ordering::Relaxed);
+        if let Some(stop) = &self.seat.then_stops {
+            stop.store(true, Ordering::Relaxed);
+        }
         if let Some(private) = &self.seat.private {
             private.write_spent(&self.seat.output)?;
         }

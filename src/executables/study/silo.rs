@@ -25,7 +25,8 @@ pub enum Stay {
 /// the file has no `allow`, the silo answers what the study asks for ([`StudyFile::asks`]).
 ///
 /// # Errors
-/// Those of the files, the data, the model and the engine.
+/// Those of the files, the data, the model and the engine; [`Error::Unwelcome`] for one that was stopped before the report that it was
+/// to have.
 pub fn run_study_silo(study: &StudyFile, file: &SiloFile, stay: Stay, watch: Watch<'_>) -> Result<()> {
     let (run, base) = (study.run_file()?, study.settings());
     let run = Planned { file: &run, base: &base };
@@ -36,9 +37,6 @@ pub fn run_study_silo(study: &StudyFile, file: &SiloFile, stay: Stay, watch: Wat
         false => run.file.check_allowed(&file.allow)?,
     }
     let own = study.study(file.read.clone())?;
-    if file.fitted.is_some() {
-        own.has_numbers().map_err(|error| declined(&error))?;
-    }
     let columns = |path| own.columns(&SiloTable { name: file.name.clone(), path }).map_err(|error| declined(&error));
     let rows = columns(file.data.clone())?;
     let held_out = file.held_out.clone().map(columns).transpose()?;
@@ -52,18 +50,15 @@ pub fn run_study_silo(study: &StudyFile, file: &SiloFile, stay: Stay, watch: Wat
                 remedy: "Correct `refuse` in the silo's file.",
             });
         }
+        own.does_without(item).map_err(|error| declined(&error))?;
     }
     let private = PrivateSeat::of(study, &file, &own, &rows)?;
     match &private {
         Some(private) => private.lines()?.iter().for_each(|line| (watch.log)(line)),
         None => profile.to_string().lines().for_each(|line| (watch.log)(line)),
     }
-    // What is refused is not said in the greeting either.
-    let count = if file.refuse.iter().any(|item| item == "rows") { 0 } else { rows.rows() };
-    let reported = match stay {
-        Stay::UntilStopped => Arc::new(AtomicBool::new(false)),
-        Stay::UntilReported => Arc::clone(watch.stop),
-    };
+    let count = rows.rows();
+    let reported = Arc::new(AtomicBool::new(false));
     let output = file.output.clone().unwrap_or_else(|| file.state.clone());
     let seat = Seat {
         study: own,
@@ -79,13 +74,23 @@ pub fn run_study_silo(study: &StudyFile, file: &SiloFile, stay: Stay, watch: Wat
         fitted: file.fitted.clone(),
         contrasts: study.contrasts.clone(),
         reported: Arc::clone(&reported),
+        then_stops: (stay == Stay::UntilReported).then(|| Arc::clone(watch.stop)),
         private,
     };
     let make = move || Ok(Box::new(StudySilo::new(seat.clone())) as _);
     let Watch { stop, log } = watch;
     sit_down(run, &file, count, Box::new(make), Watch { stop, log: &mut *log })?;
-    if reported.load(Ordering::Relaxed) {
-        log(&format!("the report of the study is in {}", output.display()));
+    match (reported.load(Ordering::Relaxed), stay) {
+        (true, _) => log(&format!("the report of the study is in {}", output.display())),
+        (false, Stay::UntilStopped) => {}
+        (false, Stay::UntilReported) => {
+            return Err(Error::Unwelcome {
+                what: "a silo that ends once it has the report",
+                found: "a stop before the report".into(),
+                expected: "the report".into(),
+                remedy: "Start it again: its state stays, and it goes on with the study.",
+            });
+        }
     }
     Ok(())
 }

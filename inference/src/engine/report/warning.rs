@@ -92,7 +92,7 @@ impl Warning {
             Ending::NotConverged => Some(Self::new(
                 Severity::Doubt,
                 "the run did not converge, and its answer is not to be trusted",
-                "The posterior may be far from normal: take `Sfvi`, or sample with `Nuts`.",
+                "The posterior may be far from normal: take SFVI (of a command `--method sfvi`, of a study `algorithm = \"sfvi\"` in `[run]`), or sample with `Nuts` in Rust.",
             )),
             Ending::Interrupted => Some(Self::new(
                 Severity::Doubt,

@@ -181,18 +181,22 @@ impl Wide {
 
     /// The number of this index under the model, of whose draws under the posterior `before` tells.
     pub(super) fn sample(&self, index: usize, before: &[f64]) -> Sample {
-        let Some(posterior) = &self.posterior else {
-            return Sample::new(self.values[index].clone(), self.weights.clone());
-        };
+        self.sample_of(&self.values[index], before)
+    }
+
+    /// The same of a number whose values at the places and in draws of the posterior are these.
+    pub(crate) fn sample_of(&self, values: &[f64], before: &[f64]) -> Sample {
+        let as_weighted = || Sample::new(values.to_vec(), self.weights.clone());
+        let Some(posterior) = &self.posterior else { return as_weighted() };
         let share = 1.0 / real(before.len());
         let weights = self.weights.iter().zip(posterior).map(|(model, posterior)| model - posterior);
         let corrected = Sample::new(
-            self.values[index].iter().chain(before).copied().collect(),
+            values.iter().chain(before).copied().collect(),
             weights.chain(before.iter().map(|_| share)).collect(),
         );
         // Where posterior and model have little in common, differences of weights are worse than weights.
         let is_worse = !corrected.deviation().is_finite();
-        if is_worse { Sample::new(self.values[index].clone(), self.weights.clone()) } else { corrected }
+        if is_worse { as_weighted() } else { corrected }
     }
 
     /// The corrected probability of what is below `value`; `None` where there is none, as without any weight.

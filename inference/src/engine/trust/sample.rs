@@ -69,6 +69,11 @@ impl Sample {
         self.moment(|own| f64::from(u8::from(own < value)))
     }
 
+    /// The weight of the values above this one.
+    pub(crate) fn above(&self, value: f64) -> f64 {
+        self.moment(|own| f64::from(u8::from(own > value)))
+    }
+
     /// The quantiles of a report.
     pub(crate) fn percentiles(&self) -> Quantiles {
         let [p2_5, p5, p25, p50, p75, p95, p97_5] = self.quantiles([0.025, 0.05, 0.25, 0.5, 0.75, 0.95, 0.975]);

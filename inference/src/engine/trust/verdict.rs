@@ -180,7 +180,7 @@ fn of_correction(correction: &Correction) -> Vec<Warning> {
         let problem = format!(
             "the corrected numbers rest on draws that are worth {effective_sample_size:.0}: a mean or a standard deviation has an error, in standard deviations, of"
         );
-        let remedy = "Raise `trust_draws`, or sample with `Nuts` on data that may be pooled.";
+        let remedy = "Raise `trust_draws` in Rust, or sample with `Nuts` there on data that may be pooled.";
         let threshold = if error > LARGE_ERROR { LARGE_ERROR } else { SMALL_ERROR };
         all.push(Warning::new(severity, problem, remedy).measured(error).beyond(threshold, "standard deviations"));
     }
@@ -228,7 +228,7 @@ fn of_approximation(correction: &Correction) -> Option<Warning> {
         worst.moved.abs(),
         worst.sd_ratio
     );
-    let remedy = "Draws and predictions of the fit come from the approximation: use a method that gets closer, such as few rounds, or a richer family.";
+    let remedy = "Read these numbers and what is made of the same weighted draws: contrasts, predictions, posterior.csv. Local latents and the draws of `Fit::draws` are of the approximation.";
     Some(Warning::new(Severity::Limit, problem, remedy).at(&worst.summary.label))
 }
 

@@ -12,14 +12,15 @@ use crate::formula::{ReadOptions, SiloTable};
 const STUDY: &str = "formula = \"y ~ x + (1 | child)\"\nfamily = \"bernoulli\"\nsilos = [\"north\"]\n[privacy]\nunit = \"row\"\n\
                      epsilon = 2.0\ndelta = 1e-5\n[privacy.columns]\ny = [0, 1]\nx = [-2.0, 2.0]\n";
 
-fn seat(folder: &Path) -> Seat {
+fn seat(folder: &Path, text_of_study: &str) -> Seat {
     let mut text = "child,y,x\n".to_owned();
     (0..60).for_each(|row| writeln!(text, "c{},{},{}", row / 4, row % 3 % 2, f64::from(row % 9) / 2.0 - 2.0).unwrap());
     let data = folder.join("north.csv");
     std::fs::write(&data, text).unwrap();
-    let study = StudyFile::parse(STUDY).unwrap();
+    let study = StudyFile::parse(text_of_study).unwrap();
+    let privacy = if study.privacy.is_some() { "[privacy]\nepsilon = 2.0\ndelta = 1e-5\n" } else { "" };
     let file = format!(
-        "name = \"north\"\ndata = {data:?}\nstate = {:?}\n[privacy]\nepsilon = 2.0\ndelta = 1e-5\n[engine]\naddress = \"127.0.0.1:1\"\n",
+        "name = \"north\"\ndata = {data:?}\nstate = {:?}\n{privacy}[engine]\naddress = \"127.0.0.1:1\"\n",
         folder.join("state")
     );
     std::fs::create_dir_all(folder.join("state")).unwrap();
@@ -42,13 +43,14 @@ fn seat(folder: &Path) -> Seat {
         fitted: None,
         contrasts: Vec::new(),
         reported: Arc::default(),
+        then_stops: None,
     }
 }
 
 #[test]
 fn a_silo_of_a_private_study_says_how_many_rows_it_has_and_noised_sums_and_nothing_else() {
     let folder = tempfile::tempdir().unwrap();
-    let seat = seat(folder.path());
+    let seat = seat(folder.path(), STUDY);
     let (fit, agreed, study) = (seat.fit.clone(), seat.private.as_ref().unwrap().agreed.clone(), seat.study.clone());
     let mut silo = StudySilo::new(seat);
     for kind in [agree::PROFILE, agree::DESIGN, agree::AVERAGE] {
@@ -95,4 +97,30 @@ fn parties_with_another_promise_are_of_another_run() {
         assert_ne!(identity(&STUDY.replace(from, to)), own, "{to}");
     }
     assert_eq!(identity(STUDY), own);
+}
+
+#[test]
+fn what_an_owner_refuses_of_the_design_does_not_leave() {
+    let folder = tempfile::tempdir().unwrap();
+    let (open, _) = STUDY.split_once("[privacy]").unwrap();
+    let mut own = seat(folder.path(), open);
+    let agreement = own.study.agree(std::slice::from_ref(&own.profile)).unwrap();
+    let request = put(Message::new(agree::DESIGN), "agreement", &agreement).unwrap();
+    let designed = |seat: &Seat| -> DesignSummary {
+        get(&StudySilo::new(seat.clone()).answer(&request).unwrap(), "design").unwrap()
+    };
+    let all = designed(&own);
+    assert_eq!((all.sums.products.unwrap().len(), all.sums.outcome.unwrap().count, all.random[0].groups), (1, 60, 15));
+    assert!(own.profile.refuse("products") && own.profile.refuse("outcome") && !own.profile.refuse("squares"));
+    let less = designed(&own);
+    assert!(less.sums.products.is_none() && less.sums.outcome.is_none() && less.sums.means == all.sums.means);
+    // Others go on without them, and what a study cannot do without is refused before anything is said.
+    assert!(own.study.agree(std::slice::from_ref(&own.profile)).is_ok() && own.study.plan(&less).is_ok());
+    for item in ["rows", "columns", "groups"] {
+        let error = own.study.does_without(item).unwrap_err().to_string();
+        assert!(error.contains(&format!("`{item}`")) && error.contains("do not take part"), "{error}");
+    }
+    assert!(own.study.does_without("outcome").is_ok(), "priors of a bernoulli study do not follow the outcome");
+    let gaussian = Study { family: "gaussian".parse().unwrap(), ..own.study.clone() };
+    assert!(gaussian.does_without("outcome").is_err() && gaussian.does_without("products").is_ok());
 }

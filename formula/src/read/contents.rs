@@ -1,0 +1,70 @@
+//! Says what a column of a file holds, whichever formula may use it: type, levels or range, missing cells.
+
+use super::cells::{CellKind, Cells};
+use super::columns::Refusal;
+use super::error::FrameError;
+use super::frame::Frame;
+use crate::error::nearest;
+
+/// The most levels that are listed.
+const LISTED: usize = 8;
+
+impl Frame {
+    /// What the column `name` holds, in words: its type, its range or levels, and how many cells are missing.
+    ///
+    /// # Errors
+    /// [`FrameError::NoColumn`] for a name that the file does not have; [`FrameError::Comma`] for commas that may be those of
+    /// thousands.
+    ///
+    /// # Example
+    /// ```
+    /// use partita_formula::{Frame, ReadOptions};
+    /// let frame = Frame::from_bytes("all.csv", b"x,s\n1,a\n3.5,b\nNA,a\n", ReadOptions::default())?;
+    /// assert_eq!(frame.contents("x")?, "numbers from 1 to 3.5, 1 missing");
+    /// assert_eq!(frame.contents("s")?, "text, 2 levels: a, b");
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn contents(&self, name: &str) -> Result<String, FrameError> {
+        let lines: Vec<u64> = self.table.lines().collect();
+        let cells = self.cells(name, &lines).map_err(|refusal| match refusal {
+            Refusal::Frame(error) => error,
+            Refusal::Unknown => FrameError::NoColumn {
+                file: self.table.file().into(),
+                suggestion: nearest(name, self.names().iter().map(String::as_str)),
+                column: name.into(),
+            },
+        })?;
+        let missing = cells.text.iter().filter(|cell| cell.is_none()).count();
+        let rest = if missing > 0 { format!(", {missing} missing") } else { String::new() };
+        Ok(about(&cells) + &rest)
+    }
+}
+
+fn about(cells: &Cells<'_>) -> String {
+    let mut levels: Vec<&str> = cells.text.iter().flatten().copied().collect();
+    if levels.is_empty() {
+        return "nothing but missing cells".into();
+    }
+    levels.sort_unstable();
+    let range = || match (levels.first(), levels.last()) {
+        (Some(first), Some(last)) => format!(" from {first} to {last}"),
+        _ => String::new(),
+    };
+    match &cells.kind {
+        CellKind::Number => {
+            let of = |least: fn(f64, f64) -> f64| cells.numbers.iter().copied().fold(f64::NAN, least);
+            format!("numbers from {} to {}", of(f64::min), of(f64::max))
+        }
+        CellKind::Logical => "TRUE and FALSE".into(),
+        CellKind::Dates(_) => format!("dates{}", if levels.len() > 1 { range() } else { String::new() }),
+        CellKind::Mixed { numbers, count, cells } => {
+            let first = cells.first().map(|own| format!(", the first in {own}")).unwrap_or_default();
+            format!("{numbers} numbers and {count} other cells{first}")
+        }
+        CellKind::Text => {
+            levels.dedup();
+            let rest = if levels.len() > LISTED { ", \u{2026}" } else { "" };
+            format!("text, {} levels: {}{rest}", levels.len(), levels[..levels.len().min(LISTED)].join(", "))
+        }
+    }
+}
