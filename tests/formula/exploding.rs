@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use partita::formula::{Prepared, SiloTable, Study};
-use partita::inference::{Ending, Verdict};
+use partita::inference::{Severity, Verdict};
 use partita::{Device, FitOptions, Report, Schedule, Settings, fit};
 
 const FORMULA: &str = "y ~ 1 + (X1 + X2 + X3 + X4 + X5 + X6 + X7 + X8 + X9 | g)";
@@ -32,10 +32,20 @@ fn ten_correlated_latents_a_row_are_fitted_by_defaults_although_the_first_rate_e
             found.elbo,
             found.elbo_se
         );
-        assert_eq!(found.ending, Ending::Converged, "seed {seed}");
         // Nothing compares ten latents a row with the model: that is a limit.
         assert_eq!(found.verdict, Verdict::TrustWithLimits, "seed {seed}: {found}");
     }
+}
+
+#[test]
+fn a_bound_that_overflows_below_right_numbers_is_a_limit_and_never_hundreds_of_digits() {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("golden/family_data/few_survivals.csv");
+    let found = super::fitted("surv(time, status) ~ x", "weibull", &[path]).1.report;
+    println!("{found}");
+    let limit = found.warnings.iter().find(|own| own.problem.contains("the bound is no number to go by")).unwrap();
+    assert!(limit.severity == Severity::Limit && limit.remedy.contains("log evidence"), "{limit}");
+    assert_eq!(found.verdict, Verdict::TrustWithLimits, "{found}");
+    assert!(found.to_string().lines().all(|line| line.len() < 600), "{found}");
 }
 
 #[test]

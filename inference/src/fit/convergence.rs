@@ -64,9 +64,10 @@ impl Convergence<'_> {
         }
     }
 
-    /// Whether the gradient says that the means rest, in a run that was not cut short.
+    /// Whether the gradient says that the means rest; where rows are promised privacy no gradient may say so, and the
+    /// posterior is as wide as the noise calls for.
     fn is_told(&self) -> bool {
-        self.bound.still_moving.is_some_and(|moves| moves.has_settled()) && self.of_limit().is_none()
+        !self.tells_bound || self.bound.still_moving.is_some_and(|moves| moves.has_settled())
     }
 
     /// That an adaptive rate had not come to its end when a run of all its steps did.
