@@ -62,7 +62,6 @@ impl Stretch {
     }
 
     /// As numbers.
-    #[expect(clippy::trivially_copy_pass_by_ref, reason = "as for every other state")]
     pub(crate) fn save(&self) -> [f64; 4] {
         [real(self.count), self.sum, self.square, self.highest]
     }
