@@ -13,6 +13,7 @@ pub(crate) mod divergence;
 pub(crate) mod error;
 pub(crate) mod estimator;
 pub(crate) mod exchange;
+pub(crate) mod explosion;
 pub(crate) mod family;
 pub(crate) mod gauss_hermite;
 pub(crate) mod integral;

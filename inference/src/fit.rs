@@ -7,6 +7,7 @@ pub(crate) mod calibrate;
 pub(crate) mod check;
 mod choice;
 pub mod columns;
+mod convergence;
 mod elsewhere;
 mod held_out;
 mod judged;

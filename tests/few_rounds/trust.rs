@@ -4,8 +4,8 @@ use partita::burn::{module::Module, tensor::Tensor};
 use partita::inference::{Trust, Verdict, Warning};
 use partita::models::{Child, MixedLogistic, RepeatedBinary, six_cities_reference, six_cities_silos};
 use partita::{
-    AlgorithmChoice, Device, FamilyPlan, Fit, FitOptions, Gaussian, Model, Normal, PviOptions, RoundOptions, Scope,
-    Settings, fit,
+    AlgorithmChoice, Device, FamilyPlan, Fit, FitOptions, Gaussian, Model, Normal, PviOptions, RoundOptions, Schedule,
+    Scope, Settings, fit,
 };
 
 use super::options;
@@ -226,18 +226,38 @@ fn a_posterior_that_is_far_from_its_approximation_is_not_to_be_trusted() {
 }
 
 #[test]
+fn a_mean_on_its_way_at_the_end_is_not_trusted_where_nothing_corrects_it() {
+    let settings = |rate| Settings { steps: 20, schedule: Schedule::Constant { rate }, ..Settings::default() };
+    let report = |rate| {
+        let options =
+            FitOptions { algorithm: AlgorithmChoice::Sfvi, settings: settings(rate), ..FitOptions::default() };
+        exact(1, &FitOptions { trust_draws: Some(0), elbo_draws: 400, ..options }).report
+    };
+    let moves =
+        |report: &partita::Report| report.warnings.iter().any(|own| own.problem.contains("over the last tenth"));
+    let (far, near) = (report(1.0), report(1e-4));
+    assert!(moves(&far) && far.verdict == Verdict::DoNotTrust, "{far}");
+    assert!(!moves(&near), "{near}");
+}
+
+#[test]
 fn where_there_is_no_round_of_trust_the_report_says_why() {
     let sfvi = |family: FamilyPlan| FitOptions {
         algorithm: AlgorithmChoice::Sfvi,
-        settings: Settings { steps: 20, family, ..Settings::default() },
-        elbo_draws: 4,
+        settings: Settings { steps: 2_000, family, ..Settings::default() },
+        elbo_draws: 400,
         ..FitOptions::default()
     };
     let normal = FamilyPlan::new();
     let points = FamilyPlan::new().site("mean", partita::inference::PointMass);
     let off = FitOptions { trust_draws: Some(0), ..sfvi(normal.clone()) };
-    // A point is no posterior, whatever was compared.
+    let cut = |options: FitOptions| {
+        let settings = Settings { steps: 20, ..options.settings };
+        FitOptions { settings, elbo_draws: 4, ..options }
+    };
+    // A point is no posterior, whatever was compared; and what is not compared has to say in numbers that it rests.
     for (latents, options, reason, verdict) in [
+        (9, cut(sfvi(normal.clone())), "nor does a gradient at its end say", Verdict::DoNotTrust),
         (9, sfvi(normal.clone()), "more than eight latents", Verdict::TrustWithLimits),
         (1, sfvi(points), "a point", Verdict::DoNotTrust),
         (1, off, "the options ask for no round of trust", Verdict::TrustWithLimits),

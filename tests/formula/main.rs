@@ -7,6 +7,7 @@ mod command;
 mod commands;
 mod crossed;
 mod deployment;
+mod exploding;
 mod families;
 mod hostile;
 mod mistakes;

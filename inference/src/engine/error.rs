@@ -141,7 +141,8 @@ pub enum Error {
     },
     /// Natural parameters are those of no density.
     #[error(
-        "{operation}: {component} has precision (or shape, or rate) {found}, expected a finite number > 0: these natural parameters are of no density. In PVI a smaller `damping`, longer visits or `hold_improper` may help."
+        "{operation}: {component} has precision (or shape, or rate) {}, expected a finite number > 0: these natural parameters are of no density. In PVI a smaller `damping`, longer visits or `hold_improper` may help.",
+        short(*found)
     )]
     Improper {
         /// What was being computed.
@@ -268,4 +269,10 @@ pub(crate) fn is_outside(error: &partita_core::Error) -> bool {
             | Parameter { .. }
             | Support { .. }
     )
+}
+
+/// A number in few digits: in scientific notation where it is very large or very small.
+pub(crate) fn short(number: f64) -> String {
+    let is_usual = number == 0.0 || !number.is_finite() || (1e-4..1e7).contains(&number.abs());
+    if is_usual { number.to_string() } else { format!("{number:.2e}") }
 }

@@ -365,6 +365,12 @@ impl Locals {
         fits
     }
 
+    /// Lets all rules forget what they have seen: after an explosion they would hardly move.
+    pub(crate) fn forget(&mut self, settings: &Settings, device: &Device) {
+        self.blocks.iter_mut().for_each(|block| block.rule = settings.optimiser.start(device));
+        self.private.forget(settings, device);
+    }
+
     /// Everything as named vectors.
     pub(crate) fn save(&self) -> Vec<(String, Vec<f64>)> {
         let mut state = Vec::new();

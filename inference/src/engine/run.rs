@@ -4,10 +4,12 @@ mod pace;
 mod progress;
 mod saved;
 mod stop;
+mod tenth;
 
 use pace::{Arrivals, Pace};
 pub use progress::{Metrics, Progress, Silent};
 pub use stop::Tolerance;
+pub(crate) use tenth::LateMovement;
 
 use std::ops::AddAssign;
 use std::path::PathBuf;
@@ -140,6 +142,9 @@ pub struct RunRecord {
     pub trace: Vec<(u64, f64)>,
     /// Wall time in seconds.
     pub seconds: f64,
+    /// How far the mean of one global moved over the last tenth of the steps, the one that moved farthest in standard
+    /// deviations of the posterior; `None` of a shorter run, of a point, and of more globals than 200.
+    pub(crate) last_tenth: Option<LateMovement>,
 }
 
 /// How far a run has come.
@@ -147,6 +152,7 @@ struct Course {
     step: u64,
     record: RunRecord,
     stop: stop::Watch,
+    marks: tenth::Marks,
 }
 
 /// Runs `algorithm` to its last step, to convergence or to an interruption: all silos of a round are waited for.
@@ -195,7 +201,7 @@ fn run_at(
     options.check()?;
     let start = Instant::now();
     let stop = stop::Watch::new(options.tolerance);
-    let mut course = Course { step: 0, record: RunRecord::default(), stop };
+    let mut course = Course { step: 0, record: RunRecord::default(), stop, marks: tenth::Marks::default() };
     if options.checkpoint.is_some() {
         pace.check_checkpoints(exchange)?;
     }
@@ -213,6 +219,7 @@ fn run_at(
                 course.record.trace.push((info.step, info.elbo));
             }
             progress.step(&info, &course.record.counters);
+            course.marks.take(info.step, &pace.algorithm().posterior());
         }
         let is_over = is_step && course.stop.is_over(&info);
         let own = if is_step { pace.algorithm().ended() } else { None };
@@ -233,6 +240,7 @@ fn run_at(
         }
     }
     let mut record = course.record;
+    record.last_tenth = course.marks.movement(course.step, &pace.algorithm().posterior());
     pace.end(exchange, options.deadline, &mut record.counters)?;
     record.seconds = start.elapsed().as_secs_f64();
     progress.end(&record);

@@ -15,6 +15,7 @@ use rayon::prelude::*;
 
 use crate::engine::checkpoint::NamedVectors;
 use crate::engine::climb::Footing;
+use crate::engine::explosion::Guard;
 use crate::engine::family::Family;
 use crate::engine::optimiser::{Clip, Optimiser, Schedule, UpdateRule};
 use crate::engine::plug::Plug;
@@ -130,6 +131,9 @@ pub(crate) fn with_prefix(state: &[(String, Vec<f64>)], prefix: &str) -> NamedVe
 /// What the names of a trainer's rule begin with in a saved state.
 const RULE: &str = "rule.";
 
+/// What says in a saved state that the last steps were undone.
+const UNDONE: &str = "undone";
+
 /// What the names of an adaptive rate begin with in a saved state.
 const ADAPTIVE: &str = "adaptive.";
 
@@ -144,6 +148,10 @@ pub(crate) struct Trainer {
     pub(crate) descent: Descent,
     /// The rate, where it follows from the run.
     adapting: Option<Adapting>,
+    /// Where it goes back to after an explosion, where the rate does not follow from the run.
+    guard: Guard,
+    /// Whether the last steps were undone, so that all rules are to forget them.
+    is_undone: bool,
 }
 
 /// An adaptive rate, and the units in which θ moves at it.
@@ -163,7 +171,7 @@ impl Trainer {
         debug_assert_eq!(parameters.len(), family.parameter_len(), "invariant: the parameters are the family's");
         let mut values = parameters;
         values.extend_from_slice(theta);
-        Self { family, values, chart: None, descent, adapting: None }
+        Self { family, values, chart: None, descent, adapting: None, guard: Guard::default(), is_undone: false }
     }
 
     /// Lets the rate follow from the run, where the schedule is such a one; θ is in tensors of these lengths.
@@ -181,6 +189,11 @@ impl Trainer {
         if let Some(own) = &mut self.adapting {
             own.rate.leave_out_first();
         }
+    }
+
+    /// Whether the last steps were undone, so that what else moves is to forget them too.
+    pub(crate) fn is_undone(&self) -> bool {
+        self.is_undone
     }
 
     /// Whether it started at a mode.
@@ -273,10 +286,15 @@ impl Trainer {
         self.chart = Some(Chart::Units(units::of_family(&*self.family, self.parameters(), known)));
     }
 
-    /// Lets an adaptive rate follow from where the last steps have led; whether it led elsewhere.
+    /// Lets an adaptive rate follow from where the last steps have led, and undoes an explosion; whether it led elsewhere.
     pub(crate) fn heed(&mut self, bound: f64) -> bool {
         let count = self.family.parameter_len();
-        let Some(Adapting { rate, theta_units, steps, .. }) = &mut self.adapting else { return false };
+        self.is_undone = false;
+        let Some(Adapting { rate, theta_units, steps, .. }) = &mut self.adapting else {
+            let Some(best) = self.guard.take(bound, &place(self.chart.as_ref(), &self.values)) else { return false };
+            self.go_back(&best);
+            return true;
+        };
         *steps += 1;
         let units = || match &self.chart {
             Some(Chart::Units(units)) => [units.as_slice(), theta_units].concat(),
@@ -293,6 +311,10 @@ impl Trainer {
                 self.go_to(&place);
                 true
             }
+            Next::Back(place) => {
+                self.go_back(&place);
+                true
+            }
         }
     }
 
@@ -302,9 +324,15 @@ impl Trainer {
         own.rate.lose();
         own.steps += 1;
         let place = own.rate.undo();
-        self.descent.restart();
-        self.go_to(&place);
+        self.go_back(&place);
         true
+    }
+
+    /// Undoes steps that led away from the place with these coordinates.
+    fn go_back(&mut self, place: &[f64]) {
+        self.descent.restart();
+        self.go_to(place);
+        self.is_undone = true;
     }
 
     /// Moves to the place with these coordinates.
@@ -322,6 +350,8 @@ impl Trainer {
         let rule = self.descent.save().into_iter().map(|(name, values)| (format!("{RULE}{name}"), values));
         let mut state: NamedVectors =
             own.into_iter().chain(self.chart.iter().flat_map(Chart::save)).chain(rule).collect();
+        state.extend(self.is_undone.then(|| (UNDONE.to_owned(), vec![1.0])));
+        state.extend(self.adapting.is_none().then(|| self.guard.save()).into_iter().flatten());
         if let Some(own) = &self.adapting {
             state.push((format!("{ADAPTIVE}steps"), vec![own.steps as f64]));
             state.push((format!("{ADAPTIVE}units"), own.theta_units.clone()));
@@ -351,6 +381,8 @@ impl Trainer {
         let chart = Chart::load(state, global.len());
         self.values = [global.as_slice(), theta].concat();
         self.chart = chart;
+        self.guard = Guard::load(state);
+        self.is_undone = find(UNDONE, 1).is_some();
         true
     }
 }

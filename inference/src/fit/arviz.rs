@@ -209,7 +209,7 @@ impl<'a, M: Model> OpenRows<'a, M> {
         if own.silos.iter().any(|(_, silo)| silo.has_latents()) {
             own.around = match first(&fit.posterior, *seed) {
                 Ok(proposal) => Some(proposal.around),
-                Err(reason) => return refuse(reason),
+                Err(none) => return refuse(none.reason),
             };
         }
         Ok(own)

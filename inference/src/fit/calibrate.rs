@@ -189,7 +189,8 @@ fn all<M: Model + ModuleDisplay + 'static>(
     if let Some(progress) = progress {
         let is_interrupted = done.values().any(|outcome| *outcome == Outcome::Interrupted);
         let ending = if is_interrupted { Ending::Interrupted } else { Ending::Completed };
-        progress.end(&RunRecord { ending, counters, trace: Vec::new(), seconds: began.elapsed().as_secs_f64() });
+        let seconds = began.elapsed().as_secs_f64();
+        progress.end(&RunRecord { ending, counters, seconds, ..RunRecord::default() });
     }
     Ok(())
 }

@@ -2,6 +2,7 @@
 
 use partita_core::{Device, Key, Loss, Model, Noise, Purpose, SiteTable};
 
+use super::convergence::Convergence;
 use super::judged::{Judged, OfPosterior};
 use super::trust::Looking;
 use super::{FitOptions, LocalLatents, bound_of, bounds_of, described, families, one_start, pool, settled};
@@ -177,11 +178,19 @@ impl Asked<'_> {
         })?;
         let posterior = algorithm.posterior();
         let mut warnings = Warning::of(&options.algorithm, LocalLatents::Unknown, silos.len());
-        warnings.extend(Warning::of_limit(&options.algorithm, settings, record.ending));
-        // Corrected numbers hold wherever the means of the approximation have got to.
-        let moves = bound.still_moving.filter(|_| !trust.correction().is_some_and(Correction::is_trusted));
-        warnings.extend(moves.and_then(|moves| Warning::of_movement(moves, table)));
-        warnings.extend(Warning::of_clips(&record.counters));
+        let (counts, privacy) = (algorithm.counts(), algorithm.privacy());
+        let convergence = Convergence {
+            algorithm: &options.algorithm,
+            settings,
+            record: &record,
+            bound: &bound,
+            counts: counts.as_ref(),
+            table,
+            trained: posterior.parameters.len() + posterior.theta.len(),
+            tells_bound: privacy.is_none(),
+        };
+        let trust = convergence.judged(trust);
+        warnings.extend(convergence.warnings(&trust));
         warnings.extend(judged.warnings);
         let report = Report::new(Found {
             sites: summarise(&draws),
@@ -191,8 +200,8 @@ impl Asked<'_> {
             trust,
             bound,
             record: &record,
-            counts: algorithm.counts(),
-            privacy: algorithm.privacy(),
+            counts,
+            privacy,
             algorithm: described(options, algorithm)?,
             settings,
             device: format!("{:?}", self.device.burn()),

@@ -88,6 +88,7 @@ impl Judged {
     }
 
     fn missing(&mut self, what: &str, reason: &str) {
+        let reason = reason.trim_end_matches('.');
         let problem = format!("there is no answer to what was asked for, {what}: {reason}");
         let remedy = "Ask for it where all silos can answer, or not at all; the fit itself is not touched by it.";
         self.warnings.push(Warning::new(Severity::Note, problem, remedy));

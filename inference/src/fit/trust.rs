@@ -42,7 +42,7 @@ impl Looking<'_> {
         }
         match first(&algorithm.posterior(), self.asking.seed) {
             Ok(proposal) => self.look(proposal, algorithm, exchange, counters),
-            Err(reason) => Ok(Err(reason.into())),
+            Err(none) => Ok(Err(none)),
         }
     }
 

@@ -1,20 +1,12 @@
 //! Says what is known to go wrong with the method of a fit, what it does to the answer, and what to do about it.
 
-use partita_core::{Device, LogDensity, Model, Part, Site, SiteTable, theta, with_theta};
+use partita_core::{Device, LogDensity, Model, SiteTable, theta, with_theta};
 
 use super::AlgorithmChoice;
-use crate::engine::algorithm::Ending;
 use crate::engine::error::Result;
 use crate::engine::exchange::SiloProgram;
-use crate::engine::optimiser::Schedule;
 use crate::engine::report::{Severity, Warning};
-use crate::engine::run::Counters;
-use crate::engine::settings::Settings;
-use crate::engine::trust::still_moving::{SETTLED, StillMoving};
 use crate::methods::rounds::RoundOptions;
-
-/// The part of the steps whose gradients may be clipped without a word.
-const CLIPPED: f64 = 0.1;
 
 /// Whether a model has local latents, as far as the party knows that asks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -59,41 +51,6 @@ impl Warning {
         );
         let remedy = "Set `scale_entropy`, or take PVI or SFVI.".to_owned();
         vec![Self::new(Severity::Doubt, problem, remedy)]
-    }
-
-    /// That an adaptive rate had not come to its end when a run of all its steps did.
-    pub(crate) fn of_limit(algorithm: &AlgorithmChoice, settings: &Settings, ending: Ending) -> Option<Self> {
-        let adapts =
-            matches!(algorithm, AlgorithmChoice::Sfvi | AlgorithmChoice::Central | AlgorithmChoice::SfviAvg(_));
-        let is_adaptive = adapts && matches!(settings.schedule, Schedule::Adaptive { .. });
-        let problem = format!("the limit of {} steps came before the end that the adaptive rate finds", settings.steps);
-        let remedy = "Raise `steps`: a longer run may have a higher bound and other moments.".to_owned();
-        (is_adaptive && ending == Ending::Completed).then(|| Self::new(Severity::Limit, problem, remedy))
-    }
-
-    /// That the means of a posterior would still move.
-    pub(crate) fn of_movement(moves: StillMoving, table: &SiteTable) -> Option<Self> {
-        if moves.has_settled() {
-            return None;
-        }
-        let problem = "the means have not settled: by its gradient one would still move, in standard deviations, by";
-        let remedy = "Take more steps, or another algorithm, until it stays.";
-        let warning = Self::new(Severity::Doubt, problem, remedy).measured(moves.distance.abs());
-        let number = moves.component;
-        let holds = |site: &&Site| (site.offset()..site.offset() + site.width()).contains(&number);
-        let site = table.latents(Part::Global).find(holds).map_or_else(String::new, |site| site.name.clone());
-        Some(warning.at(&site).beyond(SETTLED, "standard deviations, beyond four standard errors"))
-    }
-
-    /// That many gradients were clipped: what is fitted is then not what the gradients say.
-    #[expect(clippy::cast_precision_loss, reason = "steps are far below 2^52")]
-    pub(crate) fn of_clips(counters: &Counters) -> Option<Self> {
-        let share = counters.clipped_steps as f64 / counters.gradient_steps.max(1) as f64;
-        let problem = "gradients were clipped in a part of the steps";
-        let remedy = "Raise the norm of the clip, or lower the learning rate.";
-        let warning =
-            || Self::new(Severity::Limit, problem, remedy).measured(share).beyond(CLIPPED, "a part of the steps");
-        (share > CLIPPED).then(warning)
     }
 
     /// What a fit that stays on the device copies to the host at every step all the same: one warning a site.

@@ -24,8 +24,8 @@ pub enum Schedule {
     /// these iterates is where the next phase begins, at half the rate. When the next phase promises
     /// less than it costs, the rate falls to zero, and the run has converged: the answer is an average over that fall. So
     /// the rate does over the last quarter of the limit, where a run gets there first; the answer is the last iterate
-    /// then. A step after which bound or gradient is not finite, and a bound that has fallen far below that of the phase's
-    /// beginning, are undone at a quarter of the rate.
+    /// then. A step after which bound or gradient is not finite, and bounds that have fallen far below the best of the phase,
+    /// are undone at a quarter of the rate.
     ///
     /// [`crate::AlgorithmChoice::Sfvi`] and `Central` take it step by step, `SfviAvg` round by round, and the gradient
     /// solver of `Pvi` within each local update. Methods that do not know such phases (`FedOpt`, `OnDevice`, `Vertical`,

@@ -2,6 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::text::nats;
 use super::{Report, Severity, Warning};
 use crate::engine::run::{Counters, RunRecord};
 
@@ -34,7 +35,7 @@ impl StartBound {
     pub(super) fn line(bounds: &[Self]) -> String {
         let kept = bounds.iter().position(|bound| bound.is_kept).map_or(0, |kept| kept + 1);
         let each: Vec<String> =
-            bounds.iter().map(|bound| format!("{:.2} ± {:.2}", bound.elbo, bound.elbo_se)).collect();
+            bounds.iter().map(|bound| format!("{} ± {}", nats(bound.elbo), nats(bound.elbo_se))).collect();
         format!("{} starts, went on from the {}: bounds {}", bounds.len(), ordinal(kept), each.join(", "))
     }
 }

@@ -34,6 +34,19 @@ impl Display for Report {
     }
 }
 
+/// A number with so many decimals; in scientific notation where it is so large that these say nothing.
+pub(super) fn digits(number: f64, decimals: usize) -> String {
+    if number.abs() >= LARGE { format!("{number:.2e}") } else { format!("{number:.decimals$}") }
+}
+
+/// Nats for people.
+pub(super) fn nats(number: f64) -> String {
+    digits(number, 2)
+}
+
+/// The size from which numbers are in scientific notation.
+const LARGE: f64 = 1e9;
+
 /// Columns of the terminal for the names of numbers.
 const NARROWEST: usize = 16;
 const WIDEST: usize = 48;
@@ -145,14 +158,21 @@ impl Report {
         }
         writeln!(
             formatter,
-            "{} {:.2} nats (Monte Carlo standard error {:.2}, {} draws)",
-            self.objective, self.elbo, self.elbo_se, self.elbo_draws
+            "{} {} nats (Monte Carlo standard error {}, {} draws)",
+            self.objective,
+            nats(self.elbo),
+            nats(self.elbo_se),
+            self.elbo_draws
         )?;
         if !self.starts.is_empty() {
             writeln!(formatter, "{}", StartBound::line(&self.starts))?;
         }
         if let Some(variance) = self.gradient_variance {
-            writeln!(formatter, "variance of a one-draw gradient, summed over global parameters: {variance:.4}")?;
+            writeln!(
+                formatter,
+                "variance of a one-draw gradient, summed over global parameters: {}",
+                digits(variance, 4)
+            )?;
         }
         Ok(())
     }

@@ -5,6 +5,7 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 
 use super::SiteSummary;
+use super::text::digits;
 use crate::engine::algorithm::Ending;
 
 /// What a warning means for the numbers of a report.
@@ -118,8 +119,10 @@ impl fmt::Display for Warning {
             (None, None) => {}
         }
         match (self.number, self.threshold) {
-            (Some(number), Some(threshold)) => write!(formatter, " ({number:.2}, threshold {threshold:.2})")?,
-            (Some(number), None) => write!(formatter, " ({number:.4})")?,
+            (Some(number), Some(threshold)) => {
+                write!(formatter, " ({}, threshold {threshold:.2})", digits(number, 2))?;
+            }
+            (Some(number), None) => write!(formatter, " ({})", digits(number, 4))?,
             (None, _) => {}
         }
         write!(formatter, ". {}", self.remedy)

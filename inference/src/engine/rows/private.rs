@@ -49,6 +49,11 @@ impl PrivateTheta {
         }
     }
 
+    /// Lets the rule forget what it has seen.
+    pub(crate) fn forget(&mut self, settings: &Settings, device: &Device) {
+        self.rule = settings.optimiser.start(device);
+    }
+
     /// Everything as named vectors.
     pub(crate) fn save(&self) -> Vec<(String, Vec<f64>)> {
         if self.values.is_empty() {

@@ -19,7 +19,7 @@ pub(super) fn save(
     deadline: Option<Duration>,
     course: &Course,
 ) -> Result<()> {
-    let Course { record, stop, .. } = course;
+    let Course { record, stop, marks, .. } = course;
     let state = algorithm.save();
     let step = state.get_count("step", LARGEST_COUNT)?;
     let folder = checkpoint::begin(root, step);
@@ -32,7 +32,7 @@ pub(super) fn save(
     let counts = counters.each().map(|count| as_float(*count));
     let state =
         state.floats("run.counters", &counts).floats("run.trace.steps", &steps).floats("run.trace.elbos", &elbos);
-    checkpoint::commit(root, &folder, &stop.save(state))
+    checkpoint::commit(root, &folder, &marks.save(stop.save(state)))
 }
 
 #[expect(clippy::cast_precision_loss, reason = "counts of a run are far below 2^52")]
@@ -75,7 +75,7 @@ pub(super) fn resume(
         let problem = "there is no checkpoint there. Start without resuming, or name the right folder.".to_owned();
         return Err(Error::Checkpoint { path: root.clone(), problem });
     };
-    let Course { record, stop, .. } = &mut *course;
+    let Course { record, stop, marks, .. } = &mut *course;
     let counters = record.counters.each();
     let counts = state.expect_floats("run.counters", counters.len())?;
     for (counter, count) in counters.into_iter().zip(counts) {
@@ -84,6 +84,7 @@ pub(super) fn resume(
     let (steps, elbos) = (state.get_floats("run.trace.steps")?, state.get_floats("run.trace.elbos")?);
     record.trace = steps.into_iter().map(|step| step as u64).zip(elbos).collect();
     stop.load(&state)?;
+    marks.load(&state)?;
     let step = state.get_count("step", LARGEST_COUNT)?;
     let rule_only =
         Message { records: state.records.iter().filter(|r| !r.name.starts_with("run.")).cloned().collect(), ..state };

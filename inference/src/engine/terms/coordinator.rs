@@ -134,6 +134,7 @@ impl<M: Model> Coordinator<M> {
             weights: self.last.each(),
             theta: self.trainer.theta().to_vec(),
             rate,
+            undone: self.trainer.is_undone().then_some(1),
         };
         Request::to_all(self.silos.len(), &message.write())
     }

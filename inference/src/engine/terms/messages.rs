@@ -65,6 +65,8 @@ message! {
         theta: Vec<f64> = Request <= sizes.theta,
         /// the learning rate, where it follows from the run and not from the step
         rate: Option<f64> = Request <= 1,
+        /// 1 where steps were undone before this one: rules forget what they have seen
+        undone: Option<u64> = Request <= 1,
     }
 }
 

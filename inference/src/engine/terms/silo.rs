@@ -255,6 +255,9 @@ impl<M: Model> Silo<M> {
         self.settle(LastWeights::told(request.weighted_step, request.weights.as_deref()))?;
         self.set_theta(&request.theta)?;
         let draw = Draws::shared(Purpose::Fit, step, self.settings.particles);
+        if request.undone.is_some() {
+            self.locals.forget(&self.settings, &self.device);
+        }
         let mut rows = self.locals.rows(step);
         let found = self.elbo_terms(global, &mut rows, draw)?.into_iter().map(|own| (own.found, own.by_local));
         let (mut elbo_terms, local): (Vec<ElboTerm>, Vec<_>) = found.unzip();

@@ -2,7 +2,7 @@
 
 mod window;
 
-use self::window::{Average, Bounds, Window, real, whole};
+use self::window::{Average, Window, real, whole};
 use crate::engine::checkpoint::NamedVectors;
 use crate::engine::trainer::with_prefix;
 
@@ -28,8 +28,6 @@ const CHEAP: f64 = 250.0;
 /// answer leaves out.
 const FALL: [[u64; 2]; 2] = [[1, 2], [1, 1]];
 const LEFT_OUT: [u64; 2] = [1, 4];
-/// The standard deviations of sampled bounds by which a fall below the first of them is an explosion.
-const EXPLOSION: f64 = 10.0;
 /// The limit of steps in those of the fall to zero that leads there.
 const LAST: u64 = 4;
 
@@ -101,6 +99,8 @@ pub(crate) enum Next {
     Afresh,
     /// Another place.
     At(Vec<f64>),
+    /// Back where steps began that are undone, with a rule that forgets them.
+    Back(Vec<f64>),
 }
 
 impl Adaptive {
@@ -177,12 +177,11 @@ impl Adaptive {
         if !window.add(iterate, bound) {
             return Next::Here;
         }
-        let Some(bounds) = window.bounds() else { return Next::Here };
-        if may_undo && has_fallen(bounds) {
-            return Next::At(self.undo());
+        if may_undo && window.has_exploded(iterate.len()) {
+            return Next::Back(self.undo());
         }
-        let start = *self.start.get_or_insert(bounds[0].mean);
-        let gained = bounds[1].mean - start;
+        let Some([first, latest]) = window.bounds() else { return Next::Here };
+        let gained = latest - *self.start.get_or_insert(first);
         if let Some(halves) = window.halves()
             && if window.has_many() {
                 halves.rise + RISE * halves.standard_error <= WORTH * gained
@@ -311,11 +310,6 @@ fn chunk(rate: f64, stride: u64) -> u64 {
 /// A part of some steps.
 const fn share(steps: u64, [of, parts]: [u64; 2]) -> u64 {
     steps * of / parts
-}
-
-/// Whether bounds have fallen so far below the first that noise is no reason.
-fn has_fallen([first, latest]: [Bounds; 2]) -> bool {
-    latest.mean < first.mean - EXPLOSION * first.deviation.max(latest.deviation)
 }
 
 /// Whether the next phase is not worth its steps, after one of so many whose average moved by so many times the accuracy

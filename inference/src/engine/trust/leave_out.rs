@@ -55,7 +55,7 @@ impl<M: Model> Fitted<'_, M> {
             return self.given_globals(globals, draws);
         }
         let drawn: Vec<Vec<f64>> = (0..draws).map(globals).collect();
-        let normal = around(posterior).map_err(|reason| unserved(reason, "a posterior with uncertainty"))?;
+        let normal = around(posterior).map_err(|none| unserved(none.reason, "a posterior with uncertainty"))?;
         let ready = || {
             let whitened = Draws::enough(self.seed, table.global_len())?;
             let rows = AtDraws::new(self.worker.clone(), self.threads, self.device, table.clone(), whitened)?;

@@ -13,6 +13,7 @@ use crate::engine::error::Result;
 use crate::engine::exchange::{Exchange, Outcome, Request};
 use crate::engine::family::{Family, real};
 use crate::engine::normal::Normal;
+use crate::engine::report::Severity;
 use crate::engine::run::{Counters, counted};
 use crate::engine::wire::manifest::Manifest;
 
@@ -53,7 +54,7 @@ pub(crate) struct Asking {
 }
 
 /// What the draws around a posterior are from; in words why there is no round of trust where there is none.
-pub(crate) fn first(posterior: &Posterior<'_>, seed: u64) -> std::result::Result<Proposal, String> {
+pub(crate) fn first(posterior: &Posterior<'_>, seed: u64) -> std::result::Result<Proposal, NoRound> {
     let around = around(posterior)?;
     let degrees = LEAST_DEGREES.max(around.len() as u64 / 2);
     Ok(Proposal { around, degrees, seed, offset: 0 })
@@ -170,21 +171,27 @@ impl Round {
 }
 
 /// The normal distribution with the moments of a posterior; in words why there is none to judge.
-pub(crate) fn around(posterior: &Posterior<'_>) -> std::result::Result<Normal, String> {
+pub(crate) fn around(posterior: &Posterior<'_>) -> std::result::Result<Normal, NoRound> {
     let Posterior { family, parameters, .. } = posterior;
     match family.len() {
-        0 => return Err("the model has no globals with a posterior".into()),
+        0 => return Err("the model has no globals with a posterior".to_owned().into()),
         count if count > MOST_GLOBALS => {
-            return Err(format!("of {count} globals, more than {MOST_GLOBALS}, importance weights cannot judge"));
+            let reason = format!("of {count} globals, more than {MOST_GLOBALS}, importance weights cannot judge");
+            return Err(reason.into());
         }
         _ => {}
     }
     let covariance = family.covariance_matrix(parameters);
     if covariance.deviations().contains(&0.0) {
-        return Err("the answer is a point, which has no uncertainty to judge".into());
+        return Err("the answer is a point, which has no uncertainty to judge".to_owned().into());
     }
-    let factor = covariance.cholesky().map_err(|error| format!("its covariance has no factor ({error})"))?;
-    Ok(Normal { mean: family.mean(parameters), factor })
+    match covariance.cholesky() {
+        Ok(factor) => Ok(Normal { mean: family.mean(parameters), factor }),
+        // No posterior is so: a fit that ends there has gone astray.
+        Err(error) => {
+            Err(NoRound { reason: format!("its covariance has no factor ({error})"), severity: Severity::Doubt })
+        }
+    }
 }
 
 /// Whether a family's own density is that of the normal distribution with its moments.
@@ -217,7 +224,7 @@ fn values(outcome: Outcome, count: usize) -> std::result::Result<Vec<f64>, NoRou
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::engine::family::Delta;
+    use crate::engine::family::{Delta, FullRankGaussian};
     use crate::engine::trust::verdict::{Trust, Verdict};
 
     #[test]
@@ -237,9 +244,17 @@ mod tests {
     }
 
     #[test]
+    fn a_covariance_without_a_factor_is_a_doubt_and_its_numbers_are_short() {
+        // Standard deviations of e^-300 and 1 with a correlation of nearly one.
+        let (family, parameters) = (FullRankGaussian::new(2), [0.0, 0.0, 0.0, -300.0, 1e250]);
+        let found = around(&Posterior { family: &family, parameters: &parameters, theta: &[] }).unwrap_err();
+        assert!(found.severity == Severity::Doubt && found.reason.len() < 400, "{}", found.reason);
+    }
+
+    #[test]
     fn a_network_is_told_why_its_globals_are_not_judged() {
         let (family, parameters) = (Delta::new(MOST_GLOBALS + 1), vec![0.0; MOST_GLOBALS + 1]);
-        let reason = around(&Posterior { family: &family, parameters: &parameters, theta: &[] }).unwrap_err();
+        let reason = around(&Posterior { family: &family, parameters: &parameters, theta: &[] }).unwrap_err().reason;
         assert!(reason.contains("201 globals") && reason.contains("cannot judge"), "{reason}");
     }
 }

@@ -21,18 +21,33 @@ pub struct StillMoving {
 pub(crate) const SETTLED: f64 = 0.2;
 /// Standard errors that are no movement.
 const ERRORS: f64 = 4.0;
+/// The standard error, in standard deviations, above which gradients say nothing of a movement: the fit still jumps.
+pub(crate) const KNOWN: f64 = 0.5;
 
 impl StillMoving {
-    /// The distance that is more than its error.
+    /// The distance that is more than its error; infinite where either is no number.
     #[must_use]
     pub fn beyond_error(&self) -> f64 {
-        (self.distance.abs() - ERRORS * self.error).max(0.0)
+        let beyond = self.distance.abs() - ERRORS * self.error;
+        if beyond.is_nan() { f64::INFINITY } else { beyond.max(0.0) }
     }
 
-    /// Whether no mean has more than a fifth of a standard deviation before it.
+    /// Whether its error is at most half a standard deviation: above that the gradients say nothing, since the fit still
+    /// jumps.
+    #[must_use]
+    pub fn is_known(&self) -> bool {
+        self.error <= KNOWN
+    }
+
+    /// Whether no mean has more than a fifth of a standard deviation before it, as far as that is known.
     #[must_use]
     pub fn has_settled(&self) -> bool {
-        self.beyond_error() <= SETTLED
+        self.is_known() && self.beyond_error() <= SETTLED
+    }
+
+    /// What orders such movements: those that are not known first, then by distance.
+    fn rank(&self) -> f64 {
+        if self.is_known() { self.beyond_error() } else { f64::INFINITY }
     }
 }
 
@@ -106,10 +121,11 @@ impl Movement {
         let of = |component: usize| {
             let distance = self.sums[component] / self.count;
             let variance = (self.squares[component] - self.sums[component] * distance) / (self.count - 1.0);
-            StillMoving { component, distance, error: (variance.max(0.0) / self.count).sqrt() }
+            let variance = if variance.is_nan() { f64::INFINITY } else { variance.max(0.0) };
+            StillMoving { component, distance, error: (variance / self.count).sqrt() }
         };
         let all = (0..self.sums.len()).map(of);
-        all.max_by(|a, b| a.beyond_error().total_cmp(&b.beyond_error()))
+        all.max_by(|a, b| a.rank().total_cmp(&b.rank()).then(a.error.total_cmp(&b.error)))
     }
 }
 
@@ -142,6 +158,21 @@ mod tests {
         let found = farthest(&family, &parameters, &[gradient.clone(), gradient]).unwrap();
         // Σg = (2, 1.5), in standard deviations (1, 0.5).
         assert!(found.component == 0 && (found.distance - 1.0).abs() < 1e-12, "{found:?}");
+    }
+
+    #[test]
+    fn gradients_that_jump_or_are_no_numbers_say_of_no_mean_that_it_has_settled() {
+        let family = DiagonalGaussian::new(2);
+        let parameters = [0.0; 4];
+        // The second mean jumps by 20 standard deviations from draw to draw: its standard error is 2 of 100 draws.
+        let jumping: Vec<Vec<f64>> =
+            (0..100).map(|k| vec![0.0, if k % 2 == 0 { 20.0 } else { -20.0 }, 0.0, 0.0]).collect();
+        let found = farthest(&family, &parameters, &jumping).unwrap();
+        assert!(found.component == 1 && found.beyond_error() == 0.0 && !found.has_settled(), "{found:?}");
+        for wrong in [f64::NAN, f64::INFINITY, 1e200] {
+            let found = farthest(&family, &parameters, &[vec![0.0, wrong, 0.0, 0.0], vec![0.0; 4]]).unwrap();
+            assert!(found.component == 1 && !found.has_settled(), "{found:?}");
+        }
     }
 
     #[test]

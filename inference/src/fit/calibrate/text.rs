@@ -13,7 +13,7 @@ impl Display for Calibration {
     fn fmt(&self, formatter: &mut Formatter<'_>) -> Result {
         let (posterior, failed) = (self.first(), self.failed.len());
         let verdict = match (posterior.is_calibrated(), posterior.numbers.is_empty() || failed > 0) {
-            (true, false) => "calibrated".to_owned(),
+            (true, false) => self.as_what(),
             (false, _) if !posterior.numbers.is_empty() => "not calibrated".to_owned(),
             _ => format!("undecided: {failed} of {} fits failed, of which ranks know nothing", self.fits),
         };
@@ -29,7 +29,7 @@ impl Display for Calibration {
             None => writeln!(formatter, "no round of trust corrected the posteriors")?,
         }
         if self.distrusted > 0 {
-            writeln!(formatter, "{} reports said not to trust them", self.distrusted)?;
+            writeln!(formatter, "{} of {} reports said not to trust them", self.distrusted, self.fits)?;
         }
         for failed in self.failed.iter().take(SHOWN) {
             writeln!(formatter, "fit {} failed: {}", failed.number, failed.reason)?;
@@ -38,6 +38,21 @@ impl Display for Calibration {
             writeln!(formatter, "{} more fits failed", self.failed.len() - SHOWN)?;
         }
         Ok(())
+    }
+}
+
+impl Calibration {
+    /// What is calibrated, where the posteriors that a report shows first are.
+    fn as_what(&self) -> String {
+        let fitted = match (&self.corrected, self.fitted.is_calibrated()) {
+            (None, _) => "calibrated",
+            (Some(_), true) => "calibrated, as fitted and as corrected",
+            (Some(_), false) => "calibrated as corrected by the round of trust, not calibrated as fitted",
+        };
+        match self.distrusted {
+            0 => fitted.to_owned(),
+            count => format!("{fitted}; {count} of {} reports said not to trust them", self.fits),
+        }
     }
 }
 

@@ -65,6 +65,9 @@ impl<M: Model> CentralSilo<M> {
                 (bound, moved)
             }
         };
+        if self.trainer.is_undone() {
+            self.silo.locals.forget(&self.silo.settings, &self.silo.device);
+        }
         self.silo.set_theta(self.trainer.theta())?;
         self.silo.step = step + 1;
         let Moved { gradient_norm, is_clipped: clipped, rate } = moved;

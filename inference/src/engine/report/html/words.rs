@@ -2,6 +2,9 @@
 
 use maud::{Markup, html};
 
+/// The size from which numbers are in scientific notation, whatever they are like.
+const LARGE: f64 = 1e9;
+
 /// A number with as many places as give `like` three digits; a dash where there is none.
 pub(super) fn rounded(value: f64, like: f64) -> String {
     if !value.is_finite() {
@@ -10,7 +13,9 @@ pub(super) fn rounded(value: f64, like: f64) -> String {
     let power = like.abs().log10().floor();
     #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "from 0 to 7")]
     let text = match power {
-        power if (-5.0..7.0).contains(&power) => format!("{value:.*}", (2.0 - power).max(0.0) as usize),
+        power if (-5.0..7.0).contains(&power) && value.abs() < LARGE => {
+            format!("{value:.*}", (2.0 - power).max(0.0) as usize)
+        }
         power if power.is_finite() => format!("{value:.2e}"),
         _ => format!("{value:.2}"),
     };

@@ -1,6 +1,7 @@
 //! Keeps what is to be known of the iterates of a phase: means and variances of chunks of them, and their average.
 
 use crate::engine::checkpoint::NamedVectors;
+use crate::engine::explosion::{self, Stretch};
 
 /// Coordinates that are watched: of more, as many at equal distances.
 const WATCHED: usize = 2_048;
@@ -29,11 +30,9 @@ pub(super) struct Window {
 /// Sums over some iterates, relative to the origin, with the sampled bounds.
 #[derive(Debug, Clone, Default, PartialEq)]
 struct Chunk {
-    count: u64,
+    bounds: Stretch,
     sum: Vec<f64>,
     square: Vec<f64>,
-    bound: f64,
-    bound_square: f64,
 }
 
 /// A running average of whole iterates.
@@ -41,13 +40,6 @@ struct Chunk {
 pub(super) struct Average {
     pub(super) count: u64,
     pub(super) sum: Vec<f64>,
-}
-
-/// The mean and the standard deviation of sampled bounds.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub(super) struct Bounds {
-    pub(super) mean: f64,
-    pub(super) deviation: f64,
 }
 
 /// What the halves of a window say of each other.
@@ -75,9 +67,7 @@ impl Chunk {
     }
 
     fn join(&mut self, other: &Self) {
-        self.count += other.count;
-        self.bound += other.bound;
-        self.bound_square += other.bound_square;
+        self.bounds = self.bounds.with(other.bounds);
         let add = |sums: &mut [f64], more: &[f64]| sums.iter_mut().zip(more).for_each(|(sum, own)| *sum += own);
         add(&mut self.sum, &other.sum);
         add(&mut self.square, &other.square);
@@ -89,16 +79,14 @@ impl Chunk {
         all
     }
 
-    fn bounds(&self) -> Bounds {
-        let mean = self.bound / real(self.count);
-        let variance = (self.bound_square / real(self.count) - mean * mean).max(0.0);
-        Bounds { mean, deviation: variance.sqrt() }
+    fn count(&self) -> f64 {
+        real(self.bounds.count)
     }
 
     /// Mean and variance of a watched coordinate, relative to the origin.
     fn moments(&self, index: usize) -> (f64, f64) {
-        let mean = self.sum[index] / real(self.count);
-        (mean, (self.square[index] / real(self.count) - mean * mean).max(0.0))
+        let mean = self.sum[index] / self.count();
+        (mean, (self.square[index] / self.count() - mean * mean).max(0.0))
     }
 }
 
@@ -145,10 +133,8 @@ impl Window {
             *sum += own;
             *square += own * own;
         }
-        open.bound += bound;
-        open.bound_square += bound * bound;
-        open.count += 1;
-        if open.count < self.length {
+        open.bounds = open.bounds.with(Stretch::of(bound));
+        if open.bounds.count < self.length {
             return false;
         }
         self.chunks.push(std::mem::replace(&mut self.open, Chunk::empty(self.places.len())));
@@ -166,9 +152,15 @@ impl Window {
         true
     }
 
-    /// The bounds of the first chunk, and of the latest.
-    pub(super) fn bounds(&self) -> Option<[Bounds; 2]> {
-        Some([self.chunks.first()?.bounds(), self.chunks.last()?.bounds()])
+    /// The mean bounds of the first chunk, and of the latest.
+    pub(super) fn bounds(&self) -> Option<[f64; 2]> {
+        Some([self.chunks.first()?.bounds.mean(), self.chunks.last()?.bounds.mean()])
+    }
+
+    /// Whether the bounds of the latest chunk have fallen far below those before, in a run that trains so many numbers.
+    pub(super) fn has_exploded(&self, trained: usize) -> bool {
+        let bounds: Vec<Stretch> = self.chunks.iter().map(|chunk| chunk.bounds).collect();
+        explosion::has_exploded(&bounds, trained)
     }
 
     /// What the two halves of the window say of each other; `None` where there are too few chunks to judge.
@@ -176,7 +168,7 @@ impl Window {
         let window = self.chunks.get(SKIPPED..).filter(|window| window.len() >= CHUNKS / 4)?;
         let (one, two) = window.split_at(window.len() / 2);
         let (one, two) = (Chunk::joined(one), Chunk::joined(two));
-        let length = real(one.count.min(two.count));
+        let length = one.count().min(two.count());
         let (mut squares, mut apart) = (0.0, Vec::with_capacity(self.places.len()));
         for index in 0..self.places.len() {
             let ((mean_one, variance_one), (mean_two, variance_two)) = (one.moments(index), two.moments(index));
@@ -188,9 +180,9 @@ impl Window {
             apart.push(mean_one - mean_two);
         }
         let count = real(self.places.len().max(1) as u64);
-        let [before, after] = [one.bounds(), two.bounds()];
-        let variance = before.deviation.powi(2) / real(one.count) + after.deviation.powi(2) / real(two.count);
-        let (rise, standard_error) = (after.mean - before.mean, variance.sqrt());
+        let [before, after] = [one.bounds, two.bounds];
+        let variance = before.variance() / one.count() + after.variance() / two.count();
+        let (rise, standard_error) = (after.mean() - before.mean(), variance.sqrt());
         Some(Halves { r_hat: (squares / count).sqrt(), rise, standard_error, apart })
     }
 
@@ -220,7 +212,7 @@ impl Window {
             ("average.1".to_owned(), next.sum.clone()),
         ];
         for (index, chunk) in self.chunks.iter().chain([&self.open]).enumerate() {
-            let numbers = vec![real(chunk.count), chunk.bound, chunk.bound_square];
+            let numbers = chunk.bounds.save();
             state.push((format!("chunk.{index}"), [numbers.as_slice(), &chunk.sum, &chunk.square].concat()));
         }
         state
@@ -231,10 +223,9 @@ impl Window {
         let find = |name: &str| state.iter().find(|(known, _)| known == name).map(|(_, values)| values.as_slice());
         let places = watched(length);
         let chunk = |index: usize| {
-            let (numbers, sums) = find(&format!("chunk.{index}"))?.split_at_checked(3)?;
+            let (numbers, sums) = find(&format!("chunk.{index}"))?.split_first_chunk::<4>()?;
             let (sum, square) = sums.split_at_checked(places.len()).filter(|(_, rest)| rest.len() == places.len())?;
-            let [count, bound, bound_square] = *numbers else { return None };
-            Some(Chunk { count: whole(count), bound, bound_square, sum: sum.to_vec(), square: square.to_vec() })
+            Some(Chunk { bounds: Stretch::load(*numbers), sum: sum.to_vec(), square: square.to_vec() })
         };
         let mut chunks: Vec<Chunk> = (0..=CHUNKS).map_while(chunk).collect();
         let open = chunks.pop()?;

@@ -261,6 +261,10 @@ impl SolverState for GradientSolver {
                     Next::Here => {}
                     Next::Afresh => self.descent.restart(),
                     Next::At(place) => parameters = place,
+                    Next::Back(place) => {
+                        parameters = place;
+                        self.descent.restart();
+                    }
                 }
                 if pace.rate.has_converged() {
                     break;
