@@ -73,7 +73,7 @@ fn begin<S>(
         match target(&at, state) {
             Ok((share, moved)) if share.value > LOWEST => return Ok((at, (share, moved))),
             Err(error) if !error.is_outside() => return Err(error),
-            _ => at.factor = at.factor * faer::Scale(NARROWER),
+            _ => at.factor *= faer::Scale(NARROWER),
         }
     }
     let found = target(&at, state)?;
