@@ -68,7 +68,7 @@ impl RegressionPlan {
 
 /// The standard deviation at the start of a coefficient over the scale of its prior: so close to the middle of the priors
 /// every predictor is a number of a usual size, whatever the units of its columns are.
-const START_SCALE: f64 = 0.01;
+const START_SCALE: f64 = 0.001;
 
 impl RegressionPlan {
     /// Samples the coefficients; `None` where there are none.
