@@ -29,8 +29,8 @@ use response::{Observed, Parameter};
 /// # Shapes
 /// Globals: one site `[1]` for each coefficient, named as its column; for effects of grouping `g` a site
 /// `sd(COLUMN | g)` `[1]` for each column and, where they are correlated, `cor(A, B | g)` `[1]` of two columns, or of
-/// more the Cholesky factor `cholesky(g)` `[K, K]`, from which every `cor(A, B | g)` is found; `effect(COLUMN | g = GROUP)` `[1]` of each group that all silos know;
-/// the parameters of the response. Locals: `effects(g)` `[groups, K]` in the plate `g`, levels inside one another. Data: `y` `[rows]` in the
+/// more the Cholesky factor `cholesky(g)` `[K, K]`, from which every `cor(A, B | g)` is found; `effect(COLUMN | g = GROUP)`
+/// `[1]` of each group that all silos know; the parameters of the response. Locals: `effects(g)` `[groups, K]` in the plate `g`, levels inside one another. Data: `y` `[rows]` in the
 /// plate `row`.
 ///
 /// # Example

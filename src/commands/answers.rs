@@ -9,7 +9,7 @@ use super::page::write_page;
 use super::say::say;
 use crate::executables::draws_file::{self, DRAWS};
 use crate::executables::questions::{Answers, FITTED, Questions, RowsAsked, RowsToPredict, write};
-use crate::formula::{Prediction, Prepared, SiloTable, Whose};
+use crate::formula::{Contrasted, Prediction, Prepared, SiloTable, Whose};
 use crate::inference::HtmlOptions;
 use crate::models::regression::RegressionRows;
 use crate::{Device, Fit};
@@ -31,10 +31,7 @@ impl Fitted<'_> {
         let Questions { contrasts, predict } = self.questions;
         let contrasts = contrasts.into_iter().map(|own| prepared.contrasted(own, &draws, device));
         let contrasts = contrasts.collect::<Result<Vec<_>, _>>()?;
-        if !contrasts.is_empty() {
-            say("")?;
-            contrasts.iter().try_for_each(say)?;
-        }
+        say_contrasts(&contrasts)?;
         let Some(folder) = &options.output else { return Ok(()) };
         let prior = self.fit.prior(&prepared.plan.model, device)?;
         let page = HtmlOptions { title: self.title, effects: prepared.plan.effects.clone(), prior };
@@ -70,6 +67,15 @@ pub(super) fn made(folder: Option<&PathBuf>) -> Result<(), String> {
         .and_then(|()| std::fs::write(&probe, ""))
         .and_then(|()| std::fs::remove_file(&probe));
     done.map_err(|error| format!("--output {}: {error}. Name a folder in which files can be written", folder.display()))
+}
+
+/// Says what was found of contrasts, after an empty line.
+pub(super) fn say_contrasts(contrasts: &[Contrasted]) -> std::io::Result<()> {
+    if contrasts.is_empty() {
+        return Ok(());
+    }
+    say("")?;
+    contrasts.iter().try_for_each(say)
 }
 
 /// Says which files are where.

@@ -3,7 +3,7 @@
 use std::error::Error;
 use std::path::Path;
 
-use super::answers::{rows_asked, say_written};
+use super::answers::{rows_asked, say_contrasts, say_written};
 use super::fit::{Options, say_prepared};
 use super::say::{say, text};
 use crate::executables::questions::{Answers, Questions, RowsAsked, RowsToPredict};
@@ -48,10 +48,7 @@ impl Promised<'_> {
         let Questions { contrasts, predict } = questions;
         let contrasts = contrasts.into_iter().map(|own| shared.contrasted(own, &draws, &mut no_silos));
         let contrasts = contrasts.collect::<Result<Vec<_>, _>>()?;
-        if !contrasts.is_empty() {
-            say("")?;
-            contrasts.iter().try_for_each(say)?;
-        }
+        say_contrasts(&contrasts)?;
         let Some(folder) = &options.output else { return Ok(()) };
         let (at, seed) = (globals(&draws), how.settings.seed);
         let predicted = predict

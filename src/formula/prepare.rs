@@ -1,6 +1,6 @@
 //! Makes the model and the rows of every silo of a formula, a family and files.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::path::PathBuf;
 
 use partita_core::Device;
@@ -374,26 +374,29 @@ impl Study {
     }
 }
 
-/// Groups of one name in several files, which are taken as different.
+/// Groups of one name in several files, which are taken as different: of each grouping the first such name.
 fn shared_names(designs: &[Design]) -> Vec<String> {
-    let mut notes: BTreeMap<&str, String> = BTreeMap::new();
-    for (place, design) in designs.iter().enumerate() {
+    let (mut first, mut notes) = (HashMap::new(), BTreeMap::new());
+    for design in designs {
         for term in design.random.iter().filter(|term| term.scope == GroupScope::WithinSilo) {
-            let others = designs.iter().take(place).flat_map(|other| other.random.iter().map(move |own| (other, own)));
-            let mut others = others.filter(|(_, other)| other.grouping == term.grouping);
-            let shared = others
-                .find_map(|(other, own)| Some((other, own.levels.iter().find(|name| term.levels.contains(name))?)));
-            if let Some((other, name)) = shared {
-                let grouping = &term.grouping;
-                notes.entry(grouping).or_insert_with(|| format!(
-                    "`{grouping}` has a group `{name}` in silo `{}` and in silo `{}`: they are taken as different groups, each of its \
-                     silo. If they are the same, say `--across-silos {grouping}`, or `groups_across_silos = [\"{grouping}\"]` in `[declared]` of a study.",
-                    other.silo, design.silo
-                ));
+            let grouping = term.grouping.as_str();
+            for name in &term.levels {
+                let silo = *first.entry((grouping, name)).or_insert(&design.silo);
+                if silo != &design.silo {
+                    notes.entry(grouping).or_insert_with(|| said_twice(grouping, name, [silo, &design.silo]));
+                }
             }
         }
     }
     notes.into_values().collect()
+}
+
+fn said_twice(grouping: &str, name: &str, [one, other]: [&String; 2]) -> String {
+    format!(
+        "`{grouping}` has a group `{name}` in silo `{one}` and in silo `{other}`: they are taken as different groups, each of \
+         its silo. If they are the same, say `--across-silos {grouping}`, or `groups_across_silos = [\"{grouping}\"]` in \
+         `[declared]` of a study."
+    )
 }
 
 /// What one should know of a silo's file.

@@ -7,10 +7,12 @@ use fixtures::vertical_run::{BinaryWorld, Hand};
 use fixtures::{Parties, six_cities_data, six_cities_family, six_cities_model};
 use partita::burn::{self, module::Module, tensor::Tensor};
 use partita::inference::{
-    Adam, Algorithm, Message, Optimiser, Outcome, Plug, Sgd, SiloProgram, VerticalOptions, VerticalParty,
+    Adam, Algorithm, FewRoundsOptions, Message, Optimiser, Outcome, Plug, Sgd, SiloProgram, VerticalOptions,
+    VerticalParty, coordinator, silo_program,
 };
+use partita::models::{BinaryRows, LogisticRegression};
 use partita::vertical::{Contribution, Party};
-use partita::{Design, Device, Estimator, Normal, Rows, Schedule, Scope, Settings};
+use partita::{AlgorithmChoice, Design, Device, Estimator, FitOptions, Normal, Rows, Schedule, Scope, Settings};
 
 /// A silo that waits for the weights of its last step, and the request that brings them.
 fn waiting() -> (Parties<partita::models::MixedLogistic>, Message) {
@@ -46,6 +48,30 @@ fn a_step_that_fails_takes_back_the_weights_that_it_settled() {
     // The same request, well formed, is accepted, and changes the silo.
     silo.answer(&next).unwrap();
     assert_ne!(silo.local_parameters(), before);
+}
+
+#[test]
+fn a_round_that_fails_leaves_the_rules_of_rows_where_they_stood() {
+    // Nothing is integrated, so that no other evaluation fails before that at the draws does.
+    let (model, device, names) = (LogisticRegression::new(1), Device::flex(), ["north".to_owned()]);
+    let data = BinaryRows::new(&[0.5, -1.0, 2.0, 0.1], 1, &[true, false, true, false], &device).unwrap();
+    let options =
+        FitOptions { algorithm: AlgorithmChoice::FewRounds(FewRoundsOptions::default()), ..FitOptions::default() };
+    let mut algorithm = coordinator(&model, &names, &[4], &device, &options).unwrap();
+    let silo = || silo_program(&model, &names, 0, &data, &device, &options).unwrap().0;
+    let (mut asked, mut unasked) = (silo(), silo());
+    let start = algorithm.outgoing().unwrap().swap_remove(0).message;
+    let answer = asked.answer(&start).unwrap();
+    assert_eq!(unasked.answer(&start).unwrap(), answer);
+    algorithm.incoming(vec![Outcome::Reply(answer)]).unwrap();
+    let round = algorithm.outgoing().unwrap().swap_remove(0).message;
+    // Where the log odds overflow there is no likelihood.
+    let outside: Vec<f64> = round.get_floats("global").unwrap().iter().map(|own| own + 1e300).collect();
+    for _ in 0..2 {
+        let error = asked.answer(&with(&round, "global", &outside)).unwrap_err().to_string();
+        assert!(!error.contains("panicked"), "{error}");
+    }
+    assert_eq!(asked.answer(&round).unwrap(), unasked.answer(&round).unwrap());
 }
 
 #[test]

@@ -26,11 +26,6 @@ impl Default for Stretch {
     }
 }
 
-#[expect(clippy::cast_precision_loss, reason = "counts of a run are far below 2^52")]
-fn real(count: u64) -> f64 {
-    count as f64
-}
-
 impl Stretch {
     /// That of one bound.
     pub(crate) fn of(bound: f64) -> Self {
@@ -67,9 +62,8 @@ impl Stretch {
     }
 
     /// What [`Stretch::save`] gave.
-    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "saved from an unsigned count")]
     pub(crate) fn load([count, sum, square, highest]: [f64; 4]) -> Self {
-        Self { count: count as u64, sum, square, highest }
+        Self { count: whole(count), sum, square, highest }
     }
 }
 
@@ -82,6 +76,18 @@ pub(crate) fn has_exploded(stretches: &[Stretch], trained: usize) -> bool {
     let latest = joined(&stretches[before..]);
     let best = stretches[..before].windows(group).map(joined).max_by(|a, b| a.mean().total_cmp(&b.mean()));
     best.is_some_and(|best| latest.has_fallen_from(&best, trained))
+}
+
+/// A count as it is saved.
+#[expect(clippy::cast_precision_loss, reason = "counts of a run are far below 2^52")]
+pub(crate) fn real(count: u64) -> f64 {
+    count as f64
+}
+
+/// A saved count.
+#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "saved from unsigned counts")]
+pub(crate) fn whole(number: f64) -> u64 {
+    number as u64
 }
 
 /// The best place of a run whose rate is a function of the step.

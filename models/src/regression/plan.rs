@@ -66,10 +66,6 @@ impl RegressionPlan {
     }
 }
 
-/// The standard deviation at the start of a coefficient over the scale of its prior: so close to the middle of the priors
-/// every predictor is a number of a usual size, whatever the units of its columns are.
-const START_SCALE: f64 = 0.001;
-
 impl RegressionPlan {
     /// Samples the coefficients; `None` where there are none.
     pub(super) fn sample_coefficients(&self, scope: &mut Scope<'_>) -> Result<Option<Tensor<1>>> {
@@ -85,15 +81,7 @@ impl LinearParameter {
 }
 
 fn sampled(coefficients: &[(String, Prior)], scope: &mut Scope<'_>) -> Result<Option<Tensor<1>>> {
-    let each = coefficients.iter().map(|(name, prior)| match *prior {
-        Prior::Normal { mean: middle, sd: scale }
-        | Prior::StudentT { location: middle, scale, .. }
-        | Prior::Cauchy { location: middle, scale }
-        | Prior::Laplace { location: middle, scale } => {
-            scope.sample(name, prior.distribution().start(middle).start_scale(scale * START_SCALE))
-        }
-        _ => prior.sample(scope, name),
-    });
+    let each = coefficients.iter().map(|(name, prior)| prior.sample(scope, name));
     let each = each.collect::<Result<Vec<_>>>()?;
     Ok(if each.is_empty() { None } else { Some(Tensor::cat(each, 0)) })
 }

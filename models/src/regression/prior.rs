@@ -112,6 +112,9 @@ pub enum Prior {
 
 /// Where numbers above zero start, in scales of their prior: usual ones have a scale of 2.5 units.
 const START: f64 = 0.4;
+/// The standard deviation at the start of a number of either sign over the scale of its prior: so close to the middle of the
+/// priors every predictor is a number of a usual size, whatever the units of its columns are.
+const START_SCALE: f64 = 0.001;
 
 impl Prior {
     /// The distribution of one number, of shape `[1]`.
@@ -133,18 +136,20 @@ impl Prior {
         }
     }
 
-    /// Samples a number, which starts at one unit of its prior where that has one: 1 is small or large in other units.
+    /// Samples a number, which starts in the units of its prior where that has any: 1 is small or large in others.
     pub(super) fn sample(&self, scope: &mut Scope<'_>, name: &str) -> Result<Tensor<1>> {
         let distribution = self.distribution();
-        scope.sample(
-            name,
-            match *self {
-                Self::HalfNormal { scale } | Self::HalfStudentT { scale, .. } | Self::HalfCauchy { scale } => {
-                    distribution.start(START * scale)
-                }
-                _ => distribution,
-            },
-        )
+        let started = match *self {
+            Self::Normal { mean: middle, sd: scale }
+            | Self::StudentT { location: middle, scale, .. }
+            | Self::Cauchy { location: middle, scale }
+            | Self::Laplace { location: middle, scale } => distribution.start(middle).start_scale(START_SCALE * scale),
+            Self::HalfNormal { scale } | Self::HalfStudentT { scale, .. } | Self::HalfCauchy { scale } => {
+                distribution.start(START * scale)
+            }
+            _ => distribution,
+        };
+        scope.sample(name, started)
     }
 
     /// Whether it is of numbers between 0 and 1.

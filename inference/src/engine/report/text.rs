@@ -45,7 +45,7 @@ pub(super) fn nats(number: f64) -> String {
 }
 
 /// The size from which numbers are in scientific notation.
-const LARGE: f64 = 1e9;
+pub(super) const LARGE: f64 = 1e9;
 
 /// Columns of the terminal for the names of numbers.
 const NARROWEST: usize = 16;

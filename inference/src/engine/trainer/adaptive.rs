@@ -2,8 +2,9 @@
 
 mod window;
 
-use self::window::{Average, Window, real, whole};
+use self::window::{Average, Window};
 use crate::engine::checkpoint::NamedVectors;
+use crate::engine::explosion::{real, whole};
 use crate::engine::trainer::with_prefix;
 
 /// The rate of a phase in that of the one before.

@@ -136,13 +136,24 @@ impl ValuesRequest {
 }
 
 impl Values {
-    /// Log marginal likelihoods, unless draws of rows, or too few points for them, make them too noisy.
-    pub(crate) fn of<M: Model>(rows: &AtDraws<M>, values: Vec<f64>) -> Self {
+    /// Log marginal likelihoods at so many draws of `proposal`, unless draws of rows, or too few points for them, make them
+    /// too noisy. Rules begin where those at the draws of `around` lead to, with points enough where single globals are far.
+    ///
+    /// # Errors
+    /// What the model reports at a node, beside that a density is no number.
+    pub(crate) fn at<M: Model>(
+        rows: &mut AtDraws<M>,
+        around: &Normal,
+        proposal: &Proposal,
+        count: usize,
+    ) -> Result<Self> {
+        rows.reach(around, &proposal.along(), ALONG)?;
+        let values = rows.values(around, count, |index| proposal.draw(index))?;
         if rows.noise <= MOST_NOISE {
-            return Self { values: Some(values), refusal: 0 };
+            return Ok(Self { values: Some(values), refusal: 0 });
         }
         let is_drawn = RowIntegral::drawn(&rows.table).is_some();
-        Self::refused(if is_drawn { Refusal::Draws } else { Refusal::Levels })
+        Ok(Self::refused(if is_drawn { Refusal::Draws } else { Refusal::Levels }))
     }
 
     fn refused(refusal: Refusal) -> Self {
@@ -157,7 +168,7 @@ pub(super) const MOST_NOISE: f64 = 0.2;
 /// How far numbers of points are raised: the error of the integrals is in nats summed over rows.
 pub(crate) const UNTIL: Until = Until { tolerance: 0.01, most: usize::MAX, nodes: usize::MAX, noise: NOISE };
 /// The same where one global is far from the middle, as few draws with much weight are: what it costs is bounded.
-pub(crate) const ALONG: Until = Until { tolerance: 0.05, nodes: 255, ..UNTIL };
+const ALONG: Until = Until { tolerance: 0.05, nodes: 255, ..UNTIL };
 
 impl<M: Model> JudgingSilo<M> {
     pub(super) fn values(&self, request: &Message) -> Result<Message> {
@@ -181,8 +192,6 @@ impl<M: Model> JudgingSilo<M> {
         let draws = Draws::enough(self.settings.seed, table.global_len())?;
         let rows = AtDraws::new(self.at(&request.theta)?, self.settings.silo_threads(), &self.device, table, draws)?;
         let mut rows = rows.ready_around(&proposal.around, UNTIL)?;
-        rows.reach(&proposal.around, &proposal.along(), ALONG)?;
-        let values = rows.values(&proposal.around, request.count(), |index| proposal.draw(index))?;
-        Ok(Values::of(&rows, values).write())
+        Ok(Values::at(&mut rows, &proposal.around, &proposal, request.count())?.write())
     }
 }

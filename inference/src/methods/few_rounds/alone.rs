@@ -69,13 +69,17 @@ fn begin<S>(
     target: &mut impl FnMut(&Normal, &S) -> Result<(Share, S)>,
 ) -> Result<(Normal, (Share, S))> {
     let mut at = start;
+    let mut found = target(&at, state);
     for _ in 0..TIMES {
-        match target(&at, state) {
-            Ok((share, moved)) if share.value > LOWEST => return Ok((at, (share, moved))),
-            Err(error) if !error.is_outside() => return Err(error),
-            _ => at.factor *= faer::Scale(NARROWER),
+        let is_wide = match &found {
+            Ok((share, _)) => share.value <= LOWEST,
+            Err(error) => error.is_outside(),
+        };
+        if !is_wide {
+            break;
         }
+        at.factor *= faer::Scale(NARROWER);
+        found = target(&at, state);
     }
-    let found = target(&at, state)?;
-    Ok((at, found))
+    Ok((at, found?))
 }

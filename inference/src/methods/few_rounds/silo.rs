@@ -17,7 +17,7 @@ use crate::engine::rows::outermost_rows;
 use crate::engine::settings::Settings;
 use crate::engine::terms::particles::{Worker, spread};
 use crate::engine::terms::silo::describe_global;
-use crate::engine::trust::values::{ALONG, NOISE, Sizes as ValuesSizes, Values, ValuesRequest};
+use crate::engine::trust::values::{NOISE, Sizes as ValuesSizes, Values, ValuesRequest};
 use crate::engine::whitened::Draws;
 use crate::engine::wire::message::Message;
 
@@ -174,8 +174,11 @@ impl<M: Model> FewRoundsSilo<M> {
 
     /// The share of this silo's rows, without the prior.
     fn own_share(&mut self, at: &Normal) -> Result<Share> {
-        let before = self.rows.centres.clone();
-        let (share, moved) = self.share(at, Counted::Rows, &before)?;
+        let before = std::mem::take(&mut self.rows.centres);
+        let found = self.share(at, Counted::Rows, &before);
+        // After a failure rules stand where they did.
+        self.rows.centres = before;
+        let (share, moved) = found?;
         self.rows.centres = moved;
         Ok(share)
     }
@@ -199,10 +202,9 @@ impl<M: Model> FewRoundsSilo<M> {
     /// Log marginal likelihoods at draws of a posterior; rules begin where those of the rounds' draws lead to.
     fn values(&mut self, request: &ValuesRequest) -> Result<Message> {
         let proposal = request.proposal(self.rows.table.global_len())?;
-        self.rows.reach(&self.seen, &proposal.along(), ALONG)?;
-        let values = self.rows.values(&self.seen, request.count(), |index| proposal.draw(index))?;
+        let values = Values::at(&mut self.rows, &self.seen, &proposal, request.count())?;
         self.seen = proposal.around;
-        Ok(Values::of(&self.rows, values).write())
+        Ok(values.write())
     }
 
     fn posterior(&self, parameters: &[f64]) -> Result<Normal> {

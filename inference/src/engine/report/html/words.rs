@@ -2,8 +2,7 @@
 
 use maud::{Markup, html};
 
-/// The size from which numbers are in scientific notation, whatever they are like.
-const LARGE: f64 = 1e9;
+use crate::engine::report::text::LARGE;
 
 /// A number with as many places as give `like` three digits; a dash where there is none.
 pub(super) fn rounded(value: f64, like: f64) -> String {

@@ -1,7 +1,7 @@
 //! Keeps what is to be known of the iterates of a phase: means and variances of chunks of them, and their average.
 
 use crate::engine::checkpoint::NamedVectors;
-use crate::engine::explosion::{self, Stretch};
+use crate::engine::explosion::{self, Stretch, real, whole};
 
 /// Coordinates that are watched: of more, as many at equal distances.
 const WATCHED: usize = 2_048;
@@ -243,14 +243,4 @@ impl Window {
             places,
         })
     }
-}
-
-#[expect(clippy::cast_precision_loss, reason = "counts of a run are far below 2^52")]
-pub(super) fn real(count: u64) -> f64 {
-    count as f64
-}
-
-#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "saved from unsigned counts")]
-pub(super) fn whole(number: f64) -> u64 {
-    number as u64
 }
