@@ -53,6 +53,7 @@ pub use engine::trust::objective::Objective;
 pub use engine::trust::predictive::{PredictiveChecks, Replicated, SiloChecks};
 pub use engine::trust::statistic::{PredictiveCheck, Statistic};
 pub use engine::trust::still_moving::StillMoving;
+pub use engine::trust::still_widening::StillWidening;
 pub use engine::trust::verdict::{Trust, Verdict};
 pub use engine::wire::manifest::{Field, Manifest, Release};
 pub use engine::wire::message::{DataType, MESSAGE_VERSION, Message, Record};

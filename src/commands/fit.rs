@@ -100,7 +100,7 @@ impl Options {
     }
 
     /// How it is fitted: as the study says, else by the method that was named, else as the model calls for.
-    fn how(&self, file: Option<&StudyFile>) -> crate::flower::Result<FitOptions> {
+    fn how(&self, file: Option<&StudyFile>, checks: Vec<PredictiveCheck>) -> crate::flower::Result<FitOptions> {
         let usual = match (file, self.method) {
             (Some(file), _) => file.fit_options()?,
             (None, Some(method)) => method.options(),
@@ -109,7 +109,7 @@ impl Options {
         Ok(FitOptions {
             settings: Settings { seed: self.seed.unwrap_or(usual.settings.seed), ..usual.settings },
             threads: std::thread::available_parallelism().map_or(1, usize::from),
-            checks: usual.checks.into_iter().chain(self.checks.clone()).collect(),
+            checks: usual.checks.into_iter().chain(checks).collect(),
             ..usual
         })
     }
@@ -130,7 +130,7 @@ impl Options {
 }
 
 fn formula(options: &Options, study: &Study, file: Option<&StudyFile>) -> Result<(), Box<dyn Error>> {
-    let (device, how) = (Device::flex(), options.how(file)?);
+    let (device, how) = (Device::flex(), options.how(file, study.checks(&options.checks))?);
     if let Some((file, privacy)) = file.and_then(|file| Some((file, file.privacy.as_ref()?))) {
         return Promised { study, file, privacy, options, how }.fit();
     }
@@ -162,7 +162,8 @@ pub(super) fn say_prepared(prepared: &Prepared) -> std::io::Result<()> {
 }
 
 fn compiled_in(options: &Options, model: &dyn Compiled) -> Result<(), Box<dyn Error>> {
-    let ModelFit { fit, draws, prior } = model.fit(&options.asked.tables()?, &options.how(None)?, &Device::flex())?;
+    let ModelFit { fit, draws, prior } =
+        model.fit(&options.asked.tables()?, &options.how(None, options.checks.clone())?, &Device::flex())?;
     text(&fit.report)?;
     let Some(folder) = &options.output else { return Ok(()) };
     let page = HtmlOptions { title: options.asked.title(None), prior, ..HtmlOptions::default() };

@@ -8,6 +8,8 @@ use partita_formula::{
     Agreement, Columns, Declared, Design, Formula, Frame, GroupScope, MissingCells, Profile, RandomDesign, ReadOptions,
     nearest,
 };
+#[cfg(feature = "cli")]
+use partita_inference::PredictiveCheck;
 use partita_inference::{Effect, Report, Scale};
 use partita_models::regression::{AcrossEffects, EffectLatents, Regression, RegressionPlan, RegressionRows};
 
@@ -156,6 +158,17 @@ impl Study {
     pub fn with_parameter(mut self, formula: &str) -> Result<Self, StudyError> {
         self.parameters.push(Formula::parse_parameter(formula)?);
         Ok(self)
+    }
+
+    /// The same checks, where those of the outcome by its own name are of `y`, as the model calls it.
+    #[cfg(feature = "cli")]
+    pub(crate) fn checks(&self, asked: &[PredictiveCheck]) -> Vec<PredictiveCheck> {
+        let names = [self.formula.outcome(), self.formula.outcome_column()];
+        let own = |check: &PredictiveCheck| match names.contains(&Some(&check.site)) {
+            true => PredictiveCheck { site: "y".into(), ..check.clone() },
+            false => check.clone(),
+        };
+        asked.iter().map(own).collect()
     }
 
     /// Reads the files, lets silos agree, and makes the model with the rows of each: what silos and coordinator do apart

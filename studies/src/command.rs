@@ -11,7 +11,7 @@ use crate::harness::Result;
 use crate::misspecification::{clutter, tables};
 use crate::pvi;
 use crate::sfvi::{digits, six_cities, topics};
-use crate::{autoencoder, columns, packages, private_adult, private_six_cities, weight_uncertainty};
+use crate::{autoencoder, columns, packages, private_adult, private_six_cities, verdicts, weight_uncertainty};
 
 /// Repeats the tables and figures of papers with Partita.
 #[derive(Parser, Debug)]
@@ -41,6 +41,7 @@ enum Study {
     SixCities(six_cities::Options),
     Topics(topics::Options),
     Vae(autoencoder::Options),
+    Verdicts(verdicts::Options),
     VerticalHeart(columns::heart::Options),
     VerticalLogistic(columns::logistic::Options),
     VerticalPoisson(columns::poisson::Options),
@@ -94,6 +95,7 @@ fn run(study: Study) -> Result<()> {
         Study::SixCities(options) => six_cities::run(options),
         Study::Topics(options) => topics::run(options),
         Study::Vae(options) => autoencoder::run(options),
+        Study::Verdicts(options) => verdicts::run(&options),
         Study::VerticalHeart(options) => columns::heart::run(options),
         Study::VerticalLogistic(options) => columns::logistic::run(options),
         Study::VerticalPoisson(options) => columns::poisson::run(options),

@@ -14,6 +14,7 @@ mod private_adult;
 mod private_six_cities;
 mod pvi;
 mod sfvi;
+mod verdicts;
 mod weight_uncertainty;
 
 pub use columns::{Soul, SoulCoordinator, SoulParty};

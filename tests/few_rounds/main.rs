@@ -3,7 +3,6 @@
 
 mod arviz;
 mod choice;
-mod comfort;
 mod drawn;
 mod exact;
 mod leave_one_out;
@@ -17,7 +16,6 @@ mod refusals;
 mod resume;
 mod six_cities;
 mod trust;
-mod verdicts;
 mod wards;
 
 use partita::inference::{AlgorithmChoice, FewRoundsOptions};

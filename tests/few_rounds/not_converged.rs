@@ -2,8 +2,10 @@
 
 use partita::burn::module::Module;
 use partita::burn::tensor::Tensor;
-use partita::inference::Ending;
-use partita::{Bernoulli, Device, Model, Normal, Result, Scope, fit};
+use partita::inference::{Ending, StartFrom, Verdict};
+use partita::{
+    AlgorithmChoice, Bernoulli, Device, FamilyPlan, FitOptions, Model, Normal, Result, Schedule, Scope, Settings, fit,
+};
 
 /// The log odds of an event, $`\alpha \sim N(0, s^2)`$.
 #[derive(Module, Debug)]
@@ -45,6 +47,27 @@ fn a_run_that_gives_up_is_not_reported_as_converged() {
             assert!(text.contains(words), "`{words}` is not in\n{text}");
         }
     }
+}
+
+#[test]
+fn a_few_steps_from_a_narrow_start_are_not_trusted_where_no_round_of_trust_was_held() {
+    let device = Device::flex();
+    let silos = [("a".to_owned(), device.tensor([vec![1.0; 19], vec![0.0; 11]].concat(), [30]))];
+    // The mean has come near the mode, half a standard deviation away, and the deviation is still that of the start.
+    let fitted = |steps: u64| {
+        let schedule = Schedule::Constant { rate: 0.02 };
+        let family = FamilyPlan::new().initial_scale(0.05);
+        let settings = Settings { steps, schedule, family, start: StartFrom::Declared, ..Settings::default() };
+        let algorithm = AlgorithmChoice::Sfvi;
+        let options = FitOptions { algorithm, settings, trust_draws: Some(0), ..FitOptions::default() };
+        fit(&Event { width: 2.0 }, &silos, &device, &options, None).unwrap().report
+    };
+    let report = fitted(40);
+    let text = report.to_string();
+    assert_eq!(report.verdict, Verdict::DoNotTrust, "{text}");
+    assert!(text.contains("the deviations have not settled"), "{text}");
+    let report = fitted(3_000);
+    assert!(!report.to_string().contains("the deviations have not settled"), "{report}");
 }
 
 #[test]

@@ -80,6 +80,7 @@ fn every_method_s_answer_is_corrected_to_the_same_or_not_to_be_trusted() {
     let reference = six_cities_reference().unwrap();
     let settings = Settings { steps: 3_000, ..Settings::default() };
     let rounds = RoundOptions { scale_entropy: true, ..RoundOptions::paper(100) };
+    let mut trusted = Vec::new();
     for algorithm in [
         AlgorithmChoice::Sfvi,
         AlgorithmChoice::SfviAvg(rounds),
@@ -93,13 +94,16 @@ fn every_method_s_answer_is_corrected_to_the_same_or_not_to_be_trusted() {
         if report.verdict == Verdict::DoNotTrust {
             continue;
         }
+        trusted.push(name.clone());
         for (index, label) in LABELS.into_iter().enumerate() {
             let (found, pooled) = (report.answer()[index], reference.pooled());
             let off = (found.mean - pooled.mean[index]) / pooled.sd[index];
             let ratio = found.sd / pooled.sd[index];
-            assert!(off.abs() < 0.15 && (ratio - 1.0).abs() < 0.1, "{name}, {label}: {off} {ratio}\n{report}");
+            assert!(off.abs() < 0.1 && (ratio - 1.0).abs() < 0.1, "{name}, {label}: {off} {ratio}\n{report}");
         }
     }
+    // Averages of unlike silos, and six short visits of PVI, are not trusted.
+    assert_eq!(trusted, ["Sfvi"]);
 }
 
 #[test]

@@ -49,10 +49,13 @@ fn priors_predictions_and_contrasts_are_asked_for_by_flags() {
         ["fit", FORMULA, "--family", "bernoulli", "--silo", "north.csv", "--silo", "south.csv", "--output", "out"];
     let asked = ["--prior", "smoke ~ normal(0, 0.01)", "--contrast", "smoke: 1 - 0 at age = 0", "--contrast"];
     let asked = [asked.as_slice(), &["smoke: 1 - 0 averaged", "--predict", "north=new.csv", "--arviz"]].concat();
+    let asked = [asked.as_slice(), &["--check-rows", "zeros of wheeze"]].concat();
     let done = partita(folder.path(), &[fit.as_slice(), &asked].concat());
     let text = String::from_utf8(done.stdout).unwrap();
     assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
-    for words in ["prior: smoke ~ normal(0, 0.01)\n", "contrast smoke: 1 - 0 at age = 0: ", "odds ratio 1.00"] {
+    for words in
+        ["prior: smoke ~ normal(0, 0.01)\n", "contrast smoke: 1 - 0 at age = 0: ", "odds ratio 1.00", "zeros of y"]
+    {
         assert!(text.contains(words), "{words}: {text}");
     }
     let file = |name: &str| std::fs::read_to_string(folder.path().join("out").join(name)).unwrap();

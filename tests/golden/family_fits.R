@@ -136,6 +136,29 @@ for (k in 2:4) names(estimates) <- sub(paste0("factor\\(piece\\)", k), paste0("l
 add("veteran", "surv(time, status, cuts = c(30, 90, 180)) ~ karno + celltype", "piecewise_exponential", estimates, sqrt(diag(vcov(fit))))
 # Without cuts, beside Cox's partial likelihood.
 of("veteran", "surv(time, status) ~ karno + celltype", "piecewise_exponential", coxph(Surv(time, status) ~ karno + celltype, lungs))
+fit <- survreg(Surv(time, status) ~ karno + celltype, lungs, dist = "weibull")
+errors <- sqrt(diag(vcov(fit)))
+add("veteran", "surv(time, status) ~ karno + celltype", "weibull", c(coef(fit), shape = 1 / fit$scale),
+    c(errors[seq_along(coef(fit))], unname(errors["Log(scale)"]) / fit$scale))
+
+# Simulated: the tails of data of these packages are those of a normal distribution, or of no finite degrees of freedom at all.
+set.seed(6)
+x <- round(rnorm(400), 3)
+tails <- keep("tails", data.frame(y = round(1 + 0.5 * x + 0.7 * rt(400, 4), 5), x = x))
+m <- model.matrix(~ x, tails)
+t <- most(function(p) dt((tails$y - as.vector(m %*% p[1:2])) / exp(p[3]), exp(p[4]), log = TRUE) - p[3], c(1, 0.5, -0.3, 1.4))
+add("tails", "y ~ x", "student", setNames(c(t$estimates[1:2], exp(t$estimates[3])), c(colnames(m), "sigma")), c(t$errors[1:2], t$errors[3] * exp(t$estimates[3])))
+
+# Also simulated: of `cbpp` the precision is hardly known.
+set.seed(7)
+x <- round(rnorm(250), 3)
+mu <- plogis(-0.4 + 0.6 * x)
+varied <- keep("varied", data.frame(y = rbinom(250, 12, rbeta(250, 5 * mu, 5 * (1 - mu))), n = 12, x = x))
+m <- model.matrix(~ x, varied)
+bb <- most(function(p) { mu <- plogis(as.vector(m %*% p[1:2])); a <- mu * exp(p[3]); b <- (1 - mu) * exp(p[3])
+  with(varied, lchoose(n, y) + lbeta(y + a, n - y + b) - lbeta(a, b)) }, c(0, 0, 1))
+add("varied", "y | trials(n) ~ x", "beta_binomial", setNames(c(bb$estimates[1:2], exp(bb$estimates[3])), c(colnames(m), "phi")),
+    c(bb$errors[1:2], bb$errors[3] * exp(bb$estimates[3])))
 
 lines <- sapply(cases, function(case) toJSON(case, digits = 10, auto_unbox = TRUE))
 cat("[", paste(lines, collapse = ",\n"), "]\n", sep = "")

@@ -151,6 +151,27 @@ fn the_gradient_by_a_hyperparameter_is_that_of_the_evidence_at_the_optimal_poste
     assert_ne!(pvi.natural_family().moments(pvi.natural()), posterior);
 }
 
+#[test]
+fn a_step_of_a_hyperparameter_and_the_visits_around_it_share_no_noise() {
+    let device = Device::flex();
+    let options = PviOptions { schedule: SiloSchedule::Synchronous, damping: Some(1.0), ..PviOptions::new(3) };
+    let settings =
+        Settings { steps: 30, family: FamilyPlan::new().global(Gaussian::full_rank()), ..Settings::default() };
+    let mut run = Run::new(&ridge(0.3, &device), &data(&device), &settings, options);
+    // Noise and minibatches are keyed by the step of the run: a visit takes three, a step of θ one.
+    let mut kinds = Vec::new();
+    let mut next = 0;
+    for _ in 0..6 {
+        let request = run.pvi.outgoing().unwrap()[0].message.clone();
+        let first = request.get_word("step").unwrap();
+        assert!(first >= next, "{} begins at {first}, and {next} steps are taken: {kinds:?}", request.kind);
+        next = first + if request.kind == "sfvi.step" { 1 } else { 3 };
+        kinds.push(request.kind);
+        run.step();
+    }
+    assert_eq!(kinds, ["pvi.solve", "sfvi.step"].repeat(3));
+}
+
 /// Linear regression whose coefficients have the prior mean θ, a point parameter.
 #[derive(Module, Debug)]
 struct Located {

@@ -13,6 +13,7 @@ mod pvi_uci;
 mod ruggedness;
 mod topics;
 mod vae;
+mod verdicts;
 mod vertical_heart;
 mod vertical_logistic;
 mod vertical_poisson;

@@ -139,6 +139,11 @@ pub trait Family: Debug + Send + Sync {
         parameters[..self.len()].copy_from_slice(mean);
     }
 
+    /// Where among the parameters the logarithm of a factor of each component's whole deviation is, if there is one.
+    fn log_scales(&self) -> Vec<Option<usize>> {
+        vec![None; self.len()]
+    }
+
     /// The entropy in nats.
     fn entropy(&self, parameters: &[f64]) -> f64;
 

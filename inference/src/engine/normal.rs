@@ -1,6 +1,7 @@
 //! Holds a normal distribution by its mean and the lower factor of its covariance, which is never inverted.
 
 use faer::Mat;
+use partita_core::kernel::dot;
 
 use crate::engine::family::{Family, FullRankGaussian, HALF_LOG_TWO_PI};
 use crate::engine::natural::triangle::{each, pack, pairs};
@@ -57,6 +58,24 @@ impl Normal {
             solution[row] = (solution[row] - known) / self.factor[(row, row)];
         }
         solution
+    }
+
+    /// The unit vector, in whitened coordinates, along which a number moves with what follows it.
+    pub(crate) fn direction(&self, number: usize) -> Vec<f64> {
+        let row = |column: usize| if column > number { 0.0 } else { self.factor[(number, column)] };
+        let row: Vec<f64> = (0..self.len()).map(row).collect();
+        let length = dot(&row, &row).sqrt();
+        row.into_iter().map(|own| own / length).collect()
+    }
+
+    /// Two places for each number, at which it is so many standard deviations below and above the mean, and the others
+    /// where they follow it.
+    pub(crate) fn along(&self, deviations: f64) -> Vec<Vec<f64>> {
+        let sides = |number: usize| [-deviations, deviations].map(|by| (number, by));
+        let place = |(number, by): (usize, f64)| {
+            self.draw(&self.direction(number).iter().map(|own| by * own).collect::<Vec<_>>())
+        };
+        (0..self.len()).flat_map(sides).map(place).collect()
     }
 
     /// $\log\det L$.
@@ -131,5 +150,16 @@ mod tests {
         let expected = &all * all.transpose();
         let found = &moved.factor * moved.factor.transpose();
         assert!((found - expected).norm_max() < 1e-12 && moved.factor[(0, 1)] == 0.0);
+    }
+
+    #[test]
+    fn places_along_a_number_have_it_so_many_deviations_away() {
+        let factor = Mat::from_fn(2, 2, |i, j| [[0.5, 0.0], [0.3, 0.4]][i][j]);
+        let places = Normal { mean: vec![1.0, -2.0], factor }.along(3.0);
+        let expected = [[-0.5, -2.9], [2.5, -1.1], [1.0 - 0.9, -3.5], [1.0 + 0.9, -0.5]];
+        assert_eq!(places.len(), 4);
+        for (place, expected) in places.iter().zip(expected) {
+            assert!(place.iter().zip(expected).all(|(own, expected)| (own - expected).abs() < 1e-14), "{place:?}");
+        }
     }
 }

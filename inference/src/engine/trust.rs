@@ -18,5 +18,6 @@ pub(crate) mod round;
 pub(crate) mod sample;
 pub(crate) mod statistic;
 pub(crate) mod still_moving;
+pub(crate) mod still_widening;
 pub(crate) mod values;
 pub(crate) mod verdict;

@@ -12,6 +12,7 @@ use crate::engine::run::RunRecord;
 use crate::engine::settings::Settings;
 use crate::engine::trust::estimate::ElboEstimate;
 use crate::engine::trust::still_moving::{KNOWN, SETTLED};
+use crate::engine::trust::still_widening::SETTLED as STAYS;
 use crate::engine::trust::verdict::Trust;
 
 /// The part of the steps whose gradients may be clipped, and of the rounds in which something may be held, without a word.
@@ -43,6 +44,7 @@ impl Convergence<'_> {
         // Corrected numbers hold wherever the means of the approximation have got to.
         if !is_corrected {
             all.extend(self.of_movement());
+            all.extend(self.of_widening());
             all.extend(self.of_explosion());
             all.extend(self.of_last_tenth());
             all.extend(self.of_held());
@@ -64,10 +66,11 @@ impl Convergence<'_> {
         }
     }
 
-    /// Whether the gradient says that the means rest; where rows are promised privacy no gradient may say so, and the
+    /// Whether the gradient says that means and deviations rest; where rows are promised privacy no gradient may say so, and the
     /// posterior is as wide as the noise calls for.
     fn is_told(&self) -> bool {
-        !self.tells_bound || self.bound.still_moving.is_some_and(|moves| moves.has_settled())
+        let rests = self.bound.still_moving.is_some_and(|moves| moves.has_settled());
+        !self.tells_bound || rests && self.bound.still_widening.is_none_or(|widens| widens.has_settled())
     }
 
     /// That an adaptive rate had not come to its end when a run of all its steps did.
@@ -96,6 +99,20 @@ impl Convergence<'_> {
         let remedy = "Take more steps, or another algorithm, until it stays.";
         let warning = Warning::new(Severity::Doubt, problem, remedy).measured(moves.distance.abs()).at(&site);
         Some(warning.beyond(SETTLED, "standard deviations, beyond four standard errors"))
+    }
+
+    /// That the deviations of a posterior would still grow or shrink.
+    fn of_widening(&self) -> Option<Warning> {
+        let widens = self.bound.still_widening.filter(|widens| !widens.has_settled())?;
+        let problem =
+            "the deviations have not settled: by its gradient one would still change, to this multiple of itself:";
+        let remedy = "Take more steps, or another algorithm, until it stays.";
+        let warning = Warning::new(Severity::Doubt, problem, remedy).measured(widens.factor);
+        Some(
+            warning
+                .at(&self.site(widens.component))
+                .beyond(STAYS[1], "or below three quarters, beyond four standard errors"),
+        )
     }
 
     /// That a mean moved far at the end.

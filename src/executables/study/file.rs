@@ -149,7 +149,7 @@ impl StudyFile {
         let own = [
             ("model", json!(format!("`{}` ({})", self.formula, &hash[..12]))),
             ("silos", json!(self.silos)),
-            ("checks", json!(self.checks)),
+            ("checks", json!(self.study(ReadOptions::default())?.checks(&self.checks))),
             ("leave_one_out_draws", json!(self.leave_one_out_draws)),
         ];
         for (name, value) in own {

@@ -107,6 +107,16 @@ impl Family for Blocks {
         }
     }
 
+    fn log_scales(&self) -> Vec<Option<usize>> {
+        let (mut all, mut before) = (vec![None; self.len], 0);
+        for (components, family) in &self.parts {
+            let own = family.log_scales().into_iter();
+            components.iter().zip(own).for_each(|(component, place)| all[*component] = place.map(|at| before + at));
+            before += family.parameter_len();
+        }
+        all
+    }
+
     fn entropy(&self, parameters: &[f64]) -> f64 {
         let mut parameters = parameters;
         self.parts.iter().map(|(_, family)| family.entropy(front(&mut parameters, family.parameter_len()))).sum()

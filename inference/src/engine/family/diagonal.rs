@@ -69,6 +69,10 @@ impl Family for DiagonalGaussian {
         2 * self.len
     }
 
+    fn log_scales(&self) -> Vec<Option<usize>> {
+        (self.len..2 * self.len).map(Some).collect()
+    }
+
     fn initial(&self, scale: f64) -> Vec<f64> {
         [vec![0.0; self.len], vec![scale.ln(); self.len]].concat()
     }

@@ -94,6 +94,10 @@ impl Family for FullRankGaussian {
         2 * self.len + self.len * self.len.saturating_sub(1) / 2
     }
 
+    fn log_scales(&self) -> Vec<Option<usize>> {
+        (self.len..2 * self.len).map(Some).collect()
+    }
+
     fn initial(&self, scale: f64) -> Vec<f64> {
         let mut parameters = vec![0.0; self.parameter_len()];
         parameters[self.len..2 * self.len].fill(scale.ln());

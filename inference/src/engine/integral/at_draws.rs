@@ -6,6 +6,8 @@ use super::{Centres, Integrand, Observation, RowIntegral, Slopes, Until};
 use crate::engine::error::{Error, Result};
 use crate::engine::normal::Normal;
 use crate::engine::terms::particles::{Worker, spread};
+use crate::engine::trust::proposal::ALONG;
+use crate::engine::trust::values::UNTIL;
 use crate::engine::whitened::Draws;
 
 /// A silo's rows with their rules at each of some whitened draws.
@@ -22,6 +24,10 @@ pub(crate) struct AtDraws<M: Model> {
     /// deviation.
     pub(crate) noise: f64,
 }
+
+/// How far numbers of points are raised where one global is far from the middle, as few draws with much weight are: what it
+/// costs is bounded.
+const FAR: Until = Until { tolerance: 0.05, nodes: 255, ..UNTIL };
 
 /// Draws of the globals at which rules are compared with others, and as many twins.
 const COMPARED: usize = 8;
@@ -46,13 +52,15 @@ impl<M: Model> AtDraws<M> {
         Ok(Self { workers, device: device.clone(), table, draws, integral, centres, noise: 0.0 })
     }
 
-    /// Rules with as many points as `until` wants, which stand where they settle around a posterior.
+    /// Rules with as many points as `until` wants, also where single globals are far away, which stand where they settle around a
+    /// posterior.
     ///
     /// # Errors
     /// What the model reports at a node.
     pub(crate) fn ready_around(mut self, posterior: &Normal, until: Until) -> Result<Self> {
         self.settle_at(&posterior.mean)?;
         self.choose_points(posterior, until)?;
+        self.reach(posterior, posterior)?;
         self.settle(posterior)?;
         Ok(self)
     }
@@ -92,20 +100,22 @@ impl<M: Model> AtDraws<M> {
         }
     }
 
-    /// Gives products as many points as agree with larger ones at each of these places too, where draws of the round of
-    /// trust go: a rule that serves in the middle of a posterior may be coarse where effects of rows are much wider.
+    /// Gives products as many points as agree with larger ones where single globals of `posterior` are three standard deviations
+    /// from the middle too: a rule that serves in the middle may be coarse where effects of rows are much wider. Rules begin where
+    /// those at the draws of `around` lead to.
     ///
     /// # Errors
     /// What the model reports at a node, beside that a density is no number.
-    pub(crate) fn reach(&mut self, around: &Normal, places: &[Vec<f64>], until: Until) -> Result<()> {
+    pub(crate) fn reach(&mut self, around: &Normal, posterior: &Normal) -> Result<()> {
         if self.integral.is_empty() {
             return Ok(());
         }
+        let places = posterior.along(ALONG);
         let place = |index: usize| places[index].clone();
         let needed = self.each(around, places.len(), place, |integral, integrand, globals, there| {
             let raised = here_or_anew(integral, there, |own| {
                 let mut larger = integral.clone();
-                larger.raise(integrand, globals, own, until)?;
+                larger.raise(integrand, globals, own, FAR)?;
                 Ok(larger.points())
             });
             match raised {

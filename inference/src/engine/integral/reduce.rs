@@ -55,6 +55,9 @@ pub(crate) struct Reduced {
     roots: Vec<usize>,
 }
 
+/// What outer nodes weigh together below which it is no matter whether the rules inside stand still.
+const NEGLIGIBLE: f64 = 1e-4;
+
 impl Reduced {
     /// Sums a grid.
     ///
@@ -111,15 +114,37 @@ impl Reduced {
         self.roots.iter().map(|at| (tree.levels[*at].block, self.logs[*at].as_slice()))
     }
 
-    /// Moves every rule to the moments of its weights; how far the one that moved most did.
+    /// Moves every rule to the moments of its weights; how far the one that moved most did, of those that weigh anything.
     pub(crate) fn move_centres(&mut self, tree: &Tree, centres: &mut PartCentres) -> f64 {
-        let mut most = 0.0_f64;
-        for ((level, own), weights) in tree.levels.iter().zip(&mut centres.levels).zip(&self.weights) {
-            for (at, weights) in weights.chunks_exact(level.rule.len()).enumerate() {
-                most = most.max(own.follow(level, at, weights));
+        let (mut most, paths) = (0.0_f64, self.paths(tree));
+        for (at, (level, own)) in tree.levels.iter().zip(&mut centres.levels).enumerate() {
+            for (index, weights) in self.weights[at].chunks_exact(level.rule.len()).enumerate() {
+                let moved = own.follow(level, index, weights);
+                if paths[at].as_ref().is_none_or(|paths| paths[index] >= NEGLIGIBLE) {
+                    most = most.max(moved);
+                }
             }
         }
         most
+    }
+
+    /// What the outer nodes of each rule of a level weigh together; `None` for a level without outer nodes.
+    fn paths(&self, tree: &Tree) -> Vec<Option<Vec<f64>>> {
+        let mut all: Vec<Option<Vec<f64>>> = Vec::with_capacity(tree.levels.len());
+        for level in &tree.levels {
+            let own = level.within.as_ref().map(|(around, outer)| {
+                let parent = &tree.levels[*around];
+                let weight = |index: usize| {
+                    let (path, row) = (index / level.rows, outer[index % level.rows]);
+                    let (outer_path, node) = (path / parent.rule.len(), path % parent.rule.len());
+                    let of_path = all[*around].as_ref().map_or(1.0, |own| own[outer_path * parent.rows + row]);
+                    of_path * self.weights[*around][parent.place(outer_path, row) + node]
+                };
+                (0..level.paths * level.rows).map(weight).collect()
+            });
+            all.push(own);
+        }
+        all
     }
 
     /// Makes the weights of inner levels those of their nodes and the nodes outside together.

@@ -250,6 +250,7 @@ impl Round {
             draws: terms.len(),
             gradient_variance: None,
             still_moving: None,
+            still_widening: None,
         })
     }
 }

@@ -9,7 +9,9 @@ use crate::engine::error::Result;
 use crate::engine::exchange::Exchange;
 use crate::engine::moments::mean_and_variance;
 use crate::engine::run::{Counters, counted};
+use crate::engine::trust::round::MOST_GLOBALS;
 use crate::engine::trust::still_moving::{Movement, StillMoving};
+use crate::engine::trust::still_widening::{StillWidening, Widening};
 
 /// The bound at a posterior.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
@@ -27,6 +29,10 @@ pub struct ElboEstimate {
     /// How far a mean would still move by these gradients; `None` where they are not seen.
     #[serde(default)]
     pub still_moving: Option<StillMoving>,
+    /// By which factor a deviation would still change by these gradients; `None` where they are not seen, for more than 200
+    /// globals, and for families without a factor of each deviation.
+    #[serde(default)]
+    pub still_widening: Option<StillWidening>,
 }
 
 impl ElboEstimate {
@@ -35,7 +41,7 @@ impl ElboEstimate {
         let (elbo, variance) = mean_and_variance(elbos);
         #[expect(clippy::cast_precision_loss, reason = "draw counts are far below 2^52")]
         let standard_error = (variance / elbos.len().max(1) as f64).sqrt();
-        Self { elbo, standard_error, draws: elbos.len(), gradient_variance, still_moving: None }
+        Self { elbo, standard_error, draws: elbos.len(), gradient_variance, still_moving: None, still_widening: None }
     }
 }
 
@@ -84,6 +90,7 @@ pub(crate) fn estimate_elbo_within(
     let mut squares: Vec<f64> = Vec::new();
     let mut seen = 0_usize;
     let mut movement = Movement::of(&algorithm.posterior());
+    let mut widening = Widening::of(&algorithm.posterior(), MOST_GLOBALS);
     let most = (algorithm.draws_a_request() / algorithm.draws_a_bound()).max(1);
     for offset in 0_u64.. {
         let count = most.min(draws - elbos.len());
@@ -104,6 +111,9 @@ pub(crate) fn estimate_elbo_within(
             if let Some(movement) = &mut movement {
                 movement.add(&gradient);
             }
+            if let Some(widening) = &mut widening {
+                widening.add(&gradient);
+            }
             sums.resize(gradient.len(), 0.0);
             squares.resize(gradient.len(), 0.0);
             for ((sum, square), g) in sums.iter_mut().zip(&mut squares).zip(gradient) {
@@ -117,5 +127,7 @@ pub(crate) fn estimate_elbo_within(
     let spread = |(sum, square): (&f64, &f64)| (square - sum * sum / count) / (count - 1.0);
     let gradient_variance = (seen > 1 && !sums.is_empty()).then(|| sums.iter().zip(&squares).map(spread).sum());
     let still_moving = movement.as_ref().and_then(Movement::farthest);
-    Ok(Estimated { bound: ElboEstimate { still_moving, ..ElboEstimate::of(&elbos, gradient_variance) }, reweighted })
+    let still_widening = widening.as_ref().and_then(Widening::farthest);
+    let bound = ElboEstimate { still_moving, still_widening, ..ElboEstimate::of(&elbos, gradient_variance) };
+    Ok(Estimated { bound, reweighted })
 }

@@ -42,7 +42,7 @@ pub(crate) const MOST_DEGREES: u64 = 256;
 /// How much farther draws are that look far away.
 const FAR: u64 = 16;
 /// The scale of the Cauchy variable by which one global moves, in standard deviations.
-const ALONG: f64 = 3.0;
+pub(crate) const ALONG: f64 = 3.0;
 /// Of so many draws so many are near, far, and along one global.
 const OF_ALL: u64 = 256;
 const SHARES: [u64; 3] = [192, 16, 48];
@@ -68,7 +68,7 @@ impl Proposal {
         noise.kind(NoiseKind::Sobol).normal(key, &mut numbers);
         let (normal, rest) = numbers.split_at(len);
         if let (Reach::Along(number), [above, below, ..]) = (reach, rest) {
-            let direction = self.direction(number % len);
+            let direction = self.around.direction(number % len);
             let by = ALONG * above / below.abs() - dot(&direction, normal);
             let white = normal.iter().zip(&direction).map(|(own, along)| own + by * along);
             return self.around.draw(&white.collect::<Vec<_>>());
@@ -77,17 +77,6 @@ impl Proposal {
         let chi_square: f64 = rest.iter().map(|number| number * number).sum();
         let stretch = far * (real(self.degrees) / chi_square).sqrt();
         self.around.draw(&normal.iter().map(|number| stretch * number).collect::<Vec<_>>())
-    }
-
-    /// Two places for each global, at which it is three standard deviations below and above the middle, and the others
-    /// where they follow it.
-    pub(crate) fn along(&self) -> Vec<Vec<f64>> {
-        let sides = |global: usize| [-ALONG, ALONG].map(|by| (global, by));
-        let place = |(global, by): (usize, f64)| {
-            let white: Vec<f64> = self.direction(global).iter().map(|own| by * own).collect();
-            self.around.draw(&white)
-        };
-        (0..self.around.len()).flat_map(sides).map(place).collect()
     }
 
     /// How the draw of this number is made: sixteen neighbours alike, which spread evenly as the rest do, where every
@@ -102,14 +91,6 @@ impl Proposal {
             2 | 7 | 12 => Reach::Along(many * 48 + block / 5 * 16 + index % 16),
             _ => Reach::Near,
         }
-    }
-
-    /// The unit vector, in whitened coordinates, along which a global moves with what follows it.
-    fn direction(&self, global: usize) -> Vec<f64> {
-        let row = |column: usize| if column > global { 0.0 } else { self.around.factor[(global, column)] };
-        let row: Vec<f64> = (0..self.around.len()).map(row).collect();
-        let length = dot(&row, &row).sqrt();
-        row.into_iter().map(|own| own / length).collect()
     }
 
     /// The log density at some globals.
@@ -127,7 +108,7 @@ impl Proposal {
             return student(square) - log_det;
         }
         let along = |global: usize| {
-            let far = dot(&self.direction(global), &white);
+            let far = dot(&self.around.direction(global), &white);
             let cauchy = -(std::f64::consts::PI * ALONG * (far / ALONG).mul_add(far / ALONG, 1.0)).ln();
             cauchy - 0.5 * (square - far * far) - (len - 1.0) * HALF_LOG_TWO_PI
         };
@@ -170,16 +151,6 @@ mod tests {
         let along = 5.0 * (line(1.0) + line(0.6)) / 2.0;
         let all = (192.0 * student + 16.0 * far + 48.0 * along) / 256.0;
         assert!((proposal(5, 0).log_density(&at) - all.ln()).abs() < 1e-14);
-    }
-
-    #[test]
-    fn places_along_a_global_have_it_three_standard_deviations_away() {
-        let places = proposal(5, 0).along();
-        let expected = [[-0.5, -2.9], [2.5, -1.1], [1.0 - 0.9, -3.5], [1.0 + 0.9, -0.5]];
-        assert_eq!(places.len(), 4);
-        for (place, expected) in places.iter().zip(expected) {
-            assert!(place.iter().zip(expected).all(|(own, expected)| (own - expected).abs() < 1e-14), "{place:?}");
-        }
     }
 
     #[test]

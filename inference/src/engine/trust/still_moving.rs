@@ -20,7 +20,7 @@ pub struct StillMoving {
 /// The distance, in standard deviations, that a mean may still have before it.
 pub(crate) const SETTLED: f64 = 0.2;
 /// Standard errors that are no movement.
-const ERRORS: f64 = 4.0;
+pub(crate) const ERRORS: f64 = 4.0;
 /// The standard error, in standard deviations, above which gradients say nothing of a movement: the fit still jumps.
 pub(crate) const KNOWN: f64 = 0.5;
 

@@ -137,7 +137,7 @@ impl ValuesRequest {
 
 impl Values {
     /// Log marginal likelihoods at so many draws of `proposal`, unless draws of rows, or too few points for them, make them
-    /// too noisy. Rules begin where those at the draws of `around` lead to, with points enough where single globals are far.
+    /// too noisy. Rules begin where those at the draws of `around` lead to.
     ///
     /// # Errors
     /// What the model reports at a node, beside that a density is no number.
@@ -147,7 +147,6 @@ impl Values {
         proposal: &Proposal,
         count: usize,
     ) -> Result<Self> {
-        rows.reach(around, &proposal.along(), ALONG)?;
         let values = rows.values(around, count, |index| proposal.draw(index))?;
         if rows.noise <= MOST_NOISE {
             return Ok(Self { values: Some(values), refusal: 0 });
@@ -167,8 +166,6 @@ pub(crate) const NOISE: f64 = 0.05;
 pub(super) const MOST_NOISE: f64 = 0.2;
 /// How far numbers of points are raised: the error of the integrals is in nats summed over rows.
 pub(crate) const UNTIL: Until = Until { tolerance: 0.01, most: usize::MAX, nodes: usize::MAX, noise: NOISE };
-/// The same where one global is far from the middle, as few draws with much weight are: what it costs is bounded.
-const ALONG: Until = Until { tolerance: 0.05, nodes: 255, ..UNTIL };
 
 impl<M: Model> JudgingSilo<M> {
     pub(super) fn values(&self, request: &Message) -> Result<Message> {

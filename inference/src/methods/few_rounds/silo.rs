@@ -202,6 +202,7 @@ impl<M: Model> FewRoundsSilo<M> {
     /// Log marginal likelihoods at draws of a posterior; rules begin where those of the rounds' draws lead to.
     fn values(&mut self, request: &ValuesRequest) -> Result<Message> {
         let proposal = request.proposal(self.rows.table.global_len())?;
+        self.rows.reach(&self.seen, &proposal.around)?;
         let values = Values::at(&mut self.rows, &self.seen, &proposal, request.count())?;
         self.seen = proposal.around;
         Ok(values.write())
