@@ -109,7 +109,7 @@ impl Lists {
             ("Posteriors of one or two globals", &self.small),
             ("Larger posteriors", &self.larger),
             ("Six cities by every method", &self.by_defaults),
-            ("Six cities, badly", &self.badly),
+            ("Fits gone wrong", &self.badly),
         ]
     }
 

@@ -54,6 +54,13 @@ pub(super) struct Truth {
     pub(super) reference: Reference,
 }
 
+impl Truth {
+    /// Of a fit without a posterior.
+    pub(super) fn none() -> Self {
+        Self { moments: Vec::new(), reference: Reference::NoPosterior }
+    }
+}
+
 /// What one fit says, and how far it is from what is right.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(super) struct Judged {

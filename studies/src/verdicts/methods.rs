@@ -1,4 +1,4 @@
-//! Fits six cities by every method, by defaults and badly, beside the reference of long chains.
+//! Fits six cities by every method, by defaults and badly, beside the reference of long chains; and a point.
 
 use partita::inference::{FedOptOptions, FewRoundsOptions, Verdict};
 use partita::models::{MixedLogistic, RepeatedBinary, six_cities, six_cities_reference, six_cities_silos};
@@ -6,7 +6,9 @@ use partita::{
     AlgorithmChoice, Device, FamilyPlan, FitOptions, Gaussian, PviOptions, RoundOptions, Schedule, Settings, fit,
 };
 
+use super::data;
 use super::judged::{Judged, Moments, Reference, Truth};
+use super::larger::{self, Form, Larger};
 use crate::harness::Result;
 
 /// A method and what it is asked for.
@@ -56,6 +58,7 @@ impl Case {
     fn settings(self) -> Settings {
         let own = Settings::default();
         match self {
+            Self::APoint => Settings { steps: 2_000, ..own },
             Self::TooFewSteps => Settings { steps: 60, schedule: Schedule::cosine(), ..own },
             Self::ARateTooHigh => Settings { steps: 600, schedule: Schedule::Constant { rate: 0.5 }, ..own },
             Self::ADiagonalFamily => Settings { family: FamilyPlan::new().global(Gaussian::diagonal()), ..own },
@@ -65,6 +68,15 @@ impl Case {
 }
 
 pub(super) fn judge(case: Case, device: &Device, threads: usize) -> Result<Judged> {
+    let options =
+        FitOptions { algorithm: case.algorithm(), settings: case.settings(), threads, ..FitOptions::default() };
+    let name = format!("{case:?}");
+    if case == Case::APoint {
+        // Of a model without local latents, which is what federated averaging takes.
+        let (model, truth) = (Larger::new(larger::Case::Collinear, Form::Declared), Truth::none());
+        let silos = data::given(larger::Case::Collinear, device);
+        return Ok(Judged::of(&name, fit(&model, &silos, device, &options, None), &truth));
+    }
     let pooled = [six_cities()];
     let parts = six_cities_silos();
     let parts: &[_] = if case == Case::PooledData { &pooled } else { &parts };
@@ -73,9 +85,7 @@ pub(super) fn judge(case: Case, device: &Device, threads: usize) -> Result<Judge
     let reference = six_cities_reference()?;
     let pooled = reference.pooled();
     let moments = pooled.mean.iter().zip(&pooled.sd).map(|(mean, sd)| Moments { mean: *mean, sd: *sd }).collect();
-    let reference = if case == Case::APoint { Reference::NoPosterior } else { Reference::Chains(Verdict::Trust) };
-    let options =
-        FitOptions { algorithm: case.algorithm(), settings: case.settings(), threads, ..FitOptions::default() };
+    let truth = Truth { moments, reference: Reference::Chains(Verdict::Trust) };
     let found = fit(&MixedLogistic::new(4), &silos, device, &options, None);
-    Ok(Judged::of(&format!("{case:?}"), found, &Truth { moments, reference }))
+    Ok(Judged::of(&name, found, &truth))
 }

@@ -55,6 +55,8 @@ pub(crate) struct Reduced {
     roots: Vec<usize>,
 }
 
+/// How far a rule moves, in its own scale, that was too far off for what it gave to be believed.
+const FAR_OFF: f64 = 1.0;
 /// What outer nodes weigh together below which it is no matter whether the rules inside stand still.
 const NEGLIGIBLE: f64 = 1e-4;
 
@@ -114,14 +116,24 @@ impl Reduced {
         self.roots.iter().map(|at| (tree.levels[*at].block, self.logs[*at].as_slice()))
     }
 
-    /// Moves every rule to the moments of its weights; how far the one that moved most did, of those that weigh anything.
+    /// Moves rules to the moments of their weights; how far the one that moved most did, of those that weigh anything.
+    ///
+    /// A rule around others that were far off stays: what they gave it says little of where it belongs.
     pub(crate) fn move_centres(&mut self, tree: &Tree, centres: &mut PartCentres) -> f64 {
         let (mut most, paths) = (0.0_f64, self.paths(tree));
-        for (at, (level, own)) in tree.levels.iter().zip(&mut centres.levels).enumerate() {
+        let mut holds: Vec<Vec<bool>> = tree.levels.iter().map(|own| vec![false; own.paths * own.rows]).collect();
+        for (at, level) in tree.levels.iter().enumerate().rev() {
+            let (before, own) = holds.split_at_mut(at);
             for (index, weights) in self.weights[at].chunks_exact(level.rule.len()).enumerate() {
-                let moved = own.follow(level, index, weights);
-                if paths[at].as_ref().is_none_or(|paths| paths[index] >= NEGLIGIBLE) {
-                    most = most.max(moved);
+                let moved = if own[0][index] { 0.0 } else { centres.levels[at].follow(level, index, weights) };
+                if paths[at].as_ref().is_some_and(|paths| paths[index] < NEGLIGIBLE) {
+                    continue;
+                }
+                most = most.max(moved);
+                if let Some((around, outer)) = level.within.as_ref().filter(|_| own[0][index] || moved > FAR_OFF) {
+                    let parent = &tree.levels[*around];
+                    let path = index / level.rows / parent.rule.len();
+                    before[*around][path * parent.rows + outer[index % level.rows]] = true;
                 }
             }
         }
