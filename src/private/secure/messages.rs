@@ -16,7 +16,7 @@ pub(super) fn fields(numbers: usize) -> Vec<Field> {
     let field = |name, meaning, limit, release| Field { name, meaning, limit, release };
     vec![
         field("key", "an X25519 key for one session, and the silo's signature of it", 256, Release::Public),
-        field("roster", "a hash of run, round, attempt and roster", 8, Release::Public),
+        field("roster", "a hash of run, round, attempt, roster and request", 8, Release::Public),
         field("values", "the noised sums, with masks that cancel in the sum over all silos", numbers, Release::Noised),
     ]
 }

@@ -106,9 +106,77 @@ fn exchange_keys(silos: &mut [MaskedSilo], session: &str) -> Vec<SignedKey> {
 }
 
 fn asked(session: &str, attempt: u64, roster: &[&str], keys: &[SignedKey]) -> Message {
-    let plain = method().outgoing().unwrap().remove(0).message;
+    asked_for(method().outgoing().unwrap().remove(0).message, session, attempt, roster, keys)
+}
+
+fn asked_for(plain: Message, session: &str, attempt: u64, roster: &[&str], keys: &[SignedKey]) -> Message {
     let roster = roster.iter().map(|name| (*name).to_owned()).collect();
     MaskedRequest { session: session.into(), attempt, roster, keys: keys.to_vec(), plain }.write().unwrap()
+}
+
+/// The request of the first round, with one of its numbers multiplied.
+fn changed(number: &str, by: f64) -> Message {
+    let mut request = method().outgoing().unwrap().remove(0).message;
+    request.numbers.iter_mut().filter(|own| own.0 == number).for_each(|own| own.1 *= by);
+    request.get_number(number).unwrap();
+    request
+}
+
+/// What a coordinator reads that asks north for one thing and all others for the usual in a session, and north's own numbers,
+/// both modulo 2⁶⁴ in units of north's request.
+fn betrayed(folder: &Path, session: &str, north: &Message) -> (Vec<u64>, Vec<u64>) {
+    let mut silos: Vec<MaskedSilo> = (0..3).map(|place| masked(place, 3, Some(folder))).collect();
+    let keys = exchange_keys(&mut silos, session);
+    let mut sum = vec![0_u64; 2];
+    for (place, silo) in silos.iter_mut().enumerate() {
+        let plain = if place == 0 { north.clone() } else { changed("clip", 1.0) };
+        let reply = silo.answer(&asked_for(plain, session, 0, &NAMES, &keys)).unwrap();
+        let own = super::messages::values_of(&reply).unwrap().values;
+        sum.iter_mut().zip(own).for_each(|(slot, own)| *slot = slot.wrapping_add(own));
+    }
+    // Its ledger has what it gave.
+    drop(silos);
+    let request = north.clone().setting("roster", &NAMES.join("\n")).word("attempt", 0);
+    let answer = plain(0, Some(folder)).answer(&request).unwrap();
+    let numbers = [answer.get_floats("gradient").unwrap(), answer.get_floats("curvature").unwrap()].concat();
+    (sum, Unit::of(north).unwrap().write(&numbers).unwrap())
+}
+
+/// How far numbers modulo 2⁶⁴ are apart.
+fn apart(one: u64, other: u64) -> u64 {
+    one.wrapping_sub(other).cast_signed().unsigned_abs()
+}
+
+/// Two random numbers modulo 2⁶⁴ are nearer than this with probability 2⁻¹⁹.
+const NEAR: u64 = 1 << 44;
+
+#[test]
+fn a_request_changed_for_one_silo_leaves_no_number_near_its_own_sum() {
+    // Without the request in the masks, the others are small beside north in its finer unit.
+    let folder = tempfile::tempdir().unwrap();
+    let (sum, own) = betrayed(folder.path(), "s1", &changed("curvature", 16_384.0));
+    assert!(apart(sum[0], own[0]) > NEAR, "its gradient is read through the masks: {sum:?}, {own:?}");
+    // And a coordinator that is honest sees that something is amiss.
+    let mut silos: Vec<MaskedSilo> = (0..3).map(|place| masked(place, 3, None)).collect();
+    let keys = exchange_keys(&mut silos, "s2");
+    let replies = silos.iter_mut().enumerate().map(|(place, silo)| {
+        let plain = changed("curvature", if place == 0 { 2.0 } else { 1.0 });
+        super::messages::values_of(&silo.answer(&asked_for(plain, "s2", 0, &NAMES, &keys)).unwrap()).unwrap()
+    });
+    let refused = partita_privacy::Masked::sum(&replies.collect::<Vec<_>>(), 3).unwrap_err().to_string();
+    assert!(refused.contains("the rosters or requests of the answers"), "{refused}");
+}
+
+#[test]
+fn two_sessions_with_other_requests_for_one_silo_do_not_give_it_by_difference() {
+    let folder = tempfile::tempdir().unwrap();
+    let (honest, own) = betrayed(folder.path(), "s1", &changed("clip", 1.0));
+    // The others answer from their ledgers, with the same noise.
+    let (other, changed) = betrayed(folder.path(), "s2", &changed("clip", 0.5));
+    for at in 0..2 {
+        let (found, expected) = (other[at].wrapping_sub(honest[at]), changed[at].wrapping_sub(own[at]));
+        assert!(expected != 0 && apart(found, expected) > NEAR, "number {at}: {found} is near {expected}");
+    }
 }
 
 #[test]
