@@ -4,7 +4,7 @@ use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use partita_inference::{Message, write_atomically};
+use partita_inference::{Message, Refusal, write_atomically};
 
 use crate::carrier::Parcel;
 use crate::connection::Connection;
@@ -303,11 +303,13 @@ impl SiloOptions {
             Err(error @ Error::File { .. }) => Err(error),
             Err(error) => {
                 let reply = Message::new(FAILED).setting("error", &kind_of(&error));
-                // The name of a check is no secret; the values compared, and the text of other errors, may be.
-                let reply = match &error {
-                    Error::Unwelcome { what, .. } => reply.setting("what", what),
-                    _ => reply,
+                // The name of a check or of a reason is no secret; values compared, and the text of other errors, may be.
+                let what = match &error {
+                    Error::Unwelcome { what, .. } => Some(*what),
+                    Error::Inference(inner) => inner.refusal().map(Refusal::name),
+                    _ => None,
                 };
+                let reply = what.into_iter().fold(reply, |reply, what| reply.setting("what", what));
                 let reply = reply.word("state", keeper.place(&envelope.run));
                 Ok((reply, format!("{asked}: refused: {error}")))
             }

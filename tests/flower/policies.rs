@@ -226,7 +226,7 @@ fn a_run_that_may_not_go_on_without_a_silo_ends_with_an_error_that_names_it() {
             }
         });
         let (error, history) = found.err().unwrap();
-        assert!(error.to_string().contains(expected), "{name}: {error}");
+        assert!(error.to_string().contains(expected) && !error.to_string().contains("::"), "{name}: {error}");
         let asked = history.iter().filter(|event| event.silo == "west" && event.kind == EventKind::Unanswered);
         assert_eq!(asked.count(), attempts, "{name}: {history:?}");
     }

@@ -253,6 +253,14 @@ fn two_coordinators_with_one_silo_spend_its_budget_once() {
     let said = folders.each_ref().map(|folder| read(folder, "north.log"));
     assert!(said.iter().any(|said| said.contains("the owner's privacy budget")), "{}\n{}", said[0], said[1]);
     assert!(said.iter().any(|said| said.contains("more releases at this noise")), "{}\n{}", said[0], said[1]);
+    // The coordinator learns the reason, and no number.
+    let told = folders.each_ref().map(|folder| read(folder, "coordinator.log"));
+    let told: Vec<&String> =
+        told.iter().filter(|told| told.contains("the silo refused: the owner's privacy budget.")).collect();
+    assert!(!told.is_empty(), "{said:?}");
+    for words in ["same version of Partita", "Declined", "more releases"] {
+        assert!(told.iter().all(|told| !told.contains(words)), "{words}: {told:?}");
+    }
     let Spent { epsilon, releases } = spent(&ledger);
     assert!(epsilon <= 3.0 && releases > 0, "{epsilon} by {releases} sums");
     assert!(folders.iter().any(|folder| !folder.join("output/result.json").exists()));

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use partita_inference::{Manifest, Outcome, Request};
+use partita_inference::{Manifest, Outcome, Refusal, Request};
 
 use super::roster::Moment;
 use super::{Attempt, EventKind, Flower, LostSilo};
@@ -294,12 +294,18 @@ impl Flower {
     fn refused(&mut self, reply: &partita_inference::Message, one: &Waiting) -> Result<Outcome> {
         let silo = one.request.silo;
         let error = reply.get_setting("error").map_or("unknown", |kind| kind);
-        let what = reply.get_setting("what").map(|what| format!(" about {}", crate::error::shown(what)));
-        let problem = format!(
-            "the silo refused, with an error of kind `{}`{}; its own log says more",
-            crate::error::shown(error),
-            what.unwrap_or_default()
-        );
+        let what = reply.get_setting("what").ok();
+        let reason = what.and_then(Refusal::named);
+        let problem = match (reason, what) {
+            (Some(reason), _) => {
+                format!("the silo refused: {}. Its own log says more. {}.", reason.name(), reason.remedy())
+            }
+            (None, what) => format!(
+                "the silo refused, with an error of kind `{}`{}; its own log says more",
+                crate::error::shown(error),
+                what.map(|what| format!(" about {}", crate::error::shown(what))).unwrap_or_default()
+            ),
+        };
         self.note(silo, one.round, EventKind::Refused, problem.clone());
         if self.options.patience.lost_silo == LostSilo::GoOn {
             let own = reply.get_word("state").unwrap_or(0).min(one.round);
@@ -312,6 +318,9 @@ impl Flower {
             }
         }
         let kind = one.request.message.kind.clone();
-        Ok(Outcome::Failed(partita_inference::Error::Message { kind, problem }))
+        Ok(Outcome::Failed(match reason {
+            Some(reason) => partita_inference::Error::Refused { reason, problem },
+            None => partita_inference::Error::Message { kind, problem },
+        }))
     }
 }

@@ -1,6 +1,6 @@
 //! Answers with masked sums alone: a silo's own are for no one, and each roster and attempt has noise of its own.
 
-use partita_inference::{Error, Message, Result, SiloProgram};
+use partita_inference::{Error, Message, Refusal, Result, SiloProgram};
 use partita_privacy::{Departures, Masker, Peers, Place, RunKey, SiloKey, SystemEntropy};
 
 use super::fixed_point::Unit;
@@ -94,7 +94,8 @@ impl MaskedSilo {
 }
 
 fn unknown(session: &str) -> Error {
-    Error::Declined { problem: format!("this silo has no key of session `{session}`: exchange keys anew") }
+    let problem = format!("this silo has no key of session `{session}`. {}.", Refusal::Keys.remedy());
+    Error::Refused { reason: Refusal::Keys, problem }
 }
 
 impl SiloProgram for MaskedSilo {
