@@ -284,9 +284,16 @@ impl Flower {
         if envelope.identity != self.identity {
             return Ok(Err("its answer is of another model or other settings".into()));
         }
-        manifest.check(&name, &reply)?;
-        self.options.patience.check(&name, &reply)?;
-        Ok(Ok(Outcome::Reply(reply)))
+        let patience = self.options.patience;
+        match manifest.check(&name, &reply).map_err(Error::from).and_then(|()| patience.check(&name, &reply)) {
+            Ok(()) => Ok(Ok(Outcome::Reply(reply))),
+            // The silo goes back to the state before this answer: what it is asked next follows the last one that was taken.
+            Err(error) if patience.lost_silo == LostSilo::GoOn => {
+                self.note(silo, one.round, EventKind::Refused, error.to_string());
+                self.lost(one, "its answer was refused".into()).map(Ok)
+            }
+            Err(error) => Err(error),
+        }
     }
 
     /// What a silo's refusal comes to. A silo whose state is of another time may join again where the run goes on
