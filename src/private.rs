@@ -2,10 +2,14 @@
 
 #[cfg(feature = "cli")]
 pub(crate) mod audited;
+#[cfg(feature = "cli")]
+mod decoders;
 mod noised_sums;
 #[cfg(feature = "cli")]
 pub(crate) mod secure;
 
+#[cfg(feature = "cli")]
+pub use decoders::DECODERS;
 pub use noised_sums::NoisedSums;
 
 use std::path::PathBuf;
