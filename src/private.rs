@@ -2,10 +2,14 @@
 
 #[cfg(feature = "cli")]
 pub(crate) mod audited;
+#[cfg(feature = "cli")]
+mod decoders;
 mod noised_sums;
 #[cfg(feature = "cli")]
 pub(crate) mod secure;
 
+#[cfg(feature = "cli")]
+pub use decoders::DECODERS;
 pub use noised_sums::NoisedSums;
 
 use std::path::PathBuf;
@@ -13,8 +17,8 @@ use std::path::PathBuf;
 use partita_core::{Device, Model, SiteTable};
 use partita_inference::{
     Algorithm, AlgorithmChoice, Error, FitOptions, Fitted, InProcess, Manifest, PrivateParty, PrivateRoundsOptions,
-    PrivateRoundsSilo, PrivateSfviOptions, PrivateSfviSilo, PrivateVisits, PviOptions, PviSilo, Result, Settings, Silo,
-    SiloProgram, SiloSchedule, coordinator, fit_parties,
+    PrivateRoundsSilo, PrivateSfviOptions, PrivateSfviSilo, PrivateVisits, PviOptions, PviSilo, Refusal, Result,
+    Settings, Silo, SiloProgram, SiloSchedule, coordinator, fit_parties,
 };
 use partita_privacy::{Accountant, Budget, Entropy, Ledger, SystemEntropy};
 
@@ -123,7 +127,7 @@ impl PrivateOptions {
 /// without noise.
 ///
 /// # Errors
-/// [`Error::Declined`] for a run beyond the budget of a silo, before anything is spent on it; [`Error::Setting`] for a model that
+/// [`Error::Refused`] for a run beyond the budget of a silo, before anything is spent on it; [`Error::Setting`] for a model that
 /// the method does not take, or whose outcomes are in no row; otherwise as for [`partita_inference::fit()`].
 ///
 /// # Example
@@ -250,5 +254,9 @@ fn noised_alone(silo: impl SiloProgram + 'static, manifest: Manifest) -> Box<dyn
 }
 
 fn declined(error: partita_privacy::Error) -> Error {
-    Error::Declined { problem: error.to_string() }
+    let problem = error.to_string();
+    match error {
+        partita_privacy::Error::Budget { .. } => Error::Refused { reason: Refusal::Budget, problem },
+        _ => Error::Declined { problem },
+    }
 }

@@ -1,10 +1,13 @@
 //! Lists every decoder of a peer's bytes, for the fuzzer and for the tests over its corpus.
 
+use std::collections::BTreeMap;
+
 use partita_inference::Message;
 use prost::Message as _;
 
 use crate::frame::unpack;
 use crate::object::{Limits, Object, ObjectId, Objects, identifiers};
+use crate::seal::AnswerKey;
 use crate::wire::{
     AcquireTaskResponse, GetNodesResponse, PullAppMessagesResponse, PullObjectResponse, PullTaskInputResponse,
     PushAppMessagesResponse, StartRunResponse,
@@ -15,8 +18,8 @@ pub type Decoder = (&'static str, fn(&[u8]) -> bool);
 
 /// The decoders: for any bytes, none may panic, hang, or allocate more memory than a small multiple of its input.
 ///
-/// `content` reads a message in objects: each starts with its length in three bytes, little endian, and the last is the
-/// root.
+/// `content` and `sealed` read a message in objects: each starts with its length in three bytes, little endian, and the last
+/// is the root. `sealed` opens it with the key of the corpus, if it is sealed.
 ///
 /// # Example
 /// ```
@@ -26,10 +29,14 @@ pub type Decoder = (&'static str, fn(&[u8]) -> bool);
 /// assert!(decode(&Object::new("ArrayChunk", Vec::new(), b"abc".to_vec()).encode()));
 /// assert!(!decode(b"abc"));
 /// ```
-pub const DECODERS: [Decoder; 5] = [
+pub const DECODERS: [Decoder; 6] = [
     ("object", |bytes| Object::decode(bytes).is_ok()),
     ("message", |bytes| Message::decode(bytes).is_ok()),
-    ("content", |bytes| content(bytes).is_some()),
+    ("content", |bytes| content(bytes).is_some_and(|(objects, root)| unpack(&objects, &root).is_ok())),
+    ("sealed", |bytes| {
+        let read = |(objects, root)| AnswerKey::of_the_corpus().read(objects, &root, &BTreeMap::new());
+        content(bytes).is_some_and(|found| read(found).is_ok())
+    }),
     ("pulled", pulled),
     ("answers", answers),
 ];
@@ -37,7 +44,8 @@ pub const DECODERS: [Decoder; 5] = [
 /// The limits for the fuzzer's objects together: far more than it sends.
 const LIMITS: Limits = Limits { bytes: 1 << 24, objects: 1_000 };
 
-fn content(mut bytes: &[u8]) -> Option<Message> {
+/// Objects, and which is the root.
+fn content(mut bytes: &[u8]) -> Option<(Objects, ObjectId)> {
     let mut objects = Objects::default();
     let mut root = None;
     while let Some((length, rest)) = bytes.split_first_chunk::<3>() {
@@ -47,7 +55,7 @@ fn content(mut bytes: &[u8]) -> Option<Message> {
         objects.receive(&id, object.to_vec(), LIMITS).ok()?;
         (root, bytes) = (Some(id), rest);
     }
-    unpack(&objects, &root?).ok().map(|(message, _)| message)
+    Some((objects, root?))
 }
 
 /// The heads of messages, and the trees of the objects they announce.

@@ -14,6 +14,7 @@ use crate::error::{Error, Result};
 use crate::heart::Heart;
 use crate::keeper::Keeper;
 use crate::object::Limits;
+use crate::sent::SentInRun;
 use crate::silo::{Served, SiloOptions, answering, refusal, unreadable};
 use crate::transit::Arrived;
 use crate::wire::{
@@ -52,6 +53,7 @@ struct FleetNode {
     heart: Option<Heart>,
     /// When it last answered.
     answered: Option<Instant>,
+    sent: SentInRun,
 }
 
 /// Serves requests as a node until `stop` is set; `log` receives one line for each event.
@@ -85,6 +87,7 @@ pub(crate) fn serve_as_node(
             Err(error) => return Err(error),
         }
     }
+    node.sent.finish(log);
     node.leave(log);
     Ok(())
 }
@@ -112,7 +115,7 @@ impl FleetNode {
         // A call that fails is repeated by the next beat; only a node that the engine does not know has stopped.
         let heart = Heart::start(move || beat(&own, node).unwrap_or(true))?;
         let carrier = Carrier { connection, node, api: Api::Fleet };
-        let joined = Self { carrier, file, heart: Some(heart), answered: None };
+        let joined = Self { carrier, file, heart: Some(heart), answered: None, sent: SentInRun::default() };
         if let Some(bytes) = place.unanswered.filter(|_| known)
             && let Ok(head) = Metadata::decode(bytes.as_slice())
         {
@@ -139,8 +142,10 @@ impl FleetNode {
         let served = match content.and_then(|(objects, root)| options.serve(&head, &objects, &root, keeper)) {
             Ok(Served { answer, envelope, line }) => {
                 log(&line);
-                if let Err(error) = self.carrier.push(&Parcel { metadata: head, message: &answer, envelope }) {
-                    log(&format!("that answer was not taken: {error}"));
+                let run = envelope.run.clone();
+                match self.carrier.push(&Parcel { metadata: head, message: &answer, envelope }) {
+                    Ok(sent) => self.sent.add(&run, sent.bytes, log),
+                    Err(error) => log(&format!("that answer was not taken: {error}")),
                 }
                 Ok(())
             }

@@ -24,6 +24,7 @@ mod pem;
 mod run_file;
 mod seal;
 mod secret;
+mod sent;
 mod signature;
 mod silo;
 mod task;

@@ -56,6 +56,11 @@ impl AnswerKey {
         }
     }
 
+    /// The key of the fuzzer's corpus.
+    pub(crate) fn of_the_corpus() -> Self {
+        Self(StaticSecret::from([7; 32]))
+    }
+
     /// Opens an answer.
     ///
     /// # Errors
@@ -85,10 +90,14 @@ impl AnswerKey {
 /// # Errors
 /// [`Error::Malformed`] for a key that is none; [`Error::File`] where the system gives no random numbers.
 pub(crate) fn seal(answer: &Message, envelope: &Envelope, key: &str) -> Result<Message> {
+    seal_by(StaticSecret::from(random()?), answer, envelope, key)
+}
+
+/// The same with a secret that was made for this one answer.
+fn seal_by(secret: StaticSecret, answer: &Message, envelope: &Envelope, key: &str) -> Result<Message> {
     let wrong = || Error::malformed("the key for answers", "it is not 64 digits 0-f of an X25519 key");
     let coordinator: [u8; 32] = from_hexadecimal(key).ok_or_else(wrong)?;
-    let (secret, coordinator) = (StaticSecret::from(random()?), PublicKey::from(coordinator));
-    let own = PublicKey::from(&secret);
+    let (own, coordinator) = (PublicKey::from(&secret), PublicKey::from(coordinator));
     let cipher = cipher(&secret, &coordinator, [&own, &coordinator])?;
     let payload = Payload { msg: &answer.encode(), aad: &bound(envelope) };
     // The key is of this one answer, so that the nonce need not differ.
@@ -176,6 +185,24 @@ mod tests {
         }
         // Two answers of equal content differ.
         assert!(seal(&answer, &envelope(), &key.public()).unwrap().encode() != bytes);
+    }
+
+    /// The honest file of the fuzzer's corpus is what this version seals.
+    #[test]
+    fn the_sealed_answer_of_the_corpus_has_the_bytes_of_this_version() {
+        let key = AnswerKey::of_the_corpus();
+        let answer = Message::new("pvi.answer").floats("change", &[1.25; 7]);
+        let sealed = seal_by(StaticSecret::from([9; 32]), &answer, &envelope(), &key.public()).unwrap();
+        let mut objects = Objects::default();
+        let root = pack(&sealed, &envelope(), &[], &mut objects).unwrap();
+        let bytes = objects.encoded(&root).unwrap();
+        let framed = [&u32::try_from(bytes.len()).unwrap().to_le_bytes()[..3], bytes].concat();
+        let path = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("fuzz/corpus/sealed/honest");
+        if std::env::var_os("PARTITA_WRITE_CORPUS").is_some() {
+            std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+            std::fs::write(&path, &framed).unwrap();
+        }
+        assert!(std::fs::read(&path).unwrap() == framed, "the layout of sealed answers has changed");
     }
 
     #[test]

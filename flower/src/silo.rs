@@ -4,7 +4,7 @@ use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use partita_inference::{Message, write_atomically};
+use partita_inference::{Message, Refusal, write_atomically};
 
 use crate::carrier::Parcel;
 use crate::connection::Connection;
@@ -16,6 +16,7 @@ use crate::frame::unpack;
 use crate::keeper::Keeper;
 use crate::object::{Limits, ObjectId, Objects};
 use crate::seal::seal;
+use crate::sent::SentInRun;
 use crate::signature::{PartyKey, PartyPublicKey, SIGNATURE};
 use crate::task::{COORDINATOR, Leftover, Task, now};
 use crate::transit::{Arrived, Trouble};
@@ -79,7 +80,7 @@ pub fn serve(options: &SiloOptions, keeper: &mut Keeper, stop: &AtomicBool, log:
     let connection = Connection::new(&options.engine)?;
     let limits = Limits { bytes: options.largest_request, ..Limits::default() };
     give_back(&keeper.folder().join(UNFINISHED), &connection, log);
-    let (mut pause, mut newer) = (PAUSE, None);
+    let (mut pause, mut newer, mut sent) = (PAUSE, None, SentInRun::default());
     while !stop.load(Ordering::Relaxed) {
         let taken = match newer.take() {
             Some(task) => Ok(Some(task)),
@@ -91,7 +92,7 @@ pub fn serve(options: &SiloOptions, keeper: &mut Keeper, stop: &AtomicBool, log:
                 let taken = receive(task, &connection, limits, log)?;
                 newer = taken.newer;
                 if let Some((task, arrived)) = taken.request {
-                    answer(task, arrived, options, keeper, log)?;
+                    answer((task, arrived), options, keeper, &mut sent, log)?;
                 }
             }
             Ok(None) => {
@@ -106,6 +107,7 @@ pub fn serve(options: &SiloOptions, keeper: &mut Keeper, stop: &AtomicBool, log:
             Err(error) => return Err(error),
         }
     }
+    sent.finish(log);
     Ok(())
 }
 
@@ -151,10 +153,10 @@ fn receive(task: Task, connection: &Connection, limits: Limits, log: &mut dyn Fn
 
 /// Answers the request of a task, or tells the engine why there is no answer.
 fn answer(
-    task: Task,
-    arrived: Arrived,
+    (task, arrived): (Task, Arrived),
     options: &SiloOptions,
     keeper: &mut Keeper,
+    account: &mut SentInRun,
     log: &mut dyn FnMut(&str),
 ) -> Result<()> {
     let unfinished = keeper.folder().join(UNFINISHED);
@@ -163,11 +165,13 @@ fn answer(
     let content = arrived.content.map_err(unreadable);
     let served = match content.and_then(|(objects, root)| options.serve(&head, &objects, &root, keeper)) {
         Ok(Served { answer, envelope, line }) => {
+            let run = envelope.run.clone();
             let sent = task.carrier().push(&Parcel { metadata: head, message: &answer, envelope });
             let problem = sent.as_ref().err().map(|_| "the answer was not taken");
             log(&line);
-            if let Err(error) = sent {
-                log(&format!("that answer was not taken: {error}"));
+            match sent {
+                Ok(sent) => account.add(&run, sent.bytes, log),
+                Err(error) => log(&format!("that answer was not taken: {error}")),
             }
             // The engine has received the answer's head, or expects none: it would take an error now for the next
             // answer.
@@ -303,11 +307,13 @@ impl SiloOptions {
             Err(error @ Error::File { .. }) => Err(error),
             Err(error) => {
                 let reply = Message::new(FAILED).setting("error", &kind_of(&error));
-                // The name of a check is no secret; the values compared, and the text of other errors, may be.
-                let reply = match &error {
-                    Error::Unwelcome { what, .. } => reply.setting("what", what),
-                    _ => reply,
+                // The name of a check or of a reason is no secret; values compared, and the text of other errors, may be.
+                let what = match &error {
+                    Error::Unwelcome { what, .. } => Some(*what),
+                    Error::Inference(inner) => inner.refusal().map(Refusal::name),
+                    _ => None,
                 };
+                let reply = what.into_iter().fold(reply, |reply, what| reply.setting("what", what));
                 let reply = reply.word("state", keeper.place(&envelope.run));
                 Ok((reply, format!("{asked}: refused: {error}")))
             }

@@ -78,6 +78,18 @@ fn files() -> Vec<File> {
         framed(&[chunk.clone(), Object::new("Message", vec![ObjectId::of(&chunk)], body).encode()])
     };
     let (chunked, bomb) = (beside(&message().encode(), 1), beside(&[0; 60_000], 20_000));
+    let sealed = std::fs::read(folder().join("sealed/honest")).unwrap();
+    let mut changed = sealed.clone();
+    changed[sealed.len() / 2] ^= 1;
+    // A point with which every secret is zero, and no more content than a byte.
+    let without_a_secret = |length: u64| {
+        let zeros = ["key-0", "key-1", "key-2", "key-3"].into_iter();
+        let message = zeros.fold(Message::new("flower.sealed"), |message, word| message.word(word, 0));
+        let message = message.word("length", length).floats("content", &[1.0]);
+        let mut objects = Objects::default();
+        let root = pack(&message, &envelope, &[], &mut objects).unwrap();
+        framed(&[objects.encoded(&root).unwrap().to_vec()])
+    };
     let encoded = message().encode();
     let long = |mut bytes: Vec<u8>, place: usize| {
         bytes[place..place + 4].fill(0xff);
@@ -96,6 +108,11 @@ fn files() -> Vec<File> {
         ("content", "honest_in_chunks", true, chunked.clone()),
         ("content", "hostile_without_its_chunk", false, chunked[chunked.len() / 2..].to_vec()),
         ("content", "hostile_one_chunk_for_a_gigabyte", false, bomb),
+        // `flower/src/seal.rs` writes the honest one.
+        ("sealed", "honest", true, sealed.clone()),
+        ("sealed", "hostile_changed", false, changed),
+        ("sealed", "hostile_key_of_no_secret", false, without_a_secret(1)),
+        ("sealed", "hostile_length_beyond_its_content", false, without_a_secret(u64::MAX)),
         ("pulled", "honest", true, [field(1, &field(3, &field(2, b"no reply"))), field(2, &tree(5))].concat()),
         ("pulled", "hostile_deep_tree", false, field(2, &tree(10))),
         ("pulled", "hostile_deeper_than_the_stack", false, field(2, &tree(150))),

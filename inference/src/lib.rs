@@ -14,7 +14,7 @@ pub use engine::divergence::{
     BetaDivergence, Diverged, Divergence, FDivergence, GammaDivergence, Generator, JensenShannon, KullbackLeibler,
     NoDivergence, Renyi, ReverseKullbackLeibler,
 };
-pub use engine::error::{Error, Result};
+pub use engine::error::{Error, Refusal, Result};
 pub use engine::estimator::{BlockDraw, ElboTerm, Estimator, ImportanceGradient, OuterRows};
 pub use engine::exchange::{Arrival, Exchange, InProcess, Outcome, Request, Resumable, SiloProgram, Threads};
 pub use engine::family::{

@@ -43,7 +43,7 @@ pub struct Place {
 pub struct Masked {
     /// The numbers modulo 2⁶⁴.
     pub values: Vec<u64>,
-    /// The hash of run, place and roster, which all addends of a sum share.
+    /// The hash of run, place, roster and request, which all addends of a sum share.
     pub roster: [u8; 32],
 }
 
@@ -51,7 +51,8 @@ pub struct Masked {
 ///
 /// Silo $a$ sends $x_a + \sum_{b \ne a} \pm m_{ab} \bmod 2^{64}$, plus for the name that comes first. The mask $m_{ab}$
 /// is the stream of AES-256 in counter mode under a key that HKDF-SHA256 makes of the X25519 secret of $a$ and $b$ and
-/// of run, round, attempt and roster. Both make the same, so that it cancels in the sum.
+/// of run, round, attempt, roster and the request itself. Two silos that were asked the same make the same, so that it
+/// cancels in the sum; where a request differs in one byte, both keep their masks, and their sum is as random as they are.
 ///
 /// # Laws
 /// The sum of all masked answers has the bits of the sum of the plain ones, in any order: `privacy/tests/privacy/masks.rs`.
@@ -69,7 +70,7 @@ pub struct Masked {
 /// let signed: Vec<_> = own.iter().map(RunKey::signed).collect();
 /// let answers: Vec<Masked> = own.into_iter().zip([5, 6, 7]).map(|(key, value)| {
 ///     let mut masker = Masker::new(key, &peers, &signed, 3, Departures::Refused)?;
-///     masker.mask(Place { round: 1, attempt: 0 }, &names, &[value])
+///     masker.mask(Place { round: 1, attempt: 0 }, &names, b"what is asked", &[value])
 /// }).collect::<Result<_, _>>()?;
 /// assert_eq!(Masked::sum(&answers, 3)?, [18]);
 /// # Ok::<(), partita_privacy::Error>(())
@@ -133,15 +134,17 @@ impl Masker {
         self.checked(place, roster).map(drop)
     }
 
-    /// Masks `values` for the sum over `roster`.
+    /// Masks `values`, the answer to the request `asked`, for the sum over `roster`.
+    ///
+    /// `asked` are the bytes of everything on which the values depend beside the silo's data, the same for all silos.
     ///
     /// # Errors
     /// [`Error::Refused`] for a roster below the fewest silos, with a stranger, with a name twice or without this silo;
     /// for a place that is not after the last one, since a mask that is used twice gives the difference of two answers
     /// away; for another roster than the run's first where departures are refused.
-    pub fn mask<N: AsRef<str>>(&mut self, place: Place, roster: &[N], values: &[u64]) -> Result<Masked> {
+    pub fn mask<N: AsRef<str>>(&mut self, place: Place, roster: &[N], asked: &[u8], values: &[u64]) -> Result<Masked> {
         let roster = self.checked(place, roster)?;
-        let roster_hash = hash(&self.run, place, &roster);
+        let roster_hash = hash(&self.run, place, &roster, asked);
         let mut masked = values.to_vec();
         for peer in roster.iter().filter(|peer| **peer != self.name) {
             let secret = self.secrets.get(peer).ok_or_else(|| stranger(peer))?;
@@ -192,8 +195,8 @@ impl Masked {
     /// The sum of the plain values modulo 2⁶⁴, once all of the `roster` silos have answered.
     ///
     /// # Errors
-    /// [`Error::Refused`] for another number of answers, for answers of different rosters, runs or places, and for
-    /// different lengths: masks would not cancel.
+    /// [`Error::Refused`] for another number of answers, for answers of different rosters, runs, places or requests, and
+    /// for different lengths: masks would not cancel.
     pub fn sum(answers: &[Self], roster: usize) -> Result<Vec<u64>> {
         let refused = |what, found: String, expected: String| {
             let remedy = "Ask for another attempt with the silos that are there.";
@@ -203,7 +206,7 @@ impl Masked {
             return refused("the number of answers", answers.len().to_string(), roster.to_string());
         };
         if answers.iter().any(|answer| answer.roster != first.roster) {
-            return refused("the rosters of the answers", "different ones".into(), "one".into());
+            return refused("the rosters or requests of the answers", "different ones".into(), "one".into());
         }
         if answers.iter().any(|answer| answer.values.len() != first.values.len()) {
             return refused("the lengths of the answers", "different ones".into(), first.values.len().to_string());
@@ -227,15 +230,15 @@ fn stranger(name: &str) -> Error {
 }
 
 /// The hash of everything that both makers of a mask must agree on.
-fn hash(run: &str, place: Place, roster: &[String]) -> [u8; 32] {
+fn hash(run: &str, place: Place, roster: &[String], asked: &[u8]) -> [u8; 32] {
     let mut hash = Sha256::new();
     hash.update(PURPOSE);
     for number in [place.round, place.attempt, roster.len() as u64] {
         hash.update(number.to_le_bytes());
     }
-    for part in roster.iter().map(String::as_str).chain([run]) {
+    for part in roster.iter().map(String::as_bytes).chain([run.as_bytes(), asked]) {
         hash.update((part.len() as u64).to_le_bytes());
-        hash.update(part.as_bytes());
+        hash.update(part);
     }
     hash.finalize().into()
 }

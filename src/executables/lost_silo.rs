@@ -29,7 +29,8 @@ impl CoordinatorFile {
             }
             (Some(quorum), policy) => {
                 let remedy = "Take `quorum` away, or set `lost_silo = \"go-on\"`.";
-                return unwelcome(format!("a quorum of {quorum} with {policy:?}"), "`go-on`", remedy);
+                let policy = if policy == LostSilo::Fail { "fail" } else { "wait" };
+                return unwelcome(format!("a quorum of {quorum} with `{policy}`"), "`go-on`", remedy);
             }
         };
         Ok(CoordinatorOptions {
@@ -58,9 +59,9 @@ impl CoordinatorFile {
             AlgorithmChoice::Pvi(how) => {
                 Ok(AlgorithmChoice::Pvi(partita_inference::PviOptions { missing_silo: MissingSilo::GoOn, ..how }))
             }
-            other => {
+            _ => {
                 let remedy = "Run `pvi`, whose silos keep a factor, or set `lost_silo` to `wait` or `fail`.";
-                unwelcome(format!("`go-on` for {other:?}"), "`pvi`", remedy)
+                unwelcome("`go-on` for another algorithm".into(), "`pvi`", remedy)
             }
         }
     }

@@ -5,7 +5,10 @@ mod fixed_point;
 mod messages;
 mod silo;
 #[cfg(test)]
+pub(crate) use messages::corpus;
+#[cfg(test)]
 mod tests;
 
 pub(crate) use exchange::SecureSums;
+pub(crate) use messages::{is_key, is_masked, is_request};
 pub(crate) use silo::{MaskedSilo, Masking};

@@ -50,7 +50,7 @@ fn a_policy_for_lost_silos_or_a_key_that_cannot_be_is_refused_before_the_engine_
         ("sfvi-avg", "lost_silo = \"go-on\"\nquorum = 1\n", "expected `pvi`"),
         ("pvi", "lost_silo = \"go-on\"\n", "`go-on` without a quorum"),
         ("pvi", "lost_silo = \"go-on\"\nquorum = 3\n", "the quorum: found 3, expected 1 to 2"),
-        ("pvi", "quorum = 2\n", "a quorum of 2 with Wait"),
+        ("pvi", "quorum = 2\n", "a quorum of 2 with `wait`"),
         ("pvi", "keys = { c = \"c.pub\" }\n", "a name among the keys: found `c`, expected one of a, b"),
         ("pvi", "keys = { a = \"run.toml\" }\n", "its kind is none of ecdsa-sha2-nistp256"),
         ("pvi", "lost_silo = \"maybe\"\n", "`wait`, `go-on`, `fail`"),

@@ -5,6 +5,8 @@
 #![allow(clippy::unwrap_used, reason = "a failure in a test is to be loud")]
 
 use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use fixtures::engine::{Deployment, Pace, copy, installed};
@@ -12,8 +14,8 @@ use fixtures::interrupted::Interrupted;
 use fixtures::table::{IDENTITY, Served, how, patience, program, rows};
 use partita::flower::{Event, EventKind, Flower, LostSilo, Patience};
 use partita::inference::{
-    AlgorithmChoice, Conjugate, Counters, Exchange, MissingSilo, Outcome, Progress, Request, RunOptions, RunRecord,
-    StepInfo, coordinator, parties, run,
+    AlgorithmChoice, Conjugate, Counters, Exchange, Message, MissingSilo, Outcome, Progress, Request, RunOptions,
+    RunRecord, SiloProgram, StepInfo, coordinator, parties, run,
 };
 use partita::models::GaussianMean;
 use partita::{Device, FitOptions, Model, PviOptions, Settings};
@@ -226,8 +228,76 @@ fn a_run_that_may_not_go_on_without_a_silo_ends_with_an_error_that_names_it() {
             }
         });
         let (error, history) = found.err().unwrap();
-        assert!(error.to_string().contains(expected), "{name}: {error}");
+        assert!(error.to_string().contains(expected) && !error.to_string().contains("::"), "{name}: {error}");
         let asked = history.iter().filter(|event| event.silo == "west" && event.kind == EventKind::Unanswered);
         assert_eq!(asked.count(), attempts, "{name}: {history:?}");
+    }
+}
+
+/// A silo whose answer to its `bad`th request has something in it that may not leave it, or is no number.
+struct Misbehaving {
+    own: Box<dyn SiloProgram>,
+    /// How often it was asked, over all programs that were made of it.
+    asked: Arc<AtomicUsize>,
+    bad: usize,
+    with: Spoil,
+}
+
+/// Makes a bad answer of one.
+type Spoil = fn(Message) -> Message;
+
+impl SiloProgram for Misbehaving {
+    fn name(&self) -> &str {
+        self.own.name()
+    }
+
+    fn local_moments(&self) -> partita::inference::Result<Vec<(Vec<f64>, Vec<f64>)>> {
+        self.own.local_moments()
+    }
+
+    fn answer(&mut self, request: &Message) -> partita::inference::Result<Message> {
+        let answer = self.own.answer(request)?;
+        let is_bad = !request.kind.starts_with("silo.") && self.asked.fetch_add(1, Ordering::Relaxed) + 1 == self.bad;
+        Ok(if is_bad { (self.with)(answer) } else { answer })
+    }
+}
+
+#[test]
+fn a_bad_answer_of_one_silo_loses_that_silo_for_a_round_and_not_the_run() {
+    let Some(programs) = installed() else { return };
+    let scratch = tempfile::tempdir().unwrap();
+    let deployment = Deployment::start(&programs, scratch.path(), 3, Pace::Capped);
+    let go_on = Patience { largest_norm: Some(1e6), ..patience(5, LostSilo::GoOn) };
+    let fail = Patience { lost_silo: LostSilo::Fail, ..go_on };
+    let huge = |mut answer: Message| {
+        answer.records.retain(|own| own.name != "change");
+        answer.floats("change", &[1e9, 1.0])
+    };
+    let cases: [(&str, Spoil, &str); 2] = [
+        ("unlisted", |answer| answer.floats("rows", &[-4.0, 5.0, 6.5]), "field `rows`"),
+        ("huge", huge, "the size of an answer"),
+    ];
+    for (name, with, words) in cases {
+        let folder = scratch.path().join(name);
+        let over = |how, folder: &Path| {
+            let (_north, _south) = (served(&deployment, folder, 0), served(&deployment, folder, 1));
+            let (mut make, rows) = program((&GaussianMean {}, &silos()), 2, &options(1, MissingSilo::Fail));
+            let asked = Arc::new(AtomicUsize::new(0));
+            let make = Box::new(move || {
+                Ok(Box::new(Misbehaving { own: make()?, asked: Arc::clone(&asked), bad: 2, with })
+                    as Box<dyn SiloProgram>)
+            });
+            let _west = Served::start((NAMES[2], rows), deployment.silo(2), folder, IDENTITY, make);
+            over_the_engine(&deployment, how, 15, |_| ())
+        };
+        let found = over((2, go_on), &folder.join("go-on")).unwrap();
+        let expected = [EventKind::Refused, EventKind::Missing, EventKind::Back];
+        assert_eq!(kinds(&found.history, "west"), expected, "{:?}", found.history);
+        assert!(found.history.iter().any(|event| event.what.contains(words)), "{:?}", found.history);
+        // It went back to its state before that answer: nothing is counted twice.
+        assert_close(found.moments, exact(&[0, 1, 2]));
+        assert_eq!(found.parameters, in_one_process(15, &found.history));
+        let (error, _) = over((3, fail), &folder.join("fail")).err().unwrap();
+        assert!(error.to_string().contains(words), "{error}");
     }
 }

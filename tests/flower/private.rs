@@ -72,7 +72,7 @@ fn with_masks(folder: &Path, names: &[&str], fewest: usize) -> Vec<String> {
 }
 
 #[test]
-fn masked_sums_over_an_engine_lead_to_a_report_though_a_silo_is_killed_and_rosters_are_those_of_owners() {
+fn masked_sums_over_an_engine_survive_kills_of_a_silo_and_of_the_coordinator_and_rosters_are_those_of_owners() {
     let Some(programs) = installed() else { return };
     let scratch = tempfile::tempdir().unwrap();
     let folder = scratch.path();
@@ -114,6 +114,23 @@ fn masked_sums_over_an_engine_lead_to_a_report_though_a_silo_is_killed_and_roste
     assert!(silo.contains("private.masked_round") && !silo.contains(": private.round"), "{silo}");
     assert!(silo.contains("masked with 2 silos, at least 3 in all"), "{silo}");
     assert!(silo.matches("private.key").count() >= 2, "{silo}");
+
+    // The same study again, from ledgers: its coordinator is killed in the middle, resumed, and nothing is charged or lost.
+    let whole = charged();
+    let (first, asked) = (read(folder, "output/posterior.csv"), silo.matches("private.masked_round").count());
+    std::fs::remove_file(folder.join("output/posterior.csv")).unwrap();
+    let mut coordinator = start(folder, "coordinator", "killed");
+    let started = Instant::now();
+    while read(folder, "north.log").matches("private.masked_round").count() < asked + 4 {
+        assert!(started.elapsed() < Duration::from_secs(120), "{}", read(folder, "killed.log"));
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    coordinator.kill();
+    assert!(!folder.join("output/posterior.csv").exists(), "it had ended");
+    wait(&mut start_with(folder, "coordinator", "resumed", &["--resume"]));
+    assert!(read(folder, "resumed.log").contains("verdict"), "{}", read(folder, "resumed.log"));
+    assert!(first.lines().count() > 1_000 && read(folder, "output/posterior.csv") == first);
+    assert_eq!(charged(), whole);
 }
 
 fn spent(ledger: &Path) -> Spent {
@@ -236,6 +253,14 @@ fn two_coordinators_with_one_silo_spend_its_budget_once() {
     let said = folders.each_ref().map(|folder| read(folder, "north.log"));
     assert!(said.iter().any(|said| said.contains("the owner's privacy budget")), "{}\n{}", said[0], said[1]);
     assert!(said.iter().any(|said| said.contains("more releases at this noise")), "{}\n{}", said[0], said[1]);
+    // The coordinator learns the reason, and no number.
+    let told = folders.each_ref().map(|folder| read(folder, "coordinator.log"));
+    let told: Vec<&String> =
+        told.iter().filter(|told| told.contains("the silo refused: the owner's privacy budget.")).collect();
+    assert!(!told.is_empty(), "{said:?}");
+    for words in ["same version of Partita", "Declined", "more releases"] {
+        assert!(told.iter().all(|told| !told.contains(words)), "{words}: {told:?}");
+    }
     let Spent { epsilon, releases } = spent(&ledger);
     assert!(epsilon <= 3.0 && releases > 0, "{epsilon} by {releases} sums");
     assert!(folders.iter().any(|folder| !folder.join("output/result.json").exists()));

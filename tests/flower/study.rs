@@ -7,6 +7,7 @@ use std::process::Command;
 use fixtures::arviz::{opened, python};
 use fixtures::engine::{Deployment, Pace, Running, free_ports, installed};
 use fixtures::executable;
+use fixtures::proxy::Proxy;
 use fixtures::visits::{FORMULA, visits};
 use partita::formula::{SiloTable, Study};
 use partita::inference::{ArvizOptions, FewRoundsOptions, OwnChecks};
@@ -202,6 +203,54 @@ fn questions_to_a_study_over_an_engine_have_the_answers_of_one_process_and_rows_
     assert!(String::from_utf8_lossy(&done.stdout).contains("odds ratio"));
 }
 
+/// The study of a folder in one process, with its files in the folder `one`.
+fn in_one_process(folder: &Path) {
+    let mut one = Command::new(executable("partita"));
+    one.current_dir(folder).args(["fit", "--study", "study.toml", "--output", "one"]);
+    for name in NAMES {
+        one.args(["--silo", &format!("{name}.csv")]);
+    }
+    let done = one.output().unwrap();
+    assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
+}
+
+#[test]
+fn a_study_whose_coordinator_was_killed_is_resumed_and_has_the_bits_of_one_process() {
+    let Some(programs) = installed() else { return };
+    let scratch = tempfile::tempdir().unwrap();
+    let folder = scratch.path();
+    let deployment = Deployment::start(&programs, folder, NAMES.len(), Pace::Capped);
+    write_files(folder, &deployment, &study(""), "");
+    let (path, behind) = (folder.join("north.toml"), Proxy::before(&deployment.silo(0).address));
+    let own = read(folder, "north.toml").replace(&deployment.silo(0).address, &behind.engine().address);
+    std::fs::write(path, own).unwrap();
+    // The answers before: hello, profile, design, model, and those of two rounds.
+    let hold = behind.hold("push-messages", 7);
+    let silos: Vec<Running> = NAMES.iter().map(|name| start(folder, "silo", name)).collect();
+    let mut coordinator = start(folder, "coordinator", "killed");
+    hold.wait();
+    coordinator.kill();
+    hold.lose();
+    assert!(folder.join("state/announced.json").exists() && !folder.join("output/result.json").exists());
+    wait(&mut start_with(folder, "coordinator", "coordinator", &["--resume"]));
+    drop(silos);
+    let said = read(folder, "coordinator.log");
+    assert!(said.contains("verdict: trust these numbers\n"), "{said}\n{}", read(folder, "north.log"));
+    in_one_process(folder);
+    let [found, expected] = ["output", "one"].map(|at| read(folder, &format!("{at}/posterior.csv")));
+    assert!(found.lines().count() > 1_000 && found == expected, "{said}");
+    for name in NAMES {
+        assert_eq!(read(folder, &format!("{name}-report/result.json")), read(folder, "output/result.json"));
+    }
+    // Without what silos agreed on, it asks them nothing.
+    std::fs::remove_file(folder.join("state/announced.json")).unwrap();
+    let silos: Vec<Running> = NAMES.iter().map(|name| start(folder, "silo", name)).collect();
+    wait(&mut start_with(folder, "coordinator", "without", &["--resume"]));
+    drop(silos);
+    let said = read(folder, "without.log");
+    assert!(said.contains("found no state/announced.json") && said.contains("`--restart`"), "{said}");
+}
+
 #[test]
 fn an_owner_who_allows_no_averages_keeps_them_and_the_report_arrives() {
     let Some(programs) = installed() else { return };
@@ -262,7 +311,7 @@ fn the_page_of_three_hospitals_leads_from_an_empty_folder_to_a_report_at_every_p
     for name in NAMES {
         assert_eq!(read(&place, &format!("{name}/{name}-report/report.html")), report, "{name}");
         let log = read(&place, &format!("{name}/{name}.log"));
-        assert!(log.contains("the report of the study is in"), "{log}");
+        assert!(log.contains("the report of the study is in") && log.contains(" bytes sent in "), "{log}");
     }
     #[cfg(unix)]
     for key in ["north/north.key", "link/ca.key", "link/link.key"] {

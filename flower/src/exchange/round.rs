@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use partita_inference::{Manifest, Outcome, Request};
+use partita_inference::{Manifest, Outcome, Refusal, Request};
 
 use super::roster::Moment;
 use super::{Attempt, EventKind, Flower, LostSilo};
@@ -284,9 +284,16 @@ impl Flower {
         if envelope.identity != self.identity {
             return Ok(Err("its answer is of another model or other settings".into()));
         }
-        manifest.check(&name, &reply)?;
-        self.options.patience.check(&name, &reply)?;
-        Ok(Ok(Outcome::Reply(reply)))
+        let patience = self.options.patience;
+        match manifest.check(&name, &reply).map_err(Error::from).and_then(|()| patience.check(&name, &reply)) {
+            Ok(()) => Ok(Ok(Outcome::Reply(reply))),
+            // The silo goes back to the state before this answer: what it is asked next follows the last one that was taken.
+            Err(error) if patience.lost_silo == LostSilo::GoOn => {
+                self.note(silo, one.round, EventKind::Refused, error.to_string());
+                self.lost(one, "its answer was refused".into()).map(Ok)
+            }
+            Err(error) => Err(error),
+        }
     }
 
     /// What a silo's refusal comes to. A silo whose state is of another time may join again where the run goes on
@@ -294,12 +301,18 @@ impl Flower {
     fn refused(&mut self, reply: &partita_inference::Message, one: &Waiting) -> Result<Outcome> {
         let silo = one.request.silo;
         let error = reply.get_setting("error").map_or("unknown", |kind| kind);
-        let what = reply.get_setting("what").map(|what| format!(" about {}", crate::error::shown(what)));
-        let problem = format!(
-            "the silo refused, with an error of kind `{}`{}; its own log says more",
-            crate::error::shown(error),
-            what.unwrap_or_default()
-        );
+        let what = reply.get_setting("what").ok();
+        let reason = what.and_then(Refusal::named);
+        let problem = match (reason, what) {
+            (Some(reason), _) => {
+                format!("the silo refused: {}. Its own log says more. {}.", reason.name(), reason.remedy())
+            }
+            (None, what) => format!(
+                "the silo refused, with an error of kind `{}`{}; its own log says more",
+                crate::error::shown(error),
+                what.map(|what| format!(" about {}", crate::error::shown(what))).unwrap_or_default()
+            ),
+        };
         self.note(silo, one.round, EventKind::Refused, problem.clone());
         if self.options.patience.lost_silo == LostSilo::GoOn {
             let own = reply.get_word("state").unwrap_or(0).min(one.round);
@@ -312,6 +325,9 @@ impl Flower {
             }
         }
         let kind = one.request.message.kind.clone();
-        Ok(Outcome::Failed(partita_inference::Error::Message { kind, problem }))
+        Ok(Outcome::Failed(match reason {
+            Some(reason) => partita_inference::Error::Refused { reason, problem },
+            None => partita_inference::Error::Message { kind, problem },
+        }))
     }
 }

@@ -95,6 +95,14 @@ pub enum Error {
         /// What is wrong, and what to try.
         problem: String,
     },
+    /// A silo refuses for a reason that it may say, since it tells nothing of its rows.
+    #[error("{problem}")]
+    Refused {
+        /// The reason.
+        reason: Refusal,
+        /// What was asked and found, and what to try.
+        problem: String,
+    },
     /// A silo's reply held something the manifest does not allow to leave it.
     #[error(
         "silo `{silo}`: field `{field}` of the reply {problem}, so the exchange held it back. The algorithm's manifest lists what may leave a silo."
@@ -107,9 +115,9 @@ pub enum Error {
         /// Why it may not leave.
         problem: String,
     },
-    /// A silo did not answer.
+    /// A silo did not answer. In the library PVI goes on without it by `missing_silo` of [`crate::PviOptions`].
     #[error(
-        "silo `{silo}`, step {step}: no answer ({reason}). Restart the silo and resume from the checkpoint; PVI can also go on without it: `missing_silo: MissingSilo::GoOn`."
+        "silo `{silo}`, step {step}: no answer ({reason}). Restart the silo and resume from the checkpoint; PVI can also go on without it: `lost_silo = \"go-on\"` in the coordinator's file."
     )]
     SiloLost {
         /// The silo.
@@ -234,6 +242,51 @@ pub enum Error {
     },
 }
 
+/// A reason for which a silo refuses: public, and the only words about a refusal that leave it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Refusal {
+    /// The request costs more than its owner's privacy budget has left. Asked again, it refuses again.
+    Budget,
+    /// It has no key of the session in which a sum is to be masked, as after a start. With keys of a new session it answers.
+    Keys,
+}
+
+impl Refusal {
+    /// The name by which it crosses the wire.
+    ///
+    /// # Example
+    /// ```
+    /// use partita_inference::Refusal;
+    /// assert_eq!(Refusal::Budget.name(), "the owner's privacy budget");
+    /// assert_eq!(Refusal::named("the keys of a session"), Some(Refusal::Keys));
+    /// assert_eq!(Refusal::named("the age of a run"), None);
+    /// ```
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Budget => "the owner's privacy budget",
+            Self::Keys => "the keys of a session",
+        }
+    }
+
+    /// The reason of this name.
+    #[must_use]
+    pub fn named(name: &str) -> Option<Self> {
+        [Self::Budget, Self::Keys].into_iter().find(|own| own.name() == name)
+    }
+
+    /// What the party that asked can do.
+    #[must_use]
+    pub fn remedy(self) -> &'static str {
+        match self {
+            Self::Budget => {
+                "Ask for less: fewer rounds or a smaller epsilon of the study; or have its owner raise `epsilon` in the silo's file"
+            }
+            Self::Keys => "Exchange keys anew",
+        }
+    }
+}
+
 impl Error {
     /// Whether this says that a posterior, or a point of it, lies where the model has no finite density, and nothing
     /// against the way in which the model was asked.
@@ -243,6 +296,16 @@ impl Error {
             Self::NotFinite { .. } => true,
             Self::Model(error) => is_outside(error),
             _ => false,
+        }
+    }
+
+    /// Why a silo refused, where this says so.
+    #[must_use]
+    pub fn refusal(&self) -> Option<Refusal> {
+        match self {
+            Self::InSilo { source, .. } => source.refusal(),
+            Self::Refused { reason, .. } => Some(*reason),
+            _ => None,
         }
     }
 

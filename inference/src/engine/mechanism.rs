@@ -46,7 +46,7 @@ pub trait Mechanism: Send + Debug {
     /// The noised sum, as the answer to the request whose bytes these are.
     ///
     /// # Errors
-    /// [`crate::Error::Declined`] beyond the budget of the silo's owner, or where no noise can be drawn; what `rows`
+    /// [`crate::Error::Refused`] beyond the budget of the silo's owner; [`crate::Error::Declined`] where no noise can be drawn; what `rows`
     /// reports.
     fn release(&mut self, request: &[u8], sum: RowSum<'_>) -> Result<Vec<f64>>;
 }

@@ -193,3 +193,35 @@ fn budgets_that_are_none_are_refused() {
     let nowhere = Budget { epsilon: 1.0, delta: 1e-5, unit: "row".into() };
     assert!(matches!(Ledger::open(&folder.path().join("no/ledger"), nowhere), Err(Error::Ledger { .. })));
 }
+
+/// The bytes of a ledger with an answer, from the fuzzer's corpus.
+fn corpus() -> Vec<u8> {
+    let folder = tempfile::tempdir().unwrap();
+    let ledger = open(folder.path()).unwrap();
+    ledger.answer(b"a", cost(), || Ok(b"noisy".to_vec())).unwrap();
+    let bytes = fs::read(folder.path().join("ledger")).unwrap();
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../flower/fuzz/corpus/ledger/honest");
+    if std::env::var_os("PARTITA_WRITE_CORPUS").is_some() {
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(&path, &bytes).unwrap();
+    }
+    assert!(fs::read(&path).unwrap() == bytes, "the layout of ledgers has changed");
+    bytes
+}
+
+#[test]
+fn a_ledger_with_a_changed_byte_is_refused_or_has_spent_as_much_and_never_panics() {
+    let (bytes, folder) = (corpus(), tempfile::tempdir().unwrap());
+    let path = folder.path().join("ledger");
+    for place in 0..bytes.len() {
+        for bit in [1_u8, 2, 32, 128] {
+            let mut changed = bytes.clone();
+            changed[place] ^= bit;
+            fs::write(&path, &changed).unwrap();
+            // The last line has none after it that holds its hash; it is the stored reply, which costs nothing.
+            if let Ok(own) = open(folder.path()) {
+                assert_eq!(releases(&own), 1, "byte {place}, bit {bit}");
+            }
+        }
+    }
+}

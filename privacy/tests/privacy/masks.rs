@@ -6,6 +6,8 @@ use partita_privacy::{
 
 use super::Seeded;
 
+/// What all silos are asked.
+const ASKED: &[u8] = b"a sum";
 const NAMES: [&str; 5] = ["east", "north", "south", "up", "west"];
 
 struct World {
@@ -57,7 +59,7 @@ fn the_masked_sum_has_the_bits_of_the_plain_one_in_any_order() {
         let mut masked: Vec<Masked> = maskers
             .iter_mut()
             .zip(&plain)
-            .map(|(masker, plain)| masker.mask(place(round, 0), &NAMES, &plain.encode(5).unwrap()).unwrap())
+            .map(|(masker, plain)| masker.mask(place(round, 0), &NAMES, ASKED, &plain.encode(5).unwrap()).unwrap())
             .collect();
         let expected: Vec<i128> = (0..3).map(|at| plain.iter().map(|plain| plain.values[at]).sum()).collect();
         for turn in 0..5 {
@@ -75,15 +77,17 @@ fn the_masked_sum_has_the_bits_of_the_plain_one_in_any_order() {
 }
 
 #[test]
-fn masks_differ_by_round_attempt_roster_and_run_and_look_uniform() {
+fn masks_differ_by_round_attempt_roster_run_and_request_and_look_uniform() {
     let zeros = vec![0; 4096];
     let mut masker = world().maskers(Departures::FreshNoise).remove(0);
     let mut all: Vec<Vec<u64>> = Vec::new();
     for (place, roster) in [(place(0, 0), &NAMES[..]), (place(0, 1), &NAMES[..]), (place(1, 0), &NAMES[..4])] {
-        all.push(masker.mask(place, roster, &zeros).unwrap().values);
+        all.push(masker.mask(place, roster, ASKED, &zeros).unwrap().values);
     }
     let mut other = world().maskers(Departures::FreshNoise).remove(0);
-    all.push(other.mask(place(1, 0), &NAMES, &zeros).unwrap().values);
+    all.push(other.mask(place(1, 0), &NAMES, ASKED, &zeros).unwrap().values);
+    let mut other = world().maskers(Departures::FreshNoise).remove(0);
+    all.push(other.mask(place(1, 0), &NAMES, b"another sum", &zeros).unwrap().values);
     for (at, one) in all.iter().enumerate() {
         // 262,144 bits, half of them set: six standard errors.
         let ones: u32 = one.iter().map(|value| value.count_ones()).sum();
@@ -103,23 +107,23 @@ fn rosters_that_give_a_silo_away_are_refused() {
         (vec!["north", "south", "stranger"], "a silo of the roster"),
         (vec![], "the roster"),
     ] {
-        assert_eq!(refusal(north.mask(place(0, 0), &roster, &[1])), what, "{roster:?}");
+        assert_eq!(refusal(north.mask(place(0, 0), &roster, ASKED, &[1])), what, "{roster:?}");
     }
-    north.mask(place(0, 0), &NAMES, &[1]).unwrap();
+    north.mask(place(0, 0), &NAMES, ASKED, &[1]).unwrap();
     // The difference of two sums would be the exact number of one silo.
-    assert_eq!(refusal(north.mask(place(1, 0), &NAMES[..4], &[1])), "the roster");
-    north.mask(place(1, 0), &NAMES, &[1]).unwrap();
+    assert_eq!(refusal(north.mask(place(1, 0), &NAMES[..4], ASKED, &[1])), "the roster");
+    north.mask(place(1, 0), &NAMES, ASKED, &[1]).unwrap();
 }
 
 #[test]
 fn a_mask_is_used_once() {
     let mut masker = world().maskers(Departures::FreshNoise).remove(0);
-    masker.mask(place(1, 1), &NAMES, &[1]).unwrap();
+    masker.mask(place(1, 1), &NAMES, ASKED, &[1]).unwrap();
     for before in [place(1, 1), place(1, 0), place(0, 7)] {
-        assert_eq!(refusal(masker.mask(before, &NAMES, &[2])), "the place");
-        assert_eq!(refusal(masker.mask(before, &NAMES[..4], &[2])), "the place");
+        assert_eq!(refusal(masker.mask(before, &NAMES, ASKED, &[2])), "the place");
+        assert_eq!(refusal(masker.mask(before, &NAMES[..4], ASKED, &[2])), "the place");
     }
-    masker.mask(place(1, 2), &NAMES, &[2]).unwrap();
+    masker.mask(place(1, 2), &NAMES, ASKED, &[2]).unwrap();
 }
 
 #[test]
@@ -138,10 +142,11 @@ fn a_silo_that_leaves_costs_another_attempt_with_fresh_noise_and_both_are_charge
         };
         let bytes = ledger.answer(request.as_bytes(), Cost::new(noise, 1).unwrap(), draw).unwrap().bytes;
         let values: Vec<u64> = bytes.as_chunks::<8>().0.iter().map(|eight| u64::from_le_bytes(*eight)).collect();
-        let first = maskers[0].mask(place(0, attempt), roster, &values).unwrap();
+        let first = maskers[0].mask(place(0, attempt), roster, ASKED, &values).unwrap();
         let others = roster.len() - 1;
-        let masked =
-            maskers[1..=others].iter_mut().map(|masker| masker.mask(place(0, attempt), roster, &[0, 0]).unwrap());
+        let masked = maskers[1..=others]
+            .iter_mut()
+            .map(|masker| masker.mask(place(0, attempt), roster, ASKED, &[0, 0]).unwrap());
         (values, [vec![first], masked.collect()].concat())
     };
     let (noisy, mut answers) = ask(&mut maskers, 0, &NAMES);
@@ -157,13 +162,13 @@ fn a_silo_that_leaves_costs_another_attempt_with_fresh_noise_and_both_are_charge
 fn answers_to_different_requests_are_not_added_up() {
     let mut maskers = world().maskers(Departures::FreshNoise);
     let mut masked: Vec<Masked> =
-        maskers.iter_mut().map(|masker| masker.mask(place(0, 0), &NAMES, &[1, 2]).unwrap()).collect();
+        maskers.iter_mut().map(|masker| masker.mask(place(0, 0), &NAMES, ASKED, &[1, 2]).unwrap()).collect();
     assert_eq!(Masked::sum(&masked, 5).unwrap(), [5, 10]);
     assert_eq!(refusal(Masked::sum(&masked[..4], 5)), "the number of answers");
     assert_eq!(refusal(Masked::sum(&[], 0)), "the number of answers");
-    let other = maskers[4].mask(place(0, 1), &NAMES, &[1, 2]).unwrap();
+    let other = maskers[4].mask(place(0, 1), &NAMES, ASKED, &[1, 2]).unwrap();
     let kept = std::mem::replace(&mut masked[4], other);
-    assert_eq!(refusal(Masked::sum(&masked, 5)), "the rosters of the answers");
+    assert_eq!(refusal(Masked::sum(&masked, 5)), "the rosters or requests of the answers");
     masked[4] = Masked { values: vec![1], ..kept };
     assert_eq!(refusal(Masked::sum(&masked, 5)), "the lengths of the answers");
 }

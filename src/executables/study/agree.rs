@@ -31,11 +31,19 @@ const MOST: usize = 1 << 22;
 /// The most rows that a silo may say it has: more would outweigh every other silo.
 const MOST_ROWS: u64 = 1_000_000_000;
 
-/// What silos agreed on, as the coordinator keeps it for a run that is resumed.
+/// What silos agreed on.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(super) struct Agreed {
     pub(super) agreement: Agreement,
     pub(super) summary: DesignSummary,
+}
+
+/// What the coordinator keeps for a run that is resumed: silos have the model in their own states.
+#[derive(Debug, Serialize, Deserialize)]
+pub(super) struct Announced {
+    pub(super) agreed: Agreed,
+    /// Of each silo.
+    pub(super) rows: Vec<usize>,
 }
 
 /// What may leave a silo before and after the fit of a study.
@@ -120,26 +128,57 @@ pub(super) fn ask<T>(
     each.collect()
 }
 
-/// The file of a folder that holds what was agreed.
-const FILE: &str = "agreed.json";
-
 impl Agreed {
+    /// The file of a silo's state.
+    const FILE: &str = "agreed.json";
+
     /// Writes it into a folder.
     pub(super) fn write(&self, folder: &Path) -> partita_inference::Result<()> {
-        let bytes = serde_json::to_vec_pretty(self).map_err(|error| declined(&error))?;
-        write_atomically(&folder.join(FILE), &bytes)
+        write(self, &folder.join(Self::FILE))
     }
 
     /// Reads it from a folder; `None` where it has none.
     pub(super) fn read(folder: &Path) -> partita_inference::Result<Option<Self>> {
-        let path = folder.join(FILE);
-        let wrong = |problem: String| partita_inference::Error::Declined {
-            problem: format!("{}: {problem}. Start the run anew.", path.display()),
+        read(&folder.join(Self::FILE))
+    }
+}
+
+impl Announced {
+    /// The file of the coordinator's state.
+    const FILE: &str = "announced.json";
+
+    /// Writes it into the coordinator's folder.
+    pub(super) fn write(&self, folder: &Path) -> partita_inference::Result<()> {
+        write(self, &folder.join(Self::FILE))
+    }
+
+    /// Reads that of a run that has a checkpoint there.
+    ///
+    /// # Errors
+    /// [`partita_inference::Error::Declined`] for a folder without it: to agree anew would begin another run at every silo.
+    pub(super) fn read(folder: &Path) -> partita_inference::Result<Self> {
+        let path = folder.join(Self::FILE);
+        let none = || partita_inference::Error::Declined {
+            problem: format!(
+                "resuming the study: found no {}, expected what its silos agreed on beside the checkpoint. Put the file back, or begin anew by `--restart`.",
+                path.display()
+            ),
         };
-        match std::fs::read(&path) {
-            Ok(bytes) => serde_json::from_slice(&bytes).map(Some).map_err(|error| wrong(error.to_string())),
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(None),
-            Err(error) => Err(wrong(error.to_string())),
-        }
+        read(&path)?.ok_or_else(none)
+    }
+}
+
+fn write(own: &impl Serialize, path: &Path) -> partita_inference::Result<()> {
+    write_atomically(path, &serde_json::to_vec_pretty(own).map_err(|error| declined(&error))?)
+}
+
+fn read<T: DeserializeOwned>(path: &Path) -> partita_inference::Result<Option<T>> {
+    let wrong = |problem: String| partita_inference::Error::Declined {
+        problem: format!("{}: {problem}. Start the run anew.", path.display()),
+    };
+    match std::fs::read(path) {
+        Ok(bytes) => serde_json::from_slice(&bytes).map(Some).map_err(|error| wrong(error.to_string())),
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(wrong(error.to_string())),
     }
 }

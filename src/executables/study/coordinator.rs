@@ -10,7 +10,7 @@ use partita_inference::{
 };
 
 use super::StudyFile;
-use super::agree::{self, Agreed, agree, announce, average, declined, fields, public_fields};
+use super::agree::{self, Announced, agree, announce, average, declined, fields, public_fields};
 use super::privacy::write_privacy;
 use crate::executables::draws_file::{self, DRAWS};
 use crate::executables::questions::{Answers, PRIOR_PREDICTIVE, Questions, RowsAsked, RowsToPredict, write as put};
@@ -68,18 +68,14 @@ pub fn run_study_coordinator(study: &StudyFile, desk: Desk<'_>, asked: &StudyQue
     let (mut exchange, _) = connect(run, &desk)?;
     let Desk { file, start, progress, log, .. } = desk;
     let is_resumed = start.resume && latest_checkpoint(&file.state)?.is_some();
-    let agreed = if is_resumed { Agreed::read(&file.state)? } else { None };
-    let fitted = || -> Result<_> {
-        let agreed = match agreed {
-            Some(agreed) => agreed,
-            None => {
-                let agreed = match &study.privacy {
-                    Some(privacy) => privacy.agreed(&own)?,
-                    None => agree(&own, &mut exchange)?,
-                };
-                agreed.write(&file.state)?;
-                agreed
-            }
+    let mut fitted = || -> Result<_> {
+        // A run that is resumed asks its silos nothing before the exchange is at the checkpoint: under the name of a new run
+        // they would begin that, and refuse the old one as of the past.
+        let announced = if is_resumed { Some(Announced::read(&file.state)?) } else { None };
+        let (agreed, rows) = match (announced, &study.privacy) {
+            (Some(Announced { agreed, rows }), _) => (agreed, Some(rows)),
+            (None, Some(privacy)) => (privacy.agreed(&own)?, None),
+            (None, None) => (agree(&own, &mut exchange)?, None),
         };
         for (silo, rows) in &agreed.agreement.silos {
             let rows = rows.map_or_else(|| "rows of a number that it keeps".to_owned(), |rows| format!("{rows} rows"));
@@ -97,7 +93,14 @@ pub fn run_study_coordinator(study: &StudyFile, desk: Desk<'_>, asked: &StudyQue
         if let Some(privacy) = &study.privacy {
             log(&privacy.promise()?);
         }
-        let rows = announce(&agreed, &mut exchange)?;
+        let rows = match rows {
+            Some(rows) => rows,
+            None => {
+                let own = Announced { rows: announce(&agreed, &mut exchange)?, agreed: agreed.clone() };
+                own.write(&file.state)?;
+                own.rows
+            }
+        };
         let how = Fitting { run: run.file, fit: &fit, rows: &rows, file, log };
         let (mut fitted, algorithm) = match study.privacy.as_ref().is_some_and(|own| own.secure_sums) {
             true => fit_over(&plan.model, how, &mut SecureSums::new(&mut exchange), progress),

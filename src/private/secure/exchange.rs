@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::path::Path;
 use std::time::Duration;
 
-use partita_inference::{Arrival, Error, Exchange, Manifest, Message, Outcome, Request, Result, Resumable};
+use partita_inference::{Arrival, Error, Exchange, Manifest, Message, Outcome, Refusal, Request, Result, Resumable};
 use partita_privacy::{Entropy, Masked, SignedKey, SystemEntropy};
 
 use super::fixed_point::Unit;
@@ -22,6 +22,7 @@ pub(crate) struct SecureSums<'a> {
 }
 
 /// The keys of silos that masks are made of.
+#[derive(Clone)]
 struct Session {
     name: String,
     keys: Vec<SignedKey>,
@@ -44,65 +45,45 @@ impl<'a> SecureSums<'a> {
         self.own.exchange(Request::to_all(count, message), &manifest, deadline)
     }
 
-    /// The keys of a session, exchanged now if there is none.
-    fn keys(&mut self, deadline: Option<Duration>) -> Result<std::result::Result<(), Vec<Outcome>>> {
-        if self.session.is_some() {
-            return Ok(Ok(()));
+    /// A session and its keys, exchanged now if there is none.
+    fn session(&mut self, step: u64, deadline: Option<Duration>) -> Result<Session> {
+        if let Some(own) = &self.session {
+            return Ok(own.clone());
         }
         let mut bytes = [0; 16];
         SystemEntropy::default().fill(&mut bytes).map_err(declined)?;
         let name: String = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
         let outcomes = self.ask(&Message::new(KEY).setting("session", &name), deadline)?;
-        let keys: Result<Vec<SignedKey>> = outcomes
-            .iter()
-            .filter_map(|outcome| match outcome {
-                Outcome::Reply(reply) => Some(key_of(reply)),
-                _ => None,
-            })
-            .collect();
-        let keys = keys?;
-        if keys.len() < outcomes.len() {
-            return Ok(Err(outcomes));
-        }
-        self.session = Some(Session { name, keys });
-        Ok(Ok(()))
+        let each = outcomes.into_iter().zip(self.own.silos());
+        let keys = each.map(|(outcome, silo)| key_of(&outcome.reply(silo, step)?)).collect::<Result<_>>()?;
+        Ok(self.session.insert(Session { name, keys }).clone())
     }
 
-    /// The total of what all silos answer to `plain`; or their outcomes, where one has none.
-    fn total(
-        &mut self,
-        plain: &Message,
-        deadline: Option<Duration>,
-    ) -> Result<std::result::Result<Vec<f64>, Vec<Outcome>>> {
-        let unit = Unit::of(plain)?;
-        for attempt in 0..ATTEMPTS {
-            if let Err(outcomes) = self.keys(deadline)? {
-                return Ok(Err(outcomes));
-            }
-            let Some(Session { name, keys }) = &self.session else { break };
-            let roster = self.own.silos().to_vec();
+    /// The total of what all silos answer to `plain`: the sum of some is a part of nothing, so that a silo without an
+    /// answer ends the round with an error that names it.
+    fn total(&mut self, plain: &Message, deadline: Option<Duration>) -> Result<Vec<f64>> {
+        let (unit, step, roster) = (Unit::of(plain)?, plain.get_word("step")?, self.own.silos().to_vec());
+        let mut last = None;
+        for _ in 0..ATTEMPTS {
+            let Session { name: session, keys } = self.session(step, deadline)?;
             // An attempt of the same silos has the same noise: the difference of two would be zero.
             let request =
-                MaskedRequest { session: name.clone(), attempt: 0, roster, keys: keys.clone(), plain: plain.clone() };
-            let outcomes = self.ask(&request.write()?, deadline)?;
-            let replies: Vec<&Message> = outcomes
-                .iter()
-                .filter_map(|outcome| match outcome {
-                    Outcome::Reply(reply) => Some(reply),
-                    _ => None,
-                })
-                .collect();
-            if replies.len() == outcomes.len() {
-                let masked = replies.into_iter().map(values_of).collect::<Result<Vec<Masked>>>()?;
-                return Masked::sum(&masked, outcomes.len()).map_err(declined).map(|sum| Ok(unit.read(&sum)));
+                MaskedRequest { session, attempt: 0, roster: roster.clone(), keys, plain: plain.clone() }.write()?;
+            let (mut answers, mut keyless) = (Vec::new(), None);
+            for (outcome, silo) in self.ask(&request, deadline)?.into_iter().zip(&roster) {
+                match outcome.reply(silo, step) {
+                    Ok(reply) => answers.push(values_of(&reply)?),
+                    Err(error) if error.refusal() == Some(Refusal::Keys) => keyless = Some(error),
+                    // Another attempt would mend nothing.
+                    Err(error) => return Err(error),
+                }
             }
-            self.session = None;
-            let is_lost = outcomes.iter().any(|outcome| matches!(outcome, Outcome::Lost { .. } | Outcome::Timeout));
-            if is_lost || attempt + 1 == ATTEMPTS {
-                return Ok(Err(outcomes));
+            if keyless.is_none() {
+                return Masked::sum(&answers, roster.len()).map_err(declined).map(|sum| unit.read(&sum));
             }
+            (self.session, last) = (None, keyless);
         }
-        Err(Error::Exchange { problem: "a masked sum had no attempt".into() })
+        Err(last.unwrap_or_else(|| Error::Exchange { problem: "a masked sum had no attempt".into() }))
     }
 }
 
@@ -140,12 +121,9 @@ impl Exchange for SecureSums<'_> {
             None => self.own.send(requests, deadline),
             Some(first) => {
                 let plain = first.message.clone();
-                let outcomes: Vec<Outcome> = match self.total(&plain, deadline)? {
-                    Ok(total) => shared(&total, count, globals(total.len())?).into_iter().map(Outcome::Reply).collect(),
-                    // What the others answered is a part of no sum.
-                    Err(outcomes) => outcomes.into_iter().map(without_reply).collect(),
-                };
-                self.ready.extend(outcomes.into_iter().enumerate().map(|(silo, outcome)| Arrival { silo, outcome }));
+                let total = self.total(&plain, deadline)?;
+                let answers = shared(&total, count, globals(total.len())?).into_iter().map(Outcome::Reply);
+                self.ready.extend(answers.enumerate().map(|(silo, outcome)| Arrival { silo, outcome }));
                 Ok(())
             }
         }
@@ -165,13 +143,6 @@ impl Exchange for SecureSums<'_> {
 
     fn resumable(&mut self) -> Option<&mut dyn Resumable> {
         self.own.resumable().is_some().then_some(self as &mut dyn Resumable)
-    }
-}
-
-fn without_reply(outcome: Outcome) -> Outcome {
-    match outcome {
-        Outcome::Reply(_) => Outcome::Lost { reason: "another silo of the sum did not answer".into() },
-        other => other,
     }
 }
 

@@ -16,7 +16,7 @@ pub(super) fn fields(numbers: usize) -> Vec<Field> {
     let field = |name, meaning, limit, release| Field { name, meaning, limit, release };
     vec![
         field("key", "an X25519 key for one session, and the silo's signature of it", 256, Release::Public),
-        field("roster", "a hash of run, round, attempt and roster", 8, Release::Public),
+        field("roster", "a hash of run, round, attempt, roster and request", 8, Release::Public),
         field("values", "the noised sums, with masks that cancel in the sum over all silos", numbers, Release::Noised),
     ]
 }
@@ -126,4 +126,42 @@ pub(super) fn values_of(reply: &Message) -> Result<partita_privacy::Masked> {
             digits(at).filter(|_| written.len() == 64).ok_or_else(|| wrong(reply, "its roster is no hash".into()))?;
     }
     Ok(partita_privacy::Masked { values, roster })
+}
+
+/// Whether this asks for a masked sum as [`MaskedRequest`] does.
+pub(crate) fn is_request(message: &Message) -> bool {
+    MaskedRequest::read(message).is_ok()
+}
+
+/// Whether this has the numbers of a masked sum.
+pub(crate) fn is_masked(message: &Message) -> bool {
+    values_of(message).is_ok()
+}
+
+/// Whether this has a key of a session.
+pub(crate) fn is_key(message: &Message) -> bool {
+    key_of(message).is_ok()
+}
+
+/// What the fuzzer's corpus is made of.
+#[cfg(test)]
+pub(crate) mod corpus {
+    use partita_inference::Message;
+    use partita_privacy::{Masked, SignedKey};
+
+    use super::{MaskedRequest, PLAIN, keyed, masked};
+
+    pub(crate) fn request(names: &[&str], keys: &[SignedKey]) -> Message {
+        let plain = Message::new(PLAIN).word("step", 1).number("clip", 0.3).number("curvature", 2.0);
+        let roster = names.iter().map(|name| (*name).to_owned()).collect();
+        MaskedRequest { session: "s1".into(), attempt: 0, roster, keys: keys.to_vec(), plain }.write().unwrap()
+    }
+
+    pub(crate) fn answer(own: &Masked) -> Message {
+        masked(&own.values, &own.roster)
+    }
+
+    pub(crate) fn key(own: &SignedKey) -> Message {
+        keyed(own).unwrap()
+    }
 }

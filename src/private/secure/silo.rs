@@ -1,6 +1,6 @@
 //! Answers with masked sums alone: a silo's own are for no one, and each roster and attempt has noise of its own.
 
-use partita_inference::{Error, Message, Result, SiloProgram};
+use partita_inference::{Error, Message, Refusal, Result, SiloProgram};
 use partita_privacy::{Departures, Masker, Peers, Place, RunKey, SiloKey, SystemEntropy};
 
 use super::fixed_point::Unit;
@@ -62,11 +62,13 @@ impl MaskedSilo {
         let place = Place { round: step, attempt };
         // Before anything is spent: the roster is one that this silo accepts.
         masker.check(place, &roster).map_err(declined)?;
+        // Masks cancel among silos that were asked the same alone: whoever asks one of them something else reads nothing.
+        let asked = plain.ordered().encode();
         // Sums over other silos have other noise, whoever asks for them: the ledger knows each by what it was asked with.
         let plain = plain.setting("roster", &roster.join("\n")).word("attempt", attempt);
         let answer = self.own.answer(&plain)?;
         let numbers = [answer.get_floats("gradient")?, answer.get_floats("curvature")?].concat();
-        let hidden = masker.mask(place, &roster, &unit.write(&numbers)?).map_err(declined)?;
+        let hidden = masker.mask(place, &roster, &asked, &unit.write(&numbers)?).map_err(declined)?;
         Ok(masked(&hidden.values, &hidden.roster))
     }
 
@@ -92,7 +94,8 @@ impl MaskedSilo {
 }
 
 fn unknown(session: &str) -> Error {
-    Error::Declined { problem: format!("this silo has no key of session `{session}`: exchange keys anew") }
+    let problem = format!("this silo has no key of session `{session}`. {}.", Refusal::Keys.remedy());
+    Error::Refused { reason: Refusal::Keys, problem }
 }
 
 impl SiloProgram for MaskedSilo {

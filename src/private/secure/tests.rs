@@ -1,11 +1,12 @@
 //! Holds masked sums to the plain ones bit for bit, and silos to their rosters, keys and charges.
 
 use std::path::Path;
+use std::time::Duration;
 
 use partita_core::Device;
 use partita_inference::{
-    Algorithm, AlgorithmChoice, Exchange, FitOptions, InProcess, Message, Outcome, PrivateRoundsOptions, Request,
-    RunOptions, Settings, Silent, SiloProgram, coordinator, run,
+    Algorithm, AlgorithmChoice, Arrival, Error, Exchange, FitOptions, InProcess, Manifest, Message, Outcome,
+    PrivateRoundsOptions, Refusal, Request, Result, RunOptions, Settings, Silent, SiloProgram, coordinator, run,
 };
 use partita_models::GaussianMean;
 use partita_privacy::{Budget, Ledger, RunKey, SeededBits, SignedKey, SiloKey, SystemEntropy};
@@ -23,9 +24,14 @@ fn options() -> PrivateRoundsOptions {
 
 /// A silo with seeded noise, and a ledger where a folder is given.
 fn plain(place: usize, folder: Option<&Path>) -> Box<dyn SiloProgram> {
+    with_budget(place, folder, 50.0)
+}
+
+/// The same with this epsilon of its owner.
+fn with_budget(place: usize, folder: Option<&Path>, epsilon: f64) -> Box<dyn SiloProgram> {
     let (device, name) = (Device::flex(), NAMES[place]);
     let rows = GaussianMean::data(&(0..50).map(|k| f64::from(k % 7) / 3.0 - place as f64).collect::<Vec<_>>(), &device);
-    let budget = Budget { epsilon: 50.0, delta: 1e-5, unit: "row".into() };
+    let budget = Budget { epsilon, delta: 1e-5, unit: "row".into() };
     let ledger = folder.map(|folder| Ledger::open(&folder.join(name), budget).unwrap());
     let sums = NoisedSums::new(ledger, Box::new(SeededBits::new(place as u64)));
     silo(name, &GaussianMean {}, &rows, &device, &Settings::default(), &options(), sums).unwrap().0
@@ -36,9 +42,13 @@ fn keys() -> Vec<SiloKey> {
 }
 
 fn masked(place: usize, fewest: usize, folder: Option<&Path>) -> MaskedSilo {
+    behind_masks(plain(place, folder), place, fewest)
+}
+
+fn behind_masks(own: Box<dyn SiloProgram>, place: usize, fewest: usize) -> MaskedSilo {
     let keys = keys();
     let peers = NAMES.iter().zip(&keys).map(|(name, key)| ((*name).to_owned(), key.public())).collect();
-    MaskedSilo::new(plain(place, folder), Masking { key: keys[place].clone(), peers, fewest })
+    MaskedSilo::new(own, Masking { key: keys[place].clone(), peers, fewest })
 }
 
 fn method() -> Box<dyn Algorithm> {
@@ -106,9 +116,77 @@ fn exchange_keys(silos: &mut [MaskedSilo], session: &str) -> Vec<SignedKey> {
 }
 
 fn asked(session: &str, attempt: u64, roster: &[&str], keys: &[SignedKey]) -> Message {
-    let plain = method().outgoing().unwrap().remove(0).message;
+    asked_for(method().outgoing().unwrap().remove(0).message, session, attempt, roster, keys)
+}
+
+fn asked_for(plain: Message, session: &str, attempt: u64, roster: &[&str], keys: &[SignedKey]) -> Message {
     let roster = roster.iter().map(|name| (*name).to_owned()).collect();
     MaskedRequest { session: session.into(), attempt, roster, keys: keys.to_vec(), plain }.write().unwrap()
+}
+
+/// The request of the first round, with one of its numbers multiplied.
+fn changed(number: &str, by: f64) -> Message {
+    let mut request = method().outgoing().unwrap().remove(0).message;
+    request.numbers.iter_mut().filter(|own| own.0 == number).for_each(|own| own.1 *= by);
+    request.get_number(number).unwrap();
+    request
+}
+
+/// What a coordinator reads that asks north for one thing and all others for the usual in a session, and north's own numbers,
+/// both modulo 2⁶⁴ in units of north's request.
+fn betrayed(folder: &Path, session: &str, north: &Message) -> (Vec<u64>, Vec<u64>) {
+    let mut silos: Vec<MaskedSilo> = (0..3).map(|place| masked(place, 3, Some(folder))).collect();
+    let keys = exchange_keys(&mut silos, session);
+    let mut sum = vec![0_u64; 2];
+    for (place, silo) in silos.iter_mut().enumerate() {
+        let plain = if place == 0 { north.clone() } else { changed("clip", 1.0) };
+        let reply = silo.answer(&asked_for(plain, session, 0, &NAMES, &keys)).unwrap();
+        let own = super::messages::values_of(&reply).unwrap().values;
+        sum.iter_mut().zip(own).for_each(|(slot, own)| *slot = slot.wrapping_add(own));
+    }
+    // Its ledger has what it gave.
+    drop(silos);
+    let request = north.clone().setting("roster", &NAMES.join("\n")).word("attempt", 0);
+    let answer = plain(0, Some(folder)).answer(&request).unwrap();
+    let numbers = [answer.get_floats("gradient").unwrap(), answer.get_floats("curvature").unwrap()].concat();
+    (sum, Unit::of(north).unwrap().write(&numbers).unwrap())
+}
+
+/// How far numbers modulo 2⁶⁴ are apart.
+fn apart(one: u64, other: u64) -> u64 {
+    one.wrapping_sub(other).cast_signed().unsigned_abs()
+}
+
+/// Two random numbers modulo 2⁶⁴ are nearer than this with probability 2⁻¹⁹.
+const NEAR: u64 = 1 << 44;
+
+#[test]
+fn a_request_changed_for_one_silo_leaves_no_number_near_its_own_sum() {
+    // Without the request in the masks, the others are small beside north in its finer unit.
+    let folder = tempfile::tempdir().unwrap();
+    let (sum, own) = betrayed(folder.path(), "s1", &changed("curvature", 16_384.0));
+    assert!(apart(sum[0], own[0]) > NEAR, "its gradient is read through the masks: {sum:?}, {own:?}");
+    // And a coordinator that is honest sees that something is amiss.
+    let mut silos: Vec<MaskedSilo> = (0..3).map(|place| masked(place, 3, None)).collect();
+    let keys = exchange_keys(&mut silos, "s2");
+    let replies = silos.iter_mut().enumerate().map(|(place, silo)| {
+        let plain = changed("curvature", if place == 0 { 2.0 } else { 1.0 });
+        super::messages::values_of(&silo.answer(&asked_for(plain, "s2", 0, &NAMES, &keys)).unwrap()).unwrap()
+    });
+    let refused = partita_privacy::Masked::sum(&replies.collect::<Vec<_>>(), 3).unwrap_err().to_string();
+    assert!(refused.contains("the rosters or requests of the answers"), "{refused}");
+}
+
+#[test]
+fn two_sessions_with_other_requests_for_one_silo_do_not_give_it_by_difference() {
+    let folder = tempfile::tempdir().unwrap();
+    let (honest, own) = betrayed(folder.path(), "s1", &changed("clip", 1.0));
+    // The others answer from their ledgers, with the same noise.
+    let (other, changed) = betrayed(folder.path(), "s2", &changed("clip", 0.5));
+    for at in 0..2 {
+        let (found, expected) = (other[at].wrapping_sub(honest[at]), changed[at].wrapping_sub(own[at]));
+        assert!(expected != 0 && apart(found, expected) > NEAR, "number {at}: {found} is near {expected}");
+    }
 }
 
 #[test]
@@ -180,11 +258,11 @@ impl SiloProgram for Forgetful {
         self.own.name()
     }
 
-    fn local_moments(&self) -> partita_inference::Result<Vec<(Vec<f64>, Vec<f64>)>> {
+    fn local_moments(&self) -> Result<Vec<(Vec<f64>, Vec<f64>)>> {
         Ok(Vec::new())
     }
 
-    fn answer(&mut self, request: &Message) -> partita_inference::Result<Message> {
+    fn answer(&mut self, request: &Message) -> Result<Message> {
         self.asked += 1;
         if self.asked == 4 {
             self.own = masked(self.place, 3, None);
@@ -204,4 +282,57 @@ fn keys_are_exchanged_anew_after_a_silo_was_started_again() {
     let record = run(&mut *method, &mut SecureSums::new(&mut own), &how, &mut Silent).unwrap();
     assert_eq!(record.counters.rounds, 4);
     assert!(method.posterior().parameters.iter().all(|number| number.is_finite()));
+}
+
+/// An exchange that counts what is asked, and in which a silo may stall.
+struct Watched {
+    own: InProcess,
+    asked: Vec<String>,
+    stalls: Option<usize>,
+}
+
+impl Exchange for Watched {
+    fn silos(&self) -> &[String] {
+        self.own.silos()
+    }
+
+    fn send(&mut self, requests: Vec<Request>, deadline: Option<Duration>) -> Result<()> {
+        self.asked.extend(requests.iter().map(|request| request.message.kind.clone()));
+        self.own.send(requests, deadline)
+    }
+
+    fn receive(&mut self, manifest: &Manifest, deadline: Option<Duration>) -> Result<Option<Arrival>> {
+        let mut arrival = self.own.receive(manifest, deadline)?;
+        if let Some(own) = arrival.as_mut().filter(|own| Some(own.silo) == self.stalls) {
+            own.outcome = Outcome::Lost { reason: "no answer in 60 s".into() };
+        }
+        Ok(arrival)
+    }
+}
+
+/// The error of a run over masked silos of which west has this epsilon, and the kinds of what was asked.
+fn failed(folder: Option<&Path>, epsilon: f64, stalls: Option<usize>) -> (Error, Vec<String>) {
+    let programs = (0..3).map(|place| {
+        let own = with_budget(place, folder, if place == 2 { epsilon } else { 50.0 });
+        Box::new(behind_masks(own, place, 3)) as Box<dyn SiloProgram>
+    });
+    let mut watched = Watched { own: in_process(programs.collect()), asked: Vec::new(), stalls };
+    let how = RunOptions { steps: 5, ..RunOptions::default() };
+    let error = run(&mut *method(), &mut SecureSums::new(&mut watched), &how, &mut Silent).unwrap_err();
+    (error, watched.asked)
+}
+
+#[test]
+fn a_refusal_by_the_budget_is_told_once_and_a_silo_that_stalls_is_named() {
+    let folder = tempfile::tempdir().unwrap();
+    let (error, asked) = failed(Some(folder.path()), 0.1, None);
+    assert_eq!(error.refusal(), Some(Refusal::Budget), "{error}");
+    assert!(error.to_string().starts_with("silo `west`, step 0: the owner's privacy budget: "), "{error}");
+    // Keys of three, one masked sum, and no second attempt.
+    assert_eq!(asked.iter().filter(|kind| *kind == KEY).count(), 3, "{asked:?}");
+    assert_eq!(asked.len(), 6, "{asked:?}");
+    let (error, asked) = failed(None, 50.0, Some(2));
+    let said = error.to_string();
+    assert!(said.contains("silo `west`, step 0: no answer (no answer in 60 s)"), "{said}");
+    assert!(said.contains("`lost_silo = \"go-on\"`") && !said.contains("::") && asked.len() == 3, "{said}");
 }

@@ -176,8 +176,8 @@ impl PviOptions {
         if self.factors.is_shared() && self.missing_silo == MissingSilo::GoOn {
             return Err(Error::Setting {
                 setting: "missing_silo",
-                found: format!("GoOn with Factors::{:?}", self.factors),
-                expected: "MissingSilo::Fail, since one factor for all counts every silo that takes part; or Factors::Own",
+                found: "a run that goes on without silos, with one factor for all".into(),
+                expected: "a run that ends where a silo is missing, since one factor for all counts every silo that takes part; or factors of the silos' own",
             });
         }
         for (setting, damping) in [("damping", self.damping), ("first_damping", self.first_damping)] {
