@@ -5,10 +5,13 @@ pub(crate) mod audited;
 mod noised_sums;
 #[cfg(feature = "cli")]
 pub(crate) mod secure;
+mod subject;
 
 pub use noised_sums::NoisedSums;
 
 use std::path::PathBuf;
+
+use subject::subject;
 
 use partita_core::{Device, Model, SiteTable};
 use partita_inference::{
@@ -56,13 +59,17 @@ pub struct PrivateOptions {
     /// The folder in which every silo has its ledger, `NAME.ledger`, with the epsilon that its owner allows over all runs;
     /// `None` for a run that nobody records.
     pub ledgers: Option<(PathBuf, f64)>,
+    /// The name of the study, such as the hash of its file: a ledger answers an identical request about the same study and
+    /// the same rows from what it stores, and every other request anew.
+    pub study: String,
 }
 
 impl PrivateOptions {
     /// The options for a promise; the others are at their defaults.
     #[must_use]
     pub fn new(epsilon: f64, delta: f64) -> Self {
-        Self { epsilon, delta, method: PrivateMethod::FewRounds, rounds: PrivateRoundsOptions::ROUNDS, ledgers: None }
+        let (method, rounds) = (PrivateMethod::FewRounds, PrivateRoundsOptions::ROUNDS);
+        Self { epsilon, delta, method, rounds, ledgers: None, study: String::new() }
     }
 
     /// The options of all parties of few rounds: noise is the least that keeps the promise.
@@ -200,7 +207,8 @@ pub(crate) fn fit_with<M: Model + 'static>(
     };
     let (mut programs, mut rows): (Vec<Box<dyn SiloProgram>>, Vec<usize>) = (Vec::new(), Vec::new());
     for (index, (name, data)) in (0..).zip(silos) {
-        let sums = NoisedSums::new(privacy.ledger(name)?, bits(index as usize));
+        let about = subject(&privacy.study, model, data, device).map_err(|error| error.in_silo(name, 0))?;
+        let sums = NoisedSums::new(privacy.ledger(name)?, bits(index as usize)).about(about);
         let (program, own) = match &algorithm {
             AlgorithmChoice::PrivateSfvi(how) => {
                 let silo = Silo::new(name, index, model, data, device, &settings)?;
@@ -214,7 +222,7 @@ pub(crate) fn fit_with<M: Model + 'static>(
                 let (rows, manifest) = (silo.rows(), silo.manifest());
                 (noised_alone(silo, manifest), rows)
             }
-            _ => silo(name, model, data, device, &settings, &privacy.rounds()?, sums)?,
+            _ => rounds_silo(name, model, data, device, &settings, &privacy.rounds()?, sums)?,
         };
         rows.push(own);
         programs.push(program);
@@ -228,9 +236,22 @@ pub(crate) fn fit_with<M: Model + 'static>(
     Ok(PrivateFit { fitted, algorithm })
 }
 
-/// A silo of few rounds whose sums `sums` makes private, and the number of its rows: it answers with these sums and nothing
-/// else.
+/// A silo of few rounds of the study of this name, whose sums `sums` makes private, and the number of its rows: it answers
+/// with these sums and nothing else.
+#[cfg(feature = "cli")]
 pub(crate) fn silo<M: Model + 'static>(
+    (name, study): (&str, &str),
+    (model, data): (&M, &M::Data),
+    device: &Device,
+    settings: &Settings,
+    rounds: &PrivateRoundsOptions,
+    sums: NoisedSums,
+) -> Result<(Box<dyn SiloProgram>, usize)> {
+    let about = subject(study, model, data, device).map_err(|error| error.in_silo(name, 0))?;
+    rounds_silo(name, model, data, device, settings, rounds, sums.about(about))
+}
+
+fn rounds_silo<M: Model + 'static>(
     name: &str,
     model: &M,
     data: &M::Data,

@@ -10,6 +10,8 @@ use super::declined;
 pub struct NoisedSums {
     ledger: Option<Ledger>,
     bits: Box<dyn Entropy + Send>,
+    /// The hash of what the sums are about.
+    subject: [u8; 32],
 }
 
 impl std::fmt::Debug for NoisedSums {
@@ -22,12 +24,20 @@ impl NoisedSums {
     /// The mechanism of a silo with this ledger, or none for a simulation, and these random bits.
     #[must_use]
     pub fn new(ledger: Option<Ledger>, bits: Box<dyn Entropy + Send>) -> Self {
-        Self { ledger, bits }
+        Self { ledger, bits, subject: [0; 32] }
+    }
+
+    /// The same for sums about the study, the model and the rows that have this hash: a reply that the ledger stores is one
+    /// to the same bytes about the same, and other rows or another study are answered anew, and charged.
+    #[must_use]
+    pub(super) fn about(self, subject: [u8; 32]) -> Self {
+        Self { subject, ..self }
     }
 }
 
 impl Mechanism for NoisedSums {
     fn release(&mut self, request: &[u8], sum: RowSum<'_>) -> Result<Vec<f64>> {
+        let request = &[&self.subject, request].concat();
         let RowSum { length, clip, noise, count, rate, remaining, rows } = sum;
         let grid = Grid::new(clip, Grid::STEPS).map_err(declined)?;
         let scale = grid.noise(noise).map_err(declined)?;

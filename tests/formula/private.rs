@@ -94,6 +94,50 @@ fn questions_that_need_rows_without_noise_are_refused_by_their_names_in_one_proc
 }
 
 #[test]
+fn one_ledger_charges_another_formula_and_a_changed_file_and_gives_neither_the_numbers_of_the_first() {
+    let scratch = tempfile::tempdir().unwrap();
+    let folder = scratch.path();
+    let rows = |flipped: bool| {
+        let row = |k: u32| {
+            let (a, b) = (f64::from(k * 7 % 41) / 20.0 - 1.0, f64::from(k * 11 % 37) / 18.0 - 1.0);
+            let y = (f64::from(k * 29 % 97) / 97.0 < 1.0 / (1.0 + (-1.5 * a + 1.2 * b).exp())) != flipped;
+            format!("{},{a},{b}\n", u8::from(y))
+        };
+        (0..800).map(row).fold("y,a,b\n".to_owned(), |text, row| text + &row)
+    };
+    std::fs::write(folder.join("north.csv"), rows(false)).unwrap();
+    let fit = |column: &str, more: &str| {
+        let study = format!(
+            "formula = \"y ~ {column}\"\nfamily = \"bernoulli\"\nsilos = [\"north\"]\n{more}[privacy]\nunit = \"row\"\nepsilon = \
+             4.0\ndelta = 1e-5\nrounds = 6\n[privacy.columns]\ny = [0, 1]\n{column} = [-1.0, 1.0]\n"
+        );
+        std::fs::write(folder.join("study.toml"), study).unwrap();
+        let arguments =
+            ["fit", "--study", "study.toml", "--silo", "north=north.csv", "--output", "out", "--ledgers", "own"];
+        let done = Command::new(fixtures::executable("partita")).current_dir(folder).args(arguments).output().unwrap();
+        let spent = std::fs::read_to_string(folder.join("own/north.ledger")).unwrap().matches("\"spent\"").count();
+        (done.status.success(), String::from_utf8_lossy(&done.stderr).into_owned(), spent)
+    };
+    let result = || {
+        let text = std::fs::read_to_string(folder.join("out/result.json")).unwrap();
+        serde_json::from_str::<serde_json::Value>(&text).unwrap()["sites"].clone()
+    };
+    let (done, said, spent) = fit("a", "");
+    assert!(done && spent == 6, "{said}");
+    let first = result();
+    // The same study again costs nothing, and no more with a question to its posterior.
+    let (done, said, spent) = fit("a", "contrasts = [\"a: 1 - 0\"]\n");
+    assert!(done && spent == 6 && result() == first, "{said}");
+    // The owner's budget is the epsilon of one study: another one, and one of other rows, are refused by it.
+    let refusal = "the owner's privacy budget";
+    let (done, said, spent) = fit("b", "");
+    assert!(!done && spent == 6 && said.contains(refusal), "{said}");
+    std::fs::write(folder.join("north.csv"), rows(true)).unwrap();
+    let (done, said, spent) = fit("a", "");
+    assert!(!done && spent == 6 && said.contains(refusal), "{said}");
+}
+
+#[test]
 fn a_silo_ends_at_its_start_where_study_and_owner_do_not_ask_for_the_same() {
     let scratch = tempfile::tempdir().unwrap();
     let folder = scratch.path();

@@ -212,6 +212,8 @@ fn a_run_beyond_the_budget_spends_nothing_a_repeated_one_costs_nothing_and_the_l
     let ledger = text();
     let again = fitted(promise(1.2), 1, 0.5).unwrap();
     assert_eq!(first.report.sites[0].mean.to_bits(), again.report.sites[0].mean.to_bits());
+    // Another study asks the same bytes, and is another release.
+    assert!(fitted(PrivateOptions { study: "another".into(), ..promise(1.2) }, 1, 0.5).is_err());
     assert!(fitted(promise(1.2), 2, 0.5).is_err());
     assert_eq!(text(), ledger);
     // What is written there is the cost of samples, and as much as was promised.

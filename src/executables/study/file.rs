@@ -165,6 +165,13 @@ impl StudyFile {
         serde_json::from_value(Value::Object(entries)).map_err(|error| malformed(&error))
     }
 
+    /// A hash of all that decides on what silos answer: contrasts follow from the posterior.
+    pub(crate) fn asked_of_rows(&self) -> Result<String> {
+        let own = Self { contrasts: Vec::new(), ..self.clone() };
+        let text = serde_json::to_string(&own).map_err(|error| malformed(&error))?;
+        Ok(ObjectId::of(text.as_bytes()).to_string())
+    }
+
     /// The most rounds of the fit.
     ///
     /// # Errors

@@ -168,6 +168,8 @@ impl StudyPrivacy {
 pub(super) struct PrivateSeat {
     pub(super) agreed: Agreed,
     promise: StudyPrivacy,
+    /// The hash of the study.
+    study: String,
     rounds: PrivateRoundsOptions,
     allowed: SiloPrivacy,
     ledger: Ledger,
@@ -238,7 +240,7 @@ impl PrivateSeat {
         let budget = Budget { epsilon: allowed.epsilon, delta: allowed.delta, unit: "row".into() };
         let ledger = Ledger::open(&ledger_path(file, &allowed), budget).map_err(|error| declined(&error))?;
         let (rounds, state) = (promise.options().rounds()?, file.state.clone());
-        let own = Self { agreed, promise, rounds, allowed, ledger, state, masking };
+        let own = Self { agreed, promise, study: study.asked_of_rows()?, rounds, allowed, ledger, state, masking };
         own.expect()?;
         Ok(Some(own))
     }
@@ -273,7 +275,8 @@ impl PrivateSeat {
         fit: &FitOptions,
     ) -> partita_inference::Result<(Box<dyn SiloProgram>, usize)> {
         let sums = NoisedSums::new(Some(self.ledger.clone()), Box::new(SystemEntropy::default()));
-        let (own, count) = private::silo(name, model, rows, device, &fit.settings, &self.rounds, sums)?;
+        let (own, count) =
+            private::silo((name, &self.study), (model, rows), device, &fit.settings, &self.rounds, sums)?;
         Ok(match &self.masking {
             None => (own, count),
             Some(masking) => (Box::new(MaskedSilo::new(own, masking.clone())), count),
