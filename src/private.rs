@@ -9,6 +9,7 @@ mod subject;
 
 pub use noised_sums::NoisedSums;
 
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use subject::subject;
@@ -62,6 +63,8 @@ pub struct PrivateOptions {
     /// The name of the study, such as the hash of its file: a ledger answers an identical request about the same study and
     /// the same rows from what it stores, and every other request anew.
     pub study: String,
+    /// As [`PrivateRoundsOptions::middles`].
+    pub middles: BTreeMap<String, BTreeMap<String, f64>>,
 }
 
 impl PrivateOptions {
@@ -69,7 +72,7 @@ impl PrivateOptions {
     #[must_use]
     pub fn new(epsilon: f64, delta: f64) -> Self {
         let (method, rounds) = (PrivateMethod::FewRounds, PrivateRoundsOptions::ROUNDS);
-        Self { epsilon, delta, method, rounds, ledgers: None, study: String::new() }
+        Self { epsilon, delta, method, rounds, ledgers: None, study: String::new(), middles: BTreeMap::new() }
     }
 
     /// The options of all parties of few rounds: noise is the least that keeps the promise.
@@ -86,7 +89,8 @@ impl PrivateOptions {
     /// ```
     pub fn rounds(&self) -> Result<PrivateRoundsOptions> {
         let noise = Accountant::noise_for(self.epsilon, self.delta, self.rounds).map_err(declined)?;
-        Ok(PrivateRoundsOptions { rounds: self.rounds, ..PrivateRoundsOptions::new(self.epsilon, self.delta, noise) })
+        let options = PrivateRoundsOptions::new(self.epsilon, self.delta, noise);
+        Ok(PrivateRoundsOptions { rounds: self.rounds, middles: self.middles.clone(), ..options })
     }
 
     /// The same for SFVI of a model with so many globals, with sums over samples of the rows at this rate.
@@ -144,7 +148,7 @@ impl PrivateOptions {
 /// let silos = [("a".to_owned(), GaussianMean::data(&rows(0.9), &device)), ("b".to_owned(), GaussianMean::data(&rows(1.1), &device))];
 /// let fit = fit(&GaussianMean {}, &silos, &device, &FitOptions::default(), &PrivateOptions::new(3.0, 1e-5))?;
 /// let privacy = fit.report.privacy.as_ref().ok_or("nothing is promised")?;
-/// assert_eq!((privacy.epsilon, privacy.releases), (3.0, 12));
+/// assert_eq!((privacy.epsilon, privacy.releases), (3.0, 24));
 /// let mean = &fit.report.sites[0];
 /// assert!((mean.mean - 1.0).abs() < 6.0 * mean.sd && mean.sd > 1.0 / 800_f64.sqrt());
 /// # Ok::<(), Box<dyn std::error::Error>>(())

@@ -37,7 +37,7 @@ impl Promised<'_> {
         if let Some((folder, _)) = &ledgers {
             std::fs::create_dir_all(folder)?;
         }
-        let promise = PrivateOptions { ledgers, study: file.asked_of_rows()?, ..privacy.options() };
+        let promise = PrivateOptions { ledgers, study: file.asked_of_rows()?, ..file.private_options(privacy)? };
         let mut bits = |_| Box::new(SystemEntropy::default()) as Box<_>;
         let fit = fit_with(&prepared.plan.model, &prepared.silos, &device, how, &promise, &mut bits)?;
         let PrivateFit { fitted, algorithm } = &fit;

@@ -8,6 +8,7 @@ use partita_formula::{Agreement, Columns, Frame, Item, ReadOptions};
 use serde::{Deserialize, Serialize};
 
 use super::prepare::Prepared;
+use super::priors::INTERCEPT;
 use super::summary::{CrossedGroupings, DesignSummary};
 use super::{SiloTable, Study, StudyError};
 
@@ -36,6 +37,16 @@ const SILO: &str = "silo";
 pub(crate) struct AgreedAlone {
     pub(crate) agreement: Agreement,
     pub(crate) summary: DesignSummary,
+}
+
+impl AgreedAlone {
+    /// The mean of each column, by its coefficient, for the intercept.
+    pub(crate) fn middles(&self) -> BTreeMap<String, BTreeMap<String, f64>> {
+        let sums = &self.summary.sums;
+        let columns = sums.names.iter().zip(&sums.means).filter(|(name, _)| *name != INTERCEPT);
+        let columns: BTreeMap<String, f64> = columns.map(|(name, mean)| (name.clone(), *mean)).collect();
+        if columns.is_empty() { BTreeMap::new() } else { [(INTERCEPT.to_owned(), columns)].into() }
+    }
 }
 
 impl Study {

@@ -185,7 +185,7 @@ fn a_run_beyond_the_budget_of_a_silo_is_refused_before_it_starts_and_a_repeated_
     let refused = fitted(1.0, 2, ledgers(1.2)).unwrap_err();
     assert!(matches!(&refused, Error::InSilo { .. }) && refused.to_string().contains("is left"), "{refused}");
     let ledger = std::fs::read_to_string(folder.path().join("at-0.8.ledger")).unwrap();
-    assert_eq!(ledger.lines().filter(|line| line.contains("\"spent\"")).count(), 12);
+    assert_eq!(ledger.lines().filter(|line| line.contains("\"spent\"")).count(), 24);
     let again = fitted(1.0, 1, ledgers(2.0)).unwrap();
     assert_eq!(first.report.sites[0].mean.to_bits(), again.report.sites[0].mean.to_bits());
     assert_eq!(std::fs::read_to_string(folder.path().join("at-0.8.ledger")).unwrap(), ledger);

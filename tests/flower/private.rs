@@ -134,7 +134,7 @@ fn a_private_study_has_the_bits_of_one_process_with_its_ledgers_and_says_what_it
     wait(&mut start(folder, "coordinator", "coordinator"));
     let [said, silo] = ["coordinator.log", "north.log"].map(|name| read(folder, name));
     for words in [
-        "privacy: everything that a silo sends will be (3, 1e-5)-differentially private for one row: 12 sums",
+        "privacy: everything that a silo sends will be (3, 1e-5)-differentially private for one row: 24 sums",
         "privacy: everything that a silo sent is (3, 1e-5)-differentially private",
         "noise for differential privacy (epsilon 3",
     ] {
@@ -144,11 +144,11 @@ fn a_private_study_has_the_bits_of_one_process_with_its_ledgers_and_says_what_it
     assert!(!silo.contains("levels:") && !silo.contains("What silo north says"), "{silo}");
     assert!(!said.contains("ELBO") && !said.contains("NaN"), "{said}");
     let own: Value = serde_json::from_str(&read(folder, "output/privacy.json")).unwrap();
-    assert_eq!((own["epsilon"].as_f64(), own["releases_of_each_silo"].as_u64()), (Some(3.0), Some(12)));
+    assert_eq!((own["epsilon"].as_f64(), own["releases_of_each_silo"].as_u64()), (Some(3.0), Some(24)));
     assert!(own["standard_deviations_widened_by"]["smoke"].as_f64().unwrap() > 1.0, "{own}");
     assert!(read(folder, "output/report.html").contains("-differentially private for one row"));
     let own: Value = serde_json::from_str(&read(folder, "north-report/privacy.json")).unwrap();
-    assert_eq!(own["spent"]["releases"].as_u64(), Some(12));
+    assert_eq!(own["spent"]["releases"].as_u64(), Some(24));
     assert!((own["spent"]["epsilon"].as_f64().unwrap() - 3.0).abs() < 1e-3, "{own}");
     drop(silos);
 
@@ -259,7 +259,7 @@ fn the_page_of_a_private_study_leads_to_a_report_under_a_budget_that_holds_for_t
     }
     for name in ["north", "south", "west"] {
         let own: Value = serde_json::from_str(&read(&place, &format!("{name}/{name}-report/privacy.json"))).unwrap();
-        assert_eq!(own["spent"]["releases"].as_u64(), Some(12), "{own}");
+        assert_eq!(own["spent"]["releases"].as_u64(), Some(24), "{own}");
         let log = read(&place, &format!("{name}/{name}.log"));
         assert!(log.contains("masked with 2 silos") && !log.contains("answers whoever"), "{log}");
         assert_eq!(spent(&place.join(format!("{name}/{name}-state.ledger"))).releases, 12, "{name}");

@@ -41,7 +41,7 @@ fn a_private_study_asks_for_nothing_that_has_no_noise() {
     let found = StudyFile::parse(&study("", 3.0).replace("age = [-2, 1]\n", "")).unwrap_err().to_string();
     assert!(found.contains("the column `age`, of which the study declares nothing"), "{found}");
     let found = StudyFile::parse(&study("", -1.0)).unwrap_err().to_string();
-    assert!(found.contains("epsilon is -1 for 12 releases"), "{found}");
+    assert!(found.contains("epsilon is -1 for 24 releases"), "{found}");
     let found = StudyFile::parse(&study("", 3.0).replace("\"row\"", "\"person\"")).unwrap_err().to_string();
     assert!(found.contains("`person`"), "{found}");
     let own = StudyFile::parse(&study("contrasts = [\"smoke: 1 - 0 at age = 0\"]", 3.0)).unwrap();
@@ -91,6 +91,64 @@ fn questions_that_need_rows_without_noise_are_refused_by_their_names_in_one_proc
     assert_eq!(before, std::fs::read_to_string(folder.join("ledgers/north.ledger")).unwrap());
     std::fs::write(folder.join("study.toml"), study("", 3.0).split("[privacy]").next().unwrap()).unwrap();
     assert!(refused(folder, &[&fit[..], &ledgers].concat()).contains("without `[privacy]`: nothing is spent"));
+}
+
+/// A normal quantile, near enough: what is left of twelve evenly spread numbers.
+fn normal(k: u32) -> f64 {
+    (1..=12_u32).map(|root| ((f64::from(k) + 0.5) * f64::from(root * root + 1).sqrt()).fract()).sum::<f64>() - 6.0
+}
+
+#[test]
+fn answers_in_the_units_of_the_columns_are_near_those_without_noise() {
+    let scratch = tempfile::tempdir().unwrap();
+    let folder = scratch.path();
+    let cases = [
+        // The textbook's regression.
+        (
+            "gaussian",
+            "y = [-5.0, 6.0]\nx = [-1.0, 1.0]",
+            (|k: u32| {
+                let x = f64::from(k * 7 % 401) / 200.0 - 1.0;
+                format!("{:.3},{x}", 0.3 + 0.5 * x + normal(k))
+            }) as fn(u32) -> String,
+        ),
+        // A blood pressure by years.
+        ("gaussian", "y = [60.0, 220.0]\nx = [18, 90]", |k| {
+            let age = 18 + k * 29 % 73;
+            format!("{:.1},{age}", 90.0 + 0.6 * f64::from(age) + 12.0 * normal(k))
+        }),
+        ("poisson", "y = [0, 20]\nx = [18, 90]", |k| {
+            let age = 18 + k * 29 % 73;
+            let expected = (0.2 + 0.02 * f64::from(age)).exp();
+            format!("{},{age}", (expected + expected.sqrt() * normal(k)).round().max(0.0))
+        }),
+    ];
+    for (family, columns, row) in cases {
+        let text = (0..3_000).map(row).fold("y,x\n".to_owned(), |text, row| text + &row + "\n");
+        std::fs::write(folder.join("north.csv"), text).unwrap();
+        let found = |privacy: &str, output: &str| {
+            let study = format!("formula = \"y ~ x\"\nfamily = \"{family}\"\nsilos = [\"north\"]\n{privacy}");
+            std::fs::write(folder.join("study.toml"), study).unwrap();
+            let arguments = ["fit", "--study", "study.toml", "--silo", "north=north.csv", "--output", output];
+            let done =
+                Command::new(fixtures::executable("partita")).current_dir(folder).args(arguments).output().unwrap();
+            assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
+            let text = std::fs::read_to_string(folder.join(output).join("result.json")).unwrap();
+            serde_json::from_str::<serde_json::Value>(&text).unwrap()
+        };
+        let plain = found("", "plain");
+        for epsilon in ["3.0", "10.0"] {
+            let promise =
+                format!("[privacy]\nunit = \"row\"\nepsilon = {epsilon}\ndelta = 1e-5\n[privacy.columns]\n{columns}\n");
+            let private = found(&promise, "private");
+            for (own, expected) in private["sites"].as_array().unwrap().iter().zip(plain["sites"].as_array().unwrap()) {
+                let number = |site: &serde_json::Value, name: &str| site[name].as_f64().unwrap_or(f64::NAN);
+                let apart = (number(own, "mean") - number(expected, "mean")) / number(own, "sd");
+                let wider = number(own, "sd") / number(expected, "sd");
+                assert!(apart.abs() < 5.0 && (0.7..2.5).contains(&wider), "{columns}, {epsilon}: {own} of {expected}");
+            }
+        }
+    }
 }
 
 #[test]

@@ -48,13 +48,10 @@ const LEFT: f64 = 0.7;
 const BENT: f64 = 0.25;
 
 impl Belief {
-    /// What is believed before anything was heard: globals of standard deviation `start`, whose posterior has the width
-    /// that so many rows give.
-    pub(crate) fn new(mean: Vec<f64>, start: f64, rows: usize) -> Self {
-        let len = mean.len();
-        let diagonal = |value: f64| Mat::from_fn(len, len, |i, j| if i == j { value } else { 0.0 });
-        let width = start / real(rows.max(1)).sqrt();
-        Self { mean, spread: diagonal(width * width), noise: diagonal(start * start), doubt: 1.0 }
+    /// What is believed before anything was heard: globals of this covariance, whose posterior has the width that so many
+    /// rows give.
+    pub(crate) fn new(mean: Vec<f64>, start: &Mat<f64>, rows: usize) -> Self {
+        Self { mean, spread: start * faer::Scale(1.0 / real(rows.max(1))), noise: start.clone(), doubt: 1.0 }
     }
 
     /// $`N(m, S + V)`$: where sums are asked for, and the answer at the end.
@@ -199,10 +196,14 @@ mod tests {
         belief.hear(&Heard { gradient, curvature, gradient_noise: noise, curvature_noise: noise }).unwrap();
     }
 
+    fn start(len: usize) -> Mat<f64> {
+        Mat::<f64>::identity(len, len) * faer::Scale(4.0)
+    }
+
     #[test]
     fn without_noise_a_normal_posterior_is_found_and_nothing_widens_it() {
         let precision = Mat::from_fn(2, 2, |i, j| [[400.0, 100.0], [100.0, 900.0]][i][j]);
-        let mut belief = Belief::new(vec![0.0, 0.0], 2.0, 500);
+        let mut belief = Belief::new(vec![0.0, 0.0], &start(2), 500);
         (0..12).for_each(|_| hear(&mut belief, &[1.0, -2.0], &precision, 0.0));
         let found = belief.whole().unwrap();
         assert!((found.mean[0] - 1.0).abs() < 1e-6 && (found.mean[1] + 2.0).abs() < 1e-6, "{:?}", found.mean);
@@ -217,7 +218,7 @@ mod tests {
     fn noise_that_is_known_widens_the_answer() {
         let precision = Mat::from_fn(1, 1, |_, _| 400.0);
         let widened = |noise: f64| {
-            let mut belief = Belief::new(vec![0.0], 2.0, 500);
+            let mut belief = Belief::new(vec![0.0], &start(1), 500);
             (0..12).for_each(|_| hear(&mut belief, &[1.0], &precision, noise));
             belief.widened()[0]
         };

@@ -7,6 +7,7 @@ use crate::engine::belief::{Belief, Heard};
 use crate::engine::error::{Error, Result};
 use crate::engine::family::FullRankGaussian;
 use crate::engine::report::Privacy;
+use crate::engine::start_width::StartWidth;
 use crate::engine::terms::silo::global_signature;
 use crate::engine::whitened::Draws;
 use crate::engine::wire::manifest::Manifest;
@@ -30,10 +31,10 @@ pub(crate) struct Believing<M: Model> {
 }
 
 /// What a method makes of the globals of a model.
-pub(crate) struct Beginning {
+pub(crate) struct Beginning<'a> {
     pub(crate) mean: Vec<f64>,
-    /// The standard deviation of every global.
-    pub(crate) sd: f64,
+    /// How wide the globals begin.
+    pub(crate) width: StartWidth<'a>,
     pub(crate) draws: Draws,
     pub(crate) manifest: Manifest,
 }
@@ -44,10 +45,11 @@ impl<M: Model> Believing<M> {
         (model, device, table): (&M, &Device, SiteTable),
         (silos, rows): (&[String], &[usize]),
         seed: u64,
-        Beginning { mean, sd, draws, manifest }: Beginning,
+        Beginning { mean, width, draws, manifest }: Beginning<'_>,
     ) -> Result<Self> {
         let rows = rows.iter().sum();
-        let belief = Belief::new(mean, sd, rows);
+        let start = width.covariance((model, device, &table), &mean)?;
+        let belief = Belief::new(mean, &start, rows);
         Ok(Self {
             model: model.clone(),
             device: device.clone(),

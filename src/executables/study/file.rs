@@ -10,6 +10,7 @@ use serde_json::{Map, Value, json};
 
 use super::privacy::StudyPrivacy;
 use crate::formula::{Contrast, Declared, MissingCells, ReadOptions, ResponseFamily, StatedPrior, Study};
+use crate::private::PrivateOptions;
 
 /// The file `study.toml`, the same at every party.
 ///
@@ -143,7 +144,7 @@ impl StudyFile {
         let mut entries =
             Map::from_iter([("algorithm".to_owned(), json!("few-rounds")), ("steps".to_owned(), json!(most))]);
         if let Some(privacy) = &self.privacy {
-            entries.extend(privacy.entries()?);
+            entries.extend(privacy.entries(&self.private_options(privacy)?)?);
         }
         entries.extend(self.run.clone());
         let own = [
@@ -163,6 +164,13 @@ impl StudyFile {
             }
         }
         serde_json::from_value(Value::Object(entries)).map_err(|error| malformed(&error))
+    }
+
+    /// The promise, as the facade's fit takes it, with the middles of what is declared of the columns.
+    pub(crate) fn private_options(&self, privacy: &StudyPrivacy) -> Result<PrivateOptions> {
+        let study = self.study(ReadOptions::default())?;
+        let alone = study.declared_alone(&privacy.columns).map_err(|error| malformed(&error))?;
+        Ok(PrivateOptions { middles: alone.middles(), ..privacy.options() })
     }
 
     /// A hash of all that decides on what silos answer: contrasts follow from the posterior.

@@ -45,7 +45,7 @@ pub enum ProtectedUnit {
 ///     age = [-2, 1]
 /// "#)?;
 /// assert_eq!(study.asks()?, ["formula", "private"]);
-/// assert_eq!(study.privacy.map(|own| own.rounds), Some(12));
+/// assert_eq!(study.privacy.map(|own| own.rounds), Some(24));
 /// # Ok::<(), partita::flower::Error>(())
 /// ```
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -120,9 +120,9 @@ impl StudyPrivacy {
     }
 
     /// The entries of the run file.
-    pub(super) fn entries(&self) -> Result<Map<String, Value>> {
+    pub(super) fn entries(&self, options: &PrivateOptions) -> Result<Map<String, Value>> {
         let wrong = |error: serde_json::Error| Error::Malformed { what: "`[privacy]`", problem: error.to_string() };
-        let table = serde_json::to_value(self.options().rounds()?).map_err(wrong)?;
+        let table = serde_json::to_value(options.rounds()?).map_err(wrong)?;
         // One more than there are: the method ends by itself.
         let (algorithm, steps) = (json!("private-rounds"), json!(self.rounds.saturating_add(1)));
         Ok(Map::from_iter([

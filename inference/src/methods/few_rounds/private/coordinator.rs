@@ -17,6 +17,7 @@ use crate::engine::exchange::{Outcome, Request};
 use crate::engine::natural::triangle::unpack;
 use crate::engine::report::Privacy;
 use crate::engine::settings::Settings;
+use crate::engine::start_width::StartWidth;
 use crate::engine::whitened::Draws;
 use crate::engine::wire::manifest::Manifest;
 use crate::engine::wire::message::Message;
@@ -64,7 +65,7 @@ impl<M: Model> PrivateRounds<M> {
         let len = table.global_len();
         let beginning = Beginning {
             mean: begin(settings, &table),
-            sd: options.start,
+            width: StartWidth { most: options.start, middles: &options.middles },
             draws: Draws::new(settings.seed, len, Quadratics::draws(len))?,
             manifest: Manifest { fields: PrivateAnswer::fields(&Sizes::of(len)) },
         };

@@ -1,5 +1,7 @@
 //! States how private rounds are carried out: how many, with how much noise, and for which promise.
 
+use std::collections::BTreeMap;
+
 use serde::{Deserialize, Serialize};
 
 use crate::engine::error::{Error, Result};
@@ -22,8 +24,14 @@ pub struct PrivateRoundsOptions {
     pub clip: f64,
     /// What a row's curvature weighs in the clipped norm, in units of what makes it as long as the gradient.
     pub curvature: f64,
-    /// The standard deviation of every unconstrained global at the start, in the units of the model.
+    /// The most that the standard deviation of an unconstrained global is at the start, in the units of the model. It is 0.8
+    /// of the scale of the global's prior, and 0.5 for the logarithm of a number above zero; a site that declares its scale
+    /// ([`partita_core::Distribution::start_scale`]), as coefficients of a regression do, has no such limit.
     pub start: f64,
+    /// For the site of an intercept, the middle of the column of each site that is a coefficient: the intercept begins as
+    /// what is expected there. Empty where columns are around zero.
+    #[serde(default)]
+    pub middles: BTreeMap<String, BTreeMap<String, f64>>,
     /// The fewest rows of a silo that answers.
     pub least_rows: usize,
 }
@@ -32,11 +40,13 @@ impl PrivateRoundsOptions {
     /// The options for a promise and the noise that keeps it; the others are at their defaults.
     #[must_use]
     pub fn new(epsilon: f64, delta: f64, noise: f64) -> Self {
-        Self { epsilon, delta, noise, rounds: Self::ROUNDS, clip: 3.0, curvature: 0.25, start: 2.0, least_rows: 1 }
+        let (rounds, middles) = (Self::ROUNDS, BTreeMap::new());
+        Self { epsilon, delta, noise, rounds, clip: 3.0, curvature: 0.25, start: 2.0, middles, least_rows: 1 }
     }
 
-    /// The rounds unless options say otherwise. More rounds have more noise each, and as much together.
-    pub const ROUNDS: u64 = 12;
+    /// The rounds unless options say otherwise: enough to come from a prior to a posterior a thousand times as narrow. More
+    /// rounds have more noise each, and as much together.
+    pub const ROUNDS: u64 = 24;
 
     /// # Errors
     /// [`Error::Setting`] for a number outside its range.
