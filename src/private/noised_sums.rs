@@ -42,14 +42,26 @@ impl Mechanism for NoisedSums {
         let grid = Grid::new(clip, Grid::STEPS).map_err(declined)?;
         let scale = grid.noise(noise).map_err(declined)?;
         let (bits, mut of_rows) = (&mut *self.bits, None);
+        // Where all rows are taken they are summed before the ledger is asked: of what takes time nothing comes between the
+        // charge and the answer, and rows that cannot be summed cost nothing.
+        let whole = match rate >= 1.0 {
+            true => Some(grid.sum(length, rows(&(0..count).collect::<Vec<_>>())?).map_err(declined)?),
+            false => None,
+        };
         let mut draw = || {
-            // Which rows are in it is random too: nothing is drawn before the ledger is charged.
-            let chosen = poisson_sample(count, rate, bits)?;
-            let rows = rows(&chosen).map_err(|error| {
-                of_rows = Some(error);
-                Error::Entropy { problem: "rows could not be summed".into() }
-            })?;
-            let released = grid.sum(length, rows)?.release(scale, bits)?.to_floats();
+            let sum = match whole.clone() {
+                Some(sum) => sum,
+                None => {
+                    // Which rows are in it is random: nothing is drawn before the ledger is charged.
+                    let chosen = poisson_sample(count, rate, bits)?;
+                    let rows = rows(&chosen).map_err(|error| {
+                        of_rows = Some(error);
+                        Error::Entropy { problem: "rows could not be summed".into() }
+                    })?;
+                    grid.sum(length, rows)?
+                }
+            };
+            let released = sum.release(scale, bits)?.to_floats();
             Ok(released.iter().flat_map(|number| number.to_le_bytes()).collect())
         };
         let found = match &self.ledger {

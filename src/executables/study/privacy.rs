@@ -255,14 +255,21 @@ impl PrivateSeat {
                 format!("its sums leave it masked with {} silos, at least {} in all", own.peers.len() - 1, own.fewest)
             }
         };
-        Ok(vec![
+        let lost = format!(
+            "privacy: {} of these sums were charged and have no reply: a process ended between the two. They stay charged, and the same request \
+             is charged again",
+            spent.never_drawn
+        );
+        let mut lines = vec![
             self.promise.promise()?,
             format!("privacy: {masked}"),
             format!(
                 "privacy: epsilon {:.4} of the owner's {epsilon} at delta {delta:e} is spent, by {} sums; nothing else is said of the rows but their number",
                 spent.epsilon, spent.releases
             ),
-        ])
+        ];
+        lines.extend((spent.never_drawn > 0).then_some(lost));
+        Ok(lines)
     }
 
     /// The silo, with its number of rows.
