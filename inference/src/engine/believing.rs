@@ -3,7 +3,7 @@
 use partita_core::{Device, Model, SiteTable};
 
 use crate::engine::algorithm::{ElboSamples, Posterior, same_run};
-use crate::engine::belief::{Belief, Heard};
+use crate::engine::belief::{Belief, Heard, LastStep};
 use crate::engine::error::{Error, Result};
 use crate::engine::family::FullRankGaussian;
 use crate::engine::report::Privacy;
@@ -98,7 +98,9 @@ impl<M: Model> Believing<M> {
     /// What was promised, and what the noise did.
     pub(crate) fn privacy(&self, epsilon: f64, delta: f64, noise: f64) -> Privacy {
         let unit = "an outermost plate".to_owned();
-        Privacy { epsilon, delta, unit, releases: self.step, noise, widened: self.belief.widened() }
+        let LastStep { moved: last_step, of_noise: last_step_of_noise } = self.belief.last_step();
+        let (releases, widened) = (self.step, self.belief.widened());
+        Privacy { epsilon, delta, unit, releases, noise, widened, last_step, last_step_of_noise }
     }
 
     pub(crate) fn posterior(&self) -> Posterior<'_> {

@@ -20,7 +20,19 @@ pub struct Privacy {
     /// By how much noise widened the standard deviation of each unconstrained global, where the posterior of the report has
     /// it in it; empty where it has not, as after private visits of PVI.
     pub widened: Vec<f64>,
+    /// How far the last round moved the mean of each unconstrained global, in its standard deviations; empty where `widened`
+    /// is.
+    #[serde(default)]
+    pub last_step: Vec<f64>,
+    /// The standard deviation of such a step of a mean that noise alone moves, in the same units.
+    #[serde(default)]
+    pub last_step_of_noise: Vec<f64>,
 }
+
+/// The standard deviations that a mean may move in the last round, whatever noise explains.
+const LATE: f64 = 0.5;
+/// The standard deviations of steps by noise alone beyond which noise does not explain a step.
+const EXPLAINED: f64 = 4.0;
 
 /// The factor by which noise may widen the posterior before it says mostly what noise says.
 const MOSTLY_NOISE: f64 = 3.0;
@@ -35,8 +47,24 @@ impl Privacy {
         )
     }
 
-    /// What noise did, for the verdict.
-    pub(super) fn warning(&self) -> Warning {
+    /// What speaks against the answer, for the verdict.
+    pub(super) fn warnings(&self) -> Vec<Warning> {
+        self.of_last_step().into_iter().chain([self.of_noise()]).collect()
+    }
+
+    /// That the last round moved a mean farther than its noise explains.
+    fn of_last_step(&self) -> Option<Warning> {
+        let steps = self.last_step.iter().map(|step| step.abs()).zip(&self.last_step_of_noise);
+        let unexplained = steps.filter(|(step, noise)| !(*step <= LATE || *step <= EXPLAINED * **noise));
+        let (step, _) = unexplained.max_by(|one, other| one.0.total_cmp(&other.0))?;
+        let problem = "a mean was still on its way: its last round moved it farther than noise explains, in standard deviations by";
+        let remedy = "The rounds of this study did not suffice. Declare ranges nearer to what the columns can hold, or ask for more `rounds` in a new study, which needs a budget of its own; a larger epsilon or more rows let a round go farther.";
+        let warning = Warning::new(Severity::Doubt, problem, remedy).measured(step);
+        Some(warning.beyond(LATE, "standard deviations"))
+    }
+
+    /// What noise did.
+    fn of_noise(&self) -> Warning {
         if self.widened.is_empty() {
             let problem = format!(
                 "noise for differential privacy (epsilon {} at delta {:e} for one row of {}) moved this posterior and is not in it: its intervals are too narrow",

@@ -72,7 +72,8 @@ impl PrivateVisits {
     pub(super) fn report(self) -> Privacy {
         let Self { epsilon, delta, noise, sums: releases, .. } = self;
         let unit = "an outermost plate".to_owned();
-        Privacy { epsilon, delta, unit, releases, noise, widened: Vec::new() }
+        let [widened, last_step, last_step_of_noise] = [const { Vec::new() }; 3];
+        Privacy { epsilon, delta, unit, releases, noise, widened, last_step, last_step_of_noise }
     }
 }
 
