@@ -2,11 +2,15 @@
 
 #[cfg(feature = "cli")]
 pub(crate) mod audited;
+#[cfg(feature = "cli")]
+pub(crate) mod clipping;
 mod noised_sums;
 #[cfg(feature = "cli")]
 pub(crate) mod secure;
 mod subject;
 
+#[cfg(feature = "cli")]
+pub(crate) use noised_sums::ClippedRows;
 pub use noised_sums::NoisedSums;
 
 use std::collections::BTreeMap;
@@ -63,6 +67,8 @@ pub struct PrivateOptions {
     /// The name of the study, such as the hash of its file: a ledger answers an identical request about the same study and
     /// the same rows from what it stores, and every other request anew.
     pub study: String,
+    /// The norm to which rows are clipped in few rounds, as [`PrivateRoundsOptions::clip`].
+    pub clip: Option<f64>,
     /// As [`PrivateRoundsOptions::middles`].
     pub middles: BTreeMap<String, BTreeMap<String, f64>>,
 }
@@ -72,7 +78,16 @@ impl PrivateOptions {
     #[must_use]
     pub fn new(epsilon: f64, delta: f64) -> Self {
         let (method, rounds) = (PrivateMethod::FewRounds, PrivateRoundsOptions::ROUNDS);
-        Self { epsilon, delta, method, rounds, ledgers: None, study: String::new(), middles: BTreeMap::new() }
+        Self {
+            epsilon,
+            delta,
+            method,
+            rounds,
+            ledgers: None,
+            study: String::new(),
+            clip: None,
+            middles: BTreeMap::new(),
+        }
     }
 
     /// The options of all parties of few rounds: noise is the least that keeps the promise.
@@ -90,7 +105,7 @@ impl PrivateOptions {
     pub fn rounds(&self) -> Result<PrivateRoundsOptions> {
         let noise = Accountant::noise_for(self.epsilon, self.delta, self.rounds).map_err(declined)?;
         let options = PrivateRoundsOptions::new(self.epsilon, self.delta, noise);
-        Ok(PrivateRoundsOptions { rounds: self.rounds, middles: self.middles.clone(), ..options })
+        Ok(PrivateRoundsOptions { rounds: self.rounds, clip: self.clip, middles: self.middles.clone(), ..options })
     }
 
     /// The same for SFVI of a model with so many globals, with sums over samples of the rows at this rate.
@@ -183,6 +198,8 @@ pub fn simulate<M: Model + 'static>(
 pub(crate) struct PrivateFit {
     pub(crate) fitted: Fitted,
     pub(crate) algorithm: Box<dyn Algorithm>,
+    /// The rows of all silos.
+    pub(crate) rows: usize,
 }
 
 /// [`simulate`], for those who have further questions to the posterior.
@@ -226,7 +243,7 @@ pub(crate) fn fit_with<M: Model + 'static>(
                 let (rows, manifest) = (silo.rows(), silo.manifest());
                 (noised_alone(silo, manifest), rows)
             }
-            _ => rounds_silo(name, model, data, device, &settings, &privacy.rounds()?, sums)?,
+            _ => silo(name, model, data, device, &settings, &privacy.rounds()?, sums)?,
         };
         rows.push(own);
         programs.push(program);
@@ -237,13 +254,13 @@ pub(crate) fn fit_with<M: Model + 'static>(
     let mut algorithm = coordinator(model, &names, &rows, device, &options)?;
     let mut exchange = InProcess::new(programs, options.threads)?;
     let fitted = fit_parties(model, device, &options, &mut *algorithm, &mut exchange, None)?;
-    Ok(PrivateFit { fitted, algorithm })
+    Ok(PrivateFit { fitted, algorithm, rows: rows.iter().sum() })
 }
 
 /// A silo of few rounds of the study of this name, whose sums `sums` makes private, and the number of its rows: it answers
 /// with these sums and nothing else.
 #[cfg(feature = "cli")]
-pub(crate) fn silo<M: Model + 'static>(
+pub(crate) fn study_silo<M: Model + 'static>(
     (name, study): (&str, &str),
     (model, data): (&M, &M::Data),
     device: &Device,
@@ -252,10 +269,10 @@ pub(crate) fn silo<M: Model + 'static>(
     sums: NoisedSums,
 ) -> Result<(Box<dyn SiloProgram>, usize)> {
     let about = subject(study, model, data, device).map_err(|error| error.in_silo(name, 0))?;
-    rounds_silo(name, model, data, device, settings, rounds, sums.about(about))
+    silo(name, model, data, device, settings, rounds, sums.about(about))
 }
 
-fn rounds_silo<M: Model + 'static>(
+pub(crate) fn silo<M: Model + 'static>(
     name: &str,
     model: &M,
     data: &M::Data,

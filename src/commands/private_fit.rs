@@ -12,6 +12,7 @@ use crate::formula::predict::globals;
 use crate::formula::{Contrast, Prepared, Study, Whose};
 use crate::inference::HtmlOptions;
 use crate::privacy::SystemEntropy;
+use crate::private::clipping::Clipped;
 use crate::private::{PrivateFit, PrivateOptions, fit_with};
 use crate::{Device, FitOptions};
 
@@ -39,11 +40,14 @@ impl Promised<'_> {
         }
         let promise = PrivateOptions { ledgers, study: file.asked_of_rows()?, ..file.private_options(privacy)? };
         let mut bits = |_| Box::new(SystemEntropy::default()) as Box<_>;
-        let fit = fit_with(&prepared.plan.model, &prepared.silos, &device, how, &promise, &mut bits)?;
-        let PrivateFit { fitted, algorithm } = &fit;
+        let mut fit = fit_with(&prepared.plan.model, &prepared.silos, &device, how, &promise, &mut bits)?;
+        let rounds = promise.rounds()?;
+        let (declared, shared) = (&privacy.columns, prepared.shared());
+        let clipped = Clipped { shared, declared, rounds: &rounds, fit: how, rows: fit.rows };
+        clipped.judge(&mut fit.fitted.report, &mut *fit.algorithm, &device)?;
+        let PrivateFit { fitted, algorithm, .. } = &fit;
         text(format_args!("\n{}{}", fitted.report, prepared.plan.readings(&fitted.report)))?;
         let draws = fitted.answer_draws(&prepared.plan.model, &**algorithm, &device)?;
-        let shared = prepared.shared();
         let mut no_silos = |_: &Contrast, _: &[Vec<f64>]| Ok(Vec::new());
         let Questions { contrasts, predict } = questions;
         let contrasts = contrasts.into_iter().map(|own| shared.contrasted(own, &draws, &mut no_silos));

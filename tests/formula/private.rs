@@ -152,6 +152,45 @@ fn answers_in_the_units_of_the_columns_are_near_those_without_noise() {
 }
 
 #[test]
+fn a_clip_that_is_too_short_for_rare_outcomes_is_not_trusted_and_one_that_noise_allows_is_right() {
+    let scratch = tempfile::tempdir().unwrap();
+    let folder = scratch.path();
+    // One outcome of forty is an event.
+    let row = |k: u32| {
+        let a = f64::from(k * 7 % 401) / 200.0 - 1.0;
+        let chance = 1.0 / (1.0 + (3.8 - 0.9 * a).exp());
+        format!("{},{a}\n", u8::from(((f64::from(k) + 0.5) * 2.0_f64.sqrt()).fract() < chance))
+    };
+    let text = (0..6_000).map(row).fold("y,a\n".to_owned(), |text, row| text + &row);
+    std::fs::write(folder.join("north.csv"), text).unwrap();
+    let found = |privacy: &str| {
+        let study = format!("formula = \"y ~ a\"\nfamily = \"bernoulli\"\nsilos = [\"north\"]\n{privacy}");
+        std::fs::write(folder.join("study.toml"), study).unwrap();
+        let arguments = ["fit", "--study", "study.toml", "--silo", "north=north.csv", "--output", "out"];
+        let done = Command::new(fixtures::executable("partita")).current_dir(folder).args(arguments).output().unwrap();
+        assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
+        let text = std::fs::read_to_string(folder.join("out/result.json")).unwrap();
+        let site = &serde_json::from_str::<serde_json::Value>(&text).unwrap()["sites"][0];
+        let [mean, sd] = ["mean", "sd"].map(|name| site[name].as_f64().unwrap());
+        (mean, sd, String::from_utf8_lossy(&done.stdout).into_owned())
+    };
+    let private = |clip: &str| {
+        found(&format!(
+            "[privacy]\nunit = \"row\"\nepsilon = 8.0\ndelta = 1e-5\n{clip}\n[privacy.columns]\ny = [0, 1]\na = [-1.0, 1.0]\n"
+        ))
+    };
+    let (expected, _, _) = found("");
+    let (mean, sd, said) = private("clip = 3.0");
+    assert!((mean - expected).abs() > 3.0 * sd, "{mean} {sd}: {expected}");
+    assert!(said.contains("verdict: do not trust") && said.contains("the clip is too short"), "{said}");
+    let (mean, sd, said) = private("");
+    assert!((mean - expected).abs() < 4.0 * sd, "{mean} {sd}: {expected}");
+    assert!(said.contains("verdict: trust these numbers") && !said.contains("the clip is too short"), "{said}");
+    let (mean, sd, said) = private("clip = 15.0");
+    assert!((mean - expected).abs() < 4.0 * sd && !said.contains("the clip is too short"), "{mean} {sd}: {said}");
+}
+
+#[test]
 fn one_ledger_charges_another_formula_and_a_changed_file_and_gives_neither_the_numbers_of_the_first() {
     let scratch = tempfile::tempdir().unwrap();
     let folder = scratch.path();

@@ -100,7 +100,7 @@ impl<M: Model> Believing<M> {
         let unit = "an outermost plate".to_owned();
         let LastStep { moved: last_step, of_noise: last_step_of_noise } = self.belief.last_step();
         let (releases, widened) = (self.step, self.belief.widened());
-        Privacy { epsilon, delta, unit, releases, noise, widened, last_step, last_step_of_noise }
+        Privacy { epsilon, delta, unit, releases, noise, widened, last_step, last_step_of_noise, clipping_moves: None }
     }
 
     pub(crate) fn posterior(&self) -> Posterior<'_> {

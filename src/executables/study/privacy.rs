@@ -16,7 +16,7 @@ use crate::executables::SiloFile;
 use crate::formula::stand_in::AgreedAlone;
 use crate::formula::{Columns, DeclaredColumn, MissingCells, Study};
 use crate::private::secure::{MaskedSilo, Masking};
-use crate::private::{self, NoisedSums, PrivateOptions};
+use crate::private::{self, ClippedRows, NoisedSums, PrivateOptions};
 
 /// What is protected.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -60,6 +60,10 @@ pub struct StudyPrivacy {
     /// The noised sums that every silo is asked for.
     #[serde(default = "rounds")]
     pub rounds: u64,
+    /// The norm to which a row's numbers are clipped, in root mean squares over rows; as large as noise allows, and at least 3,
+    /// where it is not said.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub clip: Option<f64>,
     /// Whether silos mask their sums, so that the coordinator reads the sum over all of them alone.
     #[serde(default)]
     pub secure_sums: bool,
@@ -95,7 +99,7 @@ impl StudyPrivacy {
     /// The promise, as the facade's fit takes it.
     #[must_use]
     pub fn options(&self) -> PrivateOptions {
-        PrivateOptions { rounds: self.rounds, ..PrivateOptions::new(self.epsilon, self.delta) }
+        PrivateOptions { rounds: self.rounds, clip: self.clip, ..PrivateOptions::new(self.epsilon, self.delta) }
     }
 
     /// What is promised, by how many sums of how much noise.
@@ -173,6 +177,8 @@ pub(super) struct PrivateSeat {
     rounds: PrivateRoundsOptions,
     allowed: SiloPrivacy,
     ledger: Ledger,
+    /// Of the last sum.
+    clipped: ClippedRows,
     /// The folder of the silo's state.
     state: PathBuf,
     /// With whom it masks its sums, where the study asks for masks.
@@ -240,7 +246,17 @@ impl PrivateSeat {
         let budget = Budget { epsilon: allowed.epsilon, delta: allowed.delta, unit: "row".into() };
         let ledger = Ledger::open(&ledger_path(file, &allowed), budget).map_err(|error| declined(&error))?;
         let (rounds, state) = (promise.options().rounds()?, file.state.clone());
-        let own = Self { agreed, promise, study: study.asked_of_rows()?, rounds, allowed, ledger, state, masking };
+        let own = Self {
+            agreed,
+            promise,
+            study: study.asked_of_rows()?,
+            rounds,
+            allowed,
+            ledger,
+            clipped: ClippedRows::default(),
+            state,
+            masking,
+        };
         own.expect()?;
         Ok(Some(own))
     }
@@ -282,12 +298,22 @@ impl PrivateSeat {
         fit: &FitOptions,
     ) -> partita_inference::Result<(Box<dyn SiloProgram>, usize)> {
         let sums = NoisedSums::new(Some(self.ledger.clone()), Box::new(SystemEntropy::default()));
+        let sums = sums.telling(&self.clipped);
         let (own, count) =
-            private::silo((name, &self.study), (model, rows), device, &fit.settings, &self.rounds, sums)?;
+            private::study_silo((name, &self.study), (model, rows), device, &fit.settings, &self.rounds, sums)?;
         Ok(match &self.masking {
             None => (own, count),
             Some(masking) => (Box::new(MaskedSilo::new(own, masking.clone())), count),
         })
+    }
+
+    /// What the owner reads after the report: which rows were shorter in the sums than they are.
+    pub(super) fn clipped_line(&self) -> Option<String> {
+        let share = 100.0 * self.clipped.share()?;
+        Some(format!(
+            "privacy: {share:.1} % of the rows were clipped in the last sum. This number has no noise and stays here; where it is more than a \
+             few, rows that are unlike the others count for less than they are"
+        ))
     }
 
     /// Writes into the state how far the ledger has come.
@@ -326,6 +352,8 @@ impl PrivateSeat {
             "study": { "unit": self.promise.unit, "epsilon": self.promise.epsilon, "delta": self.promise.delta },
             "allowed": { "epsilon": epsilon, "delta": delta },
             "spent": { "epsilon": spent.epsilon, "releases": spent.releases },
+            // Without noise: the owner's alone, as the file is.
+            "share_of_rows_clipped_in_the_last_sum": self.clipped.share(),
         });
         write_atomically(&folder.join(PRIVACY), format!("{text:#}\n").as_bytes())
     }

@@ -2,6 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::Report;
 use super::warning::{Severity, Warning};
 
 /// What was promised of everything that silos sent, and what that cost the answer.
@@ -27,7 +28,14 @@ pub struct Privacy {
     /// The standard deviation of such a step of a mean that noise alone moves, in the same units.
     #[serde(default)]
     pub last_step_of_noise: Vec<f64>,
+    /// By how many standard deviations the clip would move the answer if rows were as the posterior has them; `None` where
+    /// no rows were drawn from it.
+    #[serde(default)]
+    pub clipping_moves: Option<f64>,
 }
+
+/// The standard deviations that clipping may move an answer that is trusted.
+const CLIPPING: f64 = 0.5;
 
 /// The standard deviations that a mean may move in the last round, whatever noise explains.
 const LATE: f64 = 0.5;
@@ -36,6 +44,26 @@ const EXPLAINED: f64 = 4.0;
 
 /// The factor by which noise may widen the posterior before it says mostly what noise says.
 const MOSTLY_NOISE: f64 = 3.0;
+
+impl Report {
+    /// Says what the clip does to rows like those that the posterior expects: it would move the answer by so many standard
+    /// deviations, and such a share of the rows is clipped. The verdict counts it.
+    pub fn tell_clipping(&mut self, moves: f64, share: f64) {
+        if let Some(own) = &mut self.privacy {
+            own.clipping_moves = Some(moves);
+        }
+        if moves <= CLIPPING {
+            return;
+        }
+        let problem = format!(
+            "the clip is too short for rows such as this posterior expects: {:.2} % of them are clipped, which moves the answer, in standard deviations, by about",
+            100.0 * share
+        );
+        let remedy = "Outcomes are rare, or have long tails. A new study with a larger `clip` under `[privacy]` has more noise and less of this; so has a larger epsilon, by which the clip is longer by itself.";
+        let warning = Warning::new(Severity::Doubt, problem, remedy).measured(moves);
+        self.warn(vec![warning.beyond(CLIPPING, "standard deviations")]);
+    }
+}
 
 impl Privacy {
     /// What was promised, and by which noise it is kept.

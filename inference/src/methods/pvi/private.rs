@@ -73,7 +73,7 @@ impl PrivateVisits {
         let Self { epsilon, delta, noise, sums: releases, .. } = self;
         let unit = "an outermost plate".to_owned();
         let [widened, last_step, last_step_of_noise] = [const { Vec::new() }; 3];
-        Privacy { epsilon, delta, unit, releases, noise, widened, last_step, last_step_of_noise }
+        Privacy { epsilon, delta, unit, releases, noise, widened, last_step, last_step_of_noise, clipping_moves: None }
     }
 }
 

@@ -80,7 +80,7 @@ impl<M: Model> PrivateRounds<M> {
             step: run.step,
             seed: run.seed,
             global: run.belief.whole()?.parameters(),
-            clip: run.clip(options.clip)?,
+            clip: run.clip(options.times(run.table.global_len(), run.rows(), run.silos.len()))?,
             curvature: options.curvature * run.rows().sqrt() / run.belief.stretch()?,
             noise: options.noise,
         })
