@@ -26,6 +26,9 @@ use partita_inference::{
 };
 use partita_privacy::{Accountant, Budget, Entropy, Ledger, SystemEntropy};
 
+/// What is protected where nothing else is said.
+const UNIT: &str = "row";
+
 /// The methods whose silos answer with noised sums over clipped rows alone.
 #[derive(Debug, Clone, PartialEq, Default)]
 #[non_exhaustive]
@@ -67,6 +70,8 @@ pub struct PrivateOptions {
     /// The name of the study, such as the hash of its file: a ledger answers an identical request about the same study and
     /// the same rows from what it stores, and every other request anew.
     pub study: String,
+    /// What is protected, in a word for reports and ledgers: a ledger is of one unit, and refuses another.
+    pub unit: String,
     /// The norm to which rows are clipped in few rounds, as [`PrivateRoundsOptions::clip`].
     pub clip: Option<f64>,
     /// As [`PrivateRoundsOptions::middles`].
@@ -85,6 +90,7 @@ impl PrivateOptions {
             rounds,
             ledgers: None,
             study: String::new(),
+            unit: UNIT.to_owned(),
             clip: None,
             middles: BTreeMap::new(),
         }
@@ -105,7 +111,13 @@ impl PrivateOptions {
     pub fn rounds(&self) -> Result<PrivateRoundsOptions> {
         let noise = Accountant::noise_for(self.epsilon, self.delta, self.rounds).map_err(declined)?;
         let options = PrivateRoundsOptions::new(self.epsilon, self.delta, noise);
-        Ok(PrivateRoundsOptions { rounds: self.rounds, clip: self.clip, middles: self.middles.clone(), ..options })
+        Ok(PrivateRoundsOptions {
+            rounds: self.rounds,
+            clip: self.clip,
+            middles: self.middles.clone(),
+            unit: self.unit.clone(),
+            ..options
+        })
     }
 
     /// The same for SFVI of a model with so many globals, with sums over samples of the rows at this rate.
@@ -136,7 +148,7 @@ impl PrivateOptions {
     /// The ledger of a silo.
     fn ledger(&self, silo: &str) -> Result<Option<Ledger>> {
         let Some((folder, epsilon)) = &self.ledgers else { return Ok(None) };
-        let budget = Budget { epsilon: *epsilon, delta: self.delta, unit: "row".into() };
+        let budget = Budget { epsilon: *epsilon, delta: self.delta, unit: self.unit.clone() };
         // Each answer looks for room for all that are still to come: a run that does not fit spends nothing.
         Ledger::open(&folder.join(format!("{silo}.ledger")), budget).map(Some).map_err(declined)
     }

@@ -236,7 +236,12 @@ impl Ledger {
 
     /// The file, locked until it is dropped, and what stands in it.
     fn lock(&self) -> Result<(File, Seen)> {
-        let opened = File::options().create(true).truncate(false).read(true).append(true).open(&self.path);
+        let mut options = File::options();
+        options.create(true).truncate(false).read(true).append(true);
+        // What silos answered stands in it, and masks hide that from others.
+        #[cfg(unix)]
+        std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+        let opened = options.open(&self.path);
         let mut file = opened.map_err(|error| self.failed(&error))?;
         file.lock().map_err(|error| self.failed(&error))?;
         let mut text = String::new();

@@ -174,6 +174,11 @@ impl Study {
         }
     }
 
+    /// What one unit of a private study is: a group of its grouping within silos, or a row where there is none.
+    pub(crate) fn protected(&self) -> String {
+        self.groupings().into_iter().next().unwrap_or_else(|| "row".to_owned())
+    }
+
     /// The groupings within silos.
     fn groupings(&self) -> Vec<String> {
         let labels = self.formulas().into_iter().flat_map(|formula| formula.random_labels());

@@ -117,7 +117,7 @@ fn masked_sums_over_an_engine_lead_to_a_report_though_a_silo_is_killed_and_roste
 }
 
 fn spent(ledger: &Path) -> Spent {
-    let budget = Budget { epsilon: 100.0, delta: 1e-5, unit: "row".into() };
+    let budget = Budget { epsilon: 100.0, delta: 1e-5, unit: "child".into() };
     Ledger::open(ledger, budget).unwrap().spent().unwrap()
 }
 
@@ -134,7 +134,7 @@ fn a_private_study_has_the_bits_of_one_process_with_its_ledgers_and_says_what_it
     wait(&mut start(folder, "coordinator", "coordinator"));
     let [said, silo] = ["coordinator.log", "north.log"].map(|name| read(folder, name));
     for words in [
-        "privacy: everything that a silo sends will be (3, 1e-5)-differentially private for one row: 24 sums",
+        "privacy: everything that a silo sends will be (3, 1e-5)-differentially private for one child: 24 sums",
         "privacy: everything that a silo sent is (3, 1e-5)-differentially private",
         "noise for differential privacy (epsilon 3",
     ] {
@@ -146,7 +146,7 @@ fn a_private_study_has_the_bits_of_one_process_with_its_ledgers_and_says_what_it
     let own: Value = serde_json::from_str(&read(folder, "output/privacy.json")).unwrap();
     assert_eq!((own["epsilon"].as_f64(), own["releases_of_each_silo"].as_u64()), (Some(3.0), Some(24)));
     assert!(own["standard_deviations_widened_by"]["smoke"].as_f64().unwrap() > 1.0, "{own}");
-    assert!(read(folder, "output/report.html").contains("-differentially private for one row"));
+    assert!(read(folder, "output/report.html").contains("-differentially private for one child"));
     let own: Value = serde_json::from_str(&read(folder, "north-report/privacy.json")).unwrap();
     assert_eq!(own["spent"]["releases"].as_u64(), Some(24));
     assert!((own["spent"]["epsilon"].as_f64().unwrap() - 3.0).abs() < 1e-3, "{own}");

@@ -289,6 +289,65 @@ fn a_silo_ends_at_its_start_where_study_and_owner_do_not_ask_for_the_same() {
 }
 
 #[test]
+fn owners_read_of_a_new_ledger_of_the_unit_and_of_cells_outside_of_what_is_declared() {
+    let scratch = tempfile::tempdir().unwrap();
+    let folder = scratch.path();
+    std::fs::write(folder.join("north.csv"), visits(&six_cities()[..40])).unwrap();
+    let file = format!(
+        "name = \"north\"\ndata = {:?}\nstate = \"north-state\"\n[privacy]\nepsilon = 3.0\ndelta = 1e-5\n[engine]\naddress = \
+         \"127.0.0.1:1\"\npatience_seconds = 0\n",
+        folder.join("north.csv")
+    );
+    std::fs::write(folder.join("north.toml"), file).unwrap();
+    let path = |name: &str| folder.join(name).display().to_string();
+    let said = |from: &Path, study: &str| {
+        std::fs::write(folder.join("study.toml"), study).unwrap();
+        refused(from, &["silo", "--study", &path("study.toml"), "--silo", &path("north.toml")])
+    };
+    let first = said(folder, &study("", 3.0));
+    assert!(first.contains("a new ledger begins") && first.contains("private for one child: 24 sums"), "{first}");
+    assert!(!first.contains("outside"), "{first}");
+    let ledger = folder.join("north-state.ledger");
+    #[cfg(unix)]
+    assert_eq!(std::os::unix::fs::PermissionsExt::mode(&ledger.metadata().unwrap().permissions()) & 0o777, 0o600);
+    // From another folder it is the same ledger.
+    let elsewhere = tempfile::tempdir().unwrap();
+    let again = said(elsewhere.path(), &study("", 3.0).replace("age = [-2, 1]", "age = [-1, 1]"));
+    assert!(again.contains("is spent") && !again.contains("a new ledger begins"), "{again}");
+    assert!(again.contains("40 of 160 cells of `age` are outside of [-1, 1]"), "{again}");
+    // A study of lines is of another unit than one of children.
+    let lines = study("", 3.0).replace(" + (1 | child)", "");
+    assert!(said(folder, &lines).contains("it protects one child, the budget is of one row"));
+    std::fs::remove_dir_all(folder.join("north-state")).unwrap();
+    std::fs::rename(&ledger, folder.join("old.ledger")).unwrap();
+    let begun = said(folder, &lines);
+    assert!(begun.contains("old.ledger already") && begun.contains("private for one row: 24 sums"), "{begun}");
+
+    // An owner who describes the file reads what leaves it: nothing but a number.
+    std::fs::write(folder.join("study.toml"), study("", 3.0)).unwrap();
+    let arguments = ["describe", "north.csv", "--study", "study.toml"];
+    let done = Command::new(fixtures::executable("partita")).current_dir(folder).args(arguments).output().unwrap();
+    let told = String::from_utf8_lossy(&done.stdout).into_owned();
+    assert!(told.contains("the study is private") && !told.contains("leave the silo:"), "{told}");
+}
+
+#[test]
+fn levels_of_text_stand_beside_the_ranges_of_numbers() {
+    let scratch = tempfile::tempdir().unwrap();
+    let folder = scratch.path();
+    let row = |k: u32| format!("{},{}\n", u8::from(k * 7 % 5 < 2), if k % 3 == 0 { "yes" } else { "no" });
+    std::fs::write(folder.join("north.csv"), (0..300).map(row).fold("y,x\n".to_owned(), |text, row| text + &row))
+        .unwrap();
+    let study = "formula = \"y ~ x\"\nfamily = \"bernoulli\"\nsilos = [\"north\"]\n[privacy]\nunit = \"row\"\nepsilon = 5.0\ndelta = \
+                 1e-5\n[privacy.columns]\ny = [0, 1]\nx = [\"no\", \"yes\"]\n";
+    std::fs::write(folder.join("study.toml"), study).unwrap();
+    let arguments = ["fit", "--study", "study.toml", "--silo", "north=north.csv"];
+    let done = Command::new(fixtures::executable("partita")).current_dir(folder).args(arguments).output().unwrap();
+    let said = String::from_utf8_lossy(&done.stdout).into_owned();
+    assert!(done.status.success() && said.contains("xyes"), "{said}{}", String::from_utf8_lossy(&done.stderr));
+}
+
+#[test]
 fn an_audit_refutes_what_has_no_noise_and_not_what_is_accounted_for() {
     let scratch = tempfile::tempdir().unwrap();
     let arguments = ["audit", "--epsilon", "2", "--rounds", "2"];

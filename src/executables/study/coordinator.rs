@@ -96,7 +96,7 @@ pub fn run_study_coordinator(study: &StudyFile, desk: Desk<'_>, asked: &StudyQue
             return Ok(StudyResult::Prior(drawn));
         }
         if let Some(privacy) = &study.privacy {
-            log(&privacy.promise()?);
+            log(&privacy.promise(&own.protected())?);
         }
         let rows = announce(&agreed, &mut exchange)?;
         let how = Fitting { run: run.file, fit: &fit, rows: &rows, file, log };

@@ -102,17 +102,17 @@ impl StudyPrivacy {
         PrivateOptions { rounds: self.rounds, clip: self.clip, ..PrivateOptions::new(self.epsilon, self.delta) }
     }
 
-    /// What is promised, by how many sums of how much noise.
+    /// What is promised of one `unit`, such as `row` or `child`, by how many sums of how much noise.
     ///
     /// # Errors
     /// [`Error::Inference`] for an epsilon, a delta or a number of rounds outside its range.
-    pub fn promise(&self) -> Result<String> {
+    pub fn promise(&self, unit: &str) -> Result<String> {
         let noise = self.options().rounds()?.noise;
         let Self { epsilon, delta, rounds, .. } = self;
         let spent = Accountant::of([self.cost()?]).epsilon(*delta, Conversion::Improved);
         let spent = spent.map_err(|error| declined(&error))?;
         Ok(format!(
-            "privacy: everything that a silo sends will be ({epsilon}, {delta:e})-differentially private for one row: {rounds} sums over \
+            "privacy: everything that a silo sends will be ({epsilon}, {delta:e})-differentially private for one {unit}: {rounds} sums over \
              clipped rows with noise of {noise:.2} clips, accounted for as epsilon {spent:.4}"
         ))
     }
@@ -183,8 +183,16 @@ pub(super) struct PrivateSeat {
     state: PathBuf,
     /// With whom it masks its sums, where the study asks for masks.
     masking: Option<Masking>,
+    /// What is protected.
+    unit: String,
+    /// What the owner should know of the file and the ledger; it stays in the silo's log.
+    notes: Vec<String>,
+    /// The rows that are protected, or the groups: their number is public.
+    count: usize,
 }
 
+/// The unit of a study without groups.
+const ROW: &str = "row";
 /// The file of a state that says how far the ledger had come.
 const MARK: &str = "ledger.json";
 /// What is promised, and what was spent.
@@ -241,10 +249,20 @@ impl PrivateSeat {
             );
         }
         let agreed = promise.agreed(own)?;
-        own.declared_design(rows, &agreed.agreement).map_err(|error| declined(&error))?;
+        let unit = own.protected();
+        let design = own.declared_design(rows, &agreed.agreement).map_err(|error| declined(&error))?;
+        let count = match unit == ROW {
+            true => design.rows,
+            false => design.random.first().map_or(design.rows, |term| term.levels.len()),
+        };
         let masking = masking(study, file, &promise)?;
-        let budget = Budget { epsilon: allowed.epsilon, delta: allowed.delta, unit: "row".into() };
-        let ledger = Ledger::open(&ledger_path(file, &allowed), budget).map_err(|error| declined(&error))?;
+        let budget = Budget { epsilon: allowed.epsilon, delta: allowed.delta, unit: unit.clone() };
+        let path = ledger_path(file, &allowed);
+        let mut notes = outside(&promise, rows);
+        if !path.exists() {
+            notes.push(begins(&path));
+        }
+        let ledger = Ledger::open(&path, budget).map_err(|error| declined(&error))?;
         let (rounds, state) = (promise.options().rounds()?, file.state.clone());
         let own = Self {
             agreed,
@@ -256,9 +274,17 @@ impl PrivateSeat {
             clipped: ClippedRows::default(),
             state,
             masking,
+            unit,
+            notes,
+            count,
         };
         own.expect()?;
         Ok(Some(own))
+    }
+
+    /// The number that everybody may know: of rows, or of groups where these are protected.
+    pub(super) fn count(&self) -> usize {
+        self.count
     }
 
     /// What the owner reads before the silo serves.
@@ -277,7 +303,7 @@ impl PrivateSeat {
             spent.never_drawn
         );
         let mut lines = vec![
-            self.promise.promise()?,
+            self.promise.promise(&self.unit)?,
             format!("privacy: {masked}"),
             format!(
                 "privacy: epsilon {:.4} of the owner's {epsilon} at delta {delta:e} is spent, by {} sums; nothing else is said of the rows but their number",
@@ -285,6 +311,7 @@ impl PrivateSeat {
             ),
         ];
         lines.extend((spent.never_drawn > 0).then_some(lost));
+        lines.extend(self.notes.iter().cloned());
         Ok(lines)
     }
 
@@ -349,7 +376,7 @@ impl PrivateSeat {
         let spent = self.ledger.spent().map_err(|error| declined(&error))?;
         let SiloPrivacy { epsilon, delta, .. } = self.allowed;
         let text = json!({
-            "study": { "unit": self.promise.unit, "epsilon": self.promise.epsilon, "delta": self.promise.delta },
+            "study": { "unit": self.unit, "epsilon": self.promise.epsilon, "delta": self.promise.delta },
             "allowed": { "epsilon": epsilon, "delta": delta },
             "spent": { "epsilon": spent.epsilon, "releases": spent.releases },
             // Without noise: the owner's alone, as the file is.
@@ -398,6 +425,61 @@ fn masking(study: &StudyFile, file: &SiloFile, promise: &StudyPrivacy) -> Result
     Ok(Some(Masking { key, peers, fewest: secure.fewest.max(2) }))
 }
 
+/// What the file holds outside of what the study declares, column by column: it is fitted as it is, and clipped.
+#[expect(clippy::cast_precision_loss, reason = "declared ranges are far below 2^52")]
+fn outside(promise: &StudyPrivacy, rows: &Columns) -> Vec<String> {
+    let range = |declared: &DeclaredColumn| match *declared {
+        DeclaredColumn::Whole([low, high]) => Some((low as f64, high as f64)),
+        DeclaredColumn::Real([low, high]) => Some((low, high)),
+        DeclaredColumn::Levels(_) => None,
+    };
+    let found = promise.columns.iter().filter_map(|(name, declared)| {
+        let (low, high) = range(declared)?;
+        let cells = rows.cells(name);
+        let numbers = cells.iter().filter_map(|cell| cell.parse::<f64>().ok());
+        let count = numbers.filter(|cell| !(low..=high).contains(cell)).count();
+        let all = cells.len();
+        (count > 0).then(|| {
+            format!(
+                "privacy: {count} of {all} cells of `{name}` are outside of [{low}, {high}], which the study declares. This number stays here; \
+                 the priors and the start of the fit are for numbers inside"
+            )
+        })
+    });
+    found.collect()
+}
+
+/// That a ledger is a new one, with the others that are beside it.
+fn begins(path: &Path) -> String {
+    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let others = std::fs::read_dir(folder).into_iter().flatten().flatten().map(|entry| entry.path());
+    let is_ledger = |own: &PathBuf| own.extension().is_some_and(|ending| ending == "ledger");
+    let others: Vec<String> = others.filter(is_ledger).map(|own| own.display().to_string()).collect();
+    let beside = match others.is_empty() {
+        true => String::new(),
+        false => {
+            format!(
+                ". There is {} already: if that is this silo's, name it by `ledger` under `[privacy]`",
+                others.join(", ")
+            )
+        }
+    };
+    let path = path.display();
+    format!("privacy: a new ledger begins, {path}: nothing of earlier studies counts against the budget{beside}")
+}
+
+impl SiloFile {
+    /// The same with its ledger where this file of it is, from whichever folder the silo is started: a budget does not begin
+    /// anew in another one.
+    #[must_use]
+    pub(crate) fn with_ledger_beside(mut self, own: &Path) -> Self {
+        let Some(allowed) = self.privacy.take() else { return self };
+        let ledger = own.parent().unwrap_or(Path::new("")).join(ledger_path(&self, &allowed));
+        self.privacy = Some(SiloPrivacy { ledger: Some(ledger), ..allowed });
+        self
+    }
+}
+
 /// The file of what is spent.
 fn ledger_path(file: &SiloFile, allowed: &SiloPrivacy) -> PathBuf {
     let beside = || {
@@ -417,14 +499,14 @@ pub(crate) fn write_privacy(report: &Report, folder: &Path) -> partita_inference
         false => json!(own.widened),
     };
     let text = json!({
-        "unit": format!("one row of {}", own.unit),
+        "unit": format!("one {}", own.unit),
         "epsilon": own.epsilon,
         "delta": own.delta,
         "releases_of_each_silo": own.releases,
         "noise_in_clips": own.noise,
         "silos": report.silos,
         "standard_deviations_widened_by": widened,
-        "not_promised": "timing, taking part, numbers of rows, several rows of one person, false answers of silos",
+        "not_promised": "timing, taking part, numbers of rows, or of groups where these are protected, several rows of one person, false answers of silos",
     });
     write_atomically(&folder.join(PRIVACY), format!("{text:#}\n").as_bytes())
 }

@@ -57,7 +57,7 @@ pub fn run_study_silo(study: &StudyFile, file: &SiloFile, stay: Stay, watch: Wat
         Some(private) => private.lines()?.iter().for_each(|line| (watch.log)(line)),
         None => profile.to_string().lines().for_each(|line| (watch.log)(line)),
     }
-    let count = rows.rows();
+    let count = private.as_ref().map_or(rows.rows(), PrivateSeat::count);
     let reported = Arc::new(AtomicBool::new(false));
     let output = file.output.clone().unwrap_or_else(|| file.state.clone());
     let seat = Seat {

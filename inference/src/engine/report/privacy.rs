@@ -12,7 +12,7 @@ pub struct Privacy {
     pub epsilon: f64,
     /// The delta at which epsilon is stated.
     pub delta: f64,
-    /// What is protected: one row of this plate, or of outermost plates.
+    /// What is protected: one of these, such as a row of an outermost plate, or a child where the formula groups rows by it.
     pub unit: String,
     /// The noised sums that each silo sent, or its answers follow from.
     pub releases: u64,
@@ -66,12 +66,15 @@ impl Report {
 }
 
 impl Privacy {
+    /// What is protected where nothing else is said.
+    pub(crate) const ROW: &'static str = "row of an outermost plate";
+
     /// What was promised, and by which noise it is kept.
     #[must_use]
     pub fn promise(&self) -> String {
         let Self { epsilon, delta, unit, releases, noise, .. } = self;
         format!(
-            "everything that a silo sent is ({epsilon}, {delta:e})-differentially private for one row of {unit}: {releases} sums over clipped rows, with noise of {noise:.2} clips on every number"
+            "everything that a silo sent is ({epsilon}, {delta:e})-differentially private for one {unit}: {releases} sums over clipped rows, with noise of {noise:.2} clips on every number"
         )
     }
 
@@ -95,7 +98,7 @@ impl Privacy {
     fn of_noise(&self) -> Warning {
         if self.widened.is_empty() {
             let problem = format!(
-                "noise for differential privacy (epsilon {} at delta {:e} for one row of {}) moved this posterior and is not in it: its intervals are too narrow",
+                "noise for differential privacy (epsilon {} at delta {:e} for one {}) moved this posterior and is not in it: its intervals are too narrow",
                 self.epsilon, self.delta, self.unit
             );
             let remedy = "Read the deviations as those without noise. Several runs with other noise show how far it moves the answer, each at the same price; few rounds and SFVI have it in their intervals.";
@@ -103,7 +106,7 @@ impl Privacy {
         }
         let widest = self.widened.iter().copied().fold(1.0, f64::max);
         let problem = format!(
-            "noise for differential privacy (epsilon {} at delta {:e} for one row of {}) is in this posterior: it widened a standard deviation by a factor of",
+            "noise for differential privacy (epsilon {} at delta {:e} for one {}) is in this posterior: it widened a standard deviation by a factor of",
             self.epsilon, self.delta, self.unit
         );
         let remedy = "More rows, fewer silos or a larger epsilon need less; intervals have the noise in them, and the estimate moves with it.";

@@ -133,7 +133,9 @@ impl<M: Model> Algorithm for PrivateRounds<M> {
     }
 
     fn privacy(&self) -> Option<Privacy> {
-        Some(self.run.privacy(self.options.epsilon, self.options.delta, self.options.noise))
+        let PrivateRoundsOptions { epsilon, delta, noise, ref unit, .. } = self.options;
+        let unit = if unit == "row" { Privacy::ROW } else { unit };
+        Some(Privacy { unit: unit.to_owned(), ..self.run.privacy(epsilon, delta, noise) })
     }
 
     fn manifest(&self) -> &Manifest {

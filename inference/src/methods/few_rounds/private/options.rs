@@ -35,6 +35,9 @@ pub struct PrivateRoundsOptions {
     /// what is expected there. Empty where columns are around zero.
     #[serde(default)]
     pub middles: BTreeMap<String, BTreeMap<String, f64>>,
+    /// What is protected, in a word for the report: `row`, or the name of a grouping whose groups rows of the model are.
+    #[serde(default = "row")]
+    pub unit: String,
     /// The fewest rows of a silo that answers.
     pub least_rows: usize,
 }
@@ -44,7 +47,18 @@ impl PrivateRoundsOptions {
     #[must_use]
     pub fn new(epsilon: f64, delta: f64, noise: f64) -> Self {
         let (rounds, middles) = (Self::ROUNDS, BTreeMap::new());
-        Self { epsilon, delta, noise, rounds, clip: None, curvature: 0.25, start: 2.0, middles, least_rows: 1 }
+        Self {
+            epsilon,
+            delta,
+            noise,
+            rounds,
+            clip: None,
+            curvature: 0.25,
+            start: 2.0,
+            middles,
+            unit: row(),
+            least_rows: 1,
+        }
     }
 
     /// The rounds unless options say otherwise: enough to come from a prior to a posterior a thousand times as narrow. More
@@ -76,6 +90,10 @@ impl PrivateRoundsOptions {
             _ => Ok(()),
         }
     }
+}
+
+fn row() -> String {
+    "row".into()
 }
 
 /// The part of a standard deviation that noise is, where the clip is as large as that allows.
