@@ -109,7 +109,7 @@ fn masked_sums_over_an_engine_lead_to_a_report_though_a_silo_is_killed_and_roste
     wait(&mut coordinator);
     let said = read(folder, "coordinator.log");
     assert!(said.contains("verdict") && said.contains("differentially private"), "{said}");
-    assert!((12..=13).contains(&charged()), "{}", charged());
+    assert!((24..=25).contains(&charged()), "{}", charged());
     let silo = read(folder, "north.log");
     assert!(silo.contains("private.masked_round") && !silo.contains(": private.round"), "{silo}");
     assert!(silo.contains("masked with 2 silos, at least 3 in all"), "{silo}");
@@ -195,7 +195,7 @@ fn no_kill_and_no_older_state_lowers_a_ledger_and_an_older_ledger_is_refused() {
     let mut north = start(folder, "silo", "north");
     wait(&mut coordinator);
     let done = charged();
-    assert!((12..=13).contains(&done), "{done}: {}", read(folder, "coordinator.log"));
+    assert!((24..=25).contains(&done), "{done}: {}", read(folder, "coordinator.log"));
     assert!(read(folder, "coordinator.log").contains("verdict"), "{}", read(folder, "coordinator.log"));
 
     // The state of the fourth round, and the same study from its beginning: all is answered from the ledger.
@@ -251,7 +251,7 @@ fn the_page_of_a_private_study_leads_to_a_report_under_a_budget_that_holds_for_t
     for words in [
         "without noise: 1000 of 1000 guesses right",
         "privacy: everything that a silo sent is (3, 1e-5)-differentially private",
-        "\"releases_of_each_silo\": 12",
+        "\"releases_of_each_silo\": 24",
         "the second study was refused",
         "the owner's privacy budget: with this request epsilon would be",
     ] {
