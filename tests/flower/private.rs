@@ -262,6 +262,6 @@ fn the_page_of_a_private_study_leads_to_a_report_under_a_budget_that_holds_for_t
         assert_eq!(own["spent"]["releases"].as_u64(), Some(24), "{own}");
         let log = read(&place, &format!("{name}/{name}.log"));
         assert!(log.contains("masked with 2 silos") && !log.contains("answers whoever"), "{log}");
-        assert_eq!(spent(&place.join(format!("{name}/{name}-state.ledger"))).releases, 12, "{name}");
+        assert_eq!(spent(&place.join(format!("{name}/{name}-state.ledger"))).releases, 24, "{name}");
     }
 }
