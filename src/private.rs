@@ -3,16 +3,24 @@
 #[cfg(feature = "cli")]
 pub(crate) mod audited;
 #[cfg(feature = "cli")]
+pub(crate) mod clipping;
+#[cfg(feature = "cli")]
 mod decoders;
 mod noised_sums;
 #[cfg(feature = "cli")]
 pub(crate) mod secure;
+mod subject;
 
 #[cfg(feature = "cli")]
 pub use decoders::DECODERS;
+#[cfg(feature = "cli")]
+pub(crate) use noised_sums::ClippedRows;
 pub use noised_sums::NoisedSums;
 
+use std::collections::BTreeMap;
 use std::path::PathBuf;
+
+use subject::subject;
 
 use partita_core::{Device, Model, SiteTable};
 use partita_inference::{
@@ -21,6 +29,9 @@ use partita_inference::{
     Settings, Silo, SiloProgram, SiloSchedule, coordinator, fit_parties,
 };
 use partita_privacy::{Accountant, Budget, Entropy, Ledger, SystemEntropy};
+
+/// What is protected where nothing else is said.
+const UNIT: &str = "row";
 
 /// The methods whose silos answer with noised sums over clipped rows alone.
 #[derive(Debug, Clone, PartialEq, Default)]
@@ -60,13 +71,33 @@ pub struct PrivateOptions {
     /// The folder in which every silo has its ledger, `NAME.ledger`, with the epsilon that its owner allows over all runs;
     /// `None` for a run that nobody records.
     pub ledgers: Option<(PathBuf, f64)>,
+    /// The name of the study, such as the hash of its file: a ledger answers an identical request about the same study and
+    /// the same rows from what it stores, and every other request anew.
+    pub study: String,
+    /// What is protected, in a word for reports and ledgers: a ledger is of one unit, and refuses another.
+    pub unit: String,
+    /// The norm to which rows are clipped in few rounds, as [`PrivateRoundsOptions::clip`].
+    pub clip: Option<f64>,
+    /// As [`PrivateRoundsOptions::middles`].
+    pub middles: BTreeMap<String, BTreeMap<String, f64>>,
 }
 
 impl PrivateOptions {
     /// The options for a promise; the others are at their defaults.
     #[must_use]
     pub fn new(epsilon: f64, delta: f64) -> Self {
-        Self { epsilon, delta, method: PrivateMethod::FewRounds, rounds: PrivateRoundsOptions::ROUNDS, ledgers: None }
+        let (method, rounds) = (PrivateMethod::FewRounds, PrivateRoundsOptions::ROUNDS);
+        Self {
+            epsilon,
+            delta,
+            method,
+            rounds,
+            ledgers: None,
+            study: String::new(),
+            unit: UNIT.to_owned(),
+            clip: None,
+            middles: BTreeMap::new(),
+        }
     }
 
     /// The options of all parties of few rounds: noise is the least that keeps the promise.
@@ -83,7 +114,14 @@ impl PrivateOptions {
     /// ```
     pub fn rounds(&self) -> Result<PrivateRoundsOptions> {
         let noise = Accountant::noise_for(self.epsilon, self.delta, self.rounds).map_err(declined)?;
-        Ok(PrivateRoundsOptions { rounds: self.rounds, ..PrivateRoundsOptions::new(self.epsilon, self.delta, noise) })
+        let options = PrivateRoundsOptions::new(self.epsilon, self.delta, noise);
+        Ok(PrivateRoundsOptions {
+            rounds: self.rounds,
+            clip: self.clip,
+            middles: self.middles.clone(),
+            unit: self.unit.clone(),
+            ..options
+        })
     }
 
     /// The same for SFVI of a model with so many globals, with sums over samples of the rows at this rate.
@@ -114,7 +152,7 @@ impl PrivateOptions {
     /// The ledger of a silo.
     fn ledger(&self, silo: &str) -> Result<Option<Ledger>> {
         let Some((folder, epsilon)) = &self.ledgers else { return Ok(None) };
-        let budget = Budget { epsilon: *epsilon, delta: self.delta, unit: "row".into() };
+        let budget = Budget { epsilon: *epsilon, delta: self.delta, unit: self.unit.clone() };
         // Each answer looks for room for all that are still to come: a run that does not fit spends nothing.
         Ledger::open(&folder.join(format!("{silo}.ledger")), budget).map(Some).map_err(declined)
     }
@@ -141,7 +179,7 @@ impl PrivateOptions {
 /// let silos = [("a".to_owned(), GaussianMean::data(&rows(0.9), &device)), ("b".to_owned(), GaussianMean::data(&rows(1.1), &device))];
 /// let fit = fit(&GaussianMean {}, &silos, &device, &FitOptions::default(), &PrivateOptions::new(3.0, 1e-5))?;
 /// let privacy = fit.report.privacy.as_ref().ok_or("nothing is promised")?;
-/// assert_eq!((privacy.epsilon, privacy.releases), (3.0, 12));
+/// assert_eq!((privacy.epsilon, privacy.releases), (3.0, 24));
 /// let mean = &fit.report.sites[0];
 /// assert!((mean.mean - 1.0).abs() < 6.0 * mean.sd && mean.sd > 1.0 / 800_f64.sqrt());
 /// # Ok::<(), Box<dyn std::error::Error>>(())
@@ -176,6 +214,8 @@ pub fn simulate<M: Model + 'static>(
 pub(crate) struct PrivateFit {
     pub(crate) fitted: Fitted,
     pub(crate) algorithm: Box<dyn Algorithm>,
+    /// The rows of all silos.
+    pub(crate) rows: usize,
 }
 
 /// [`simulate`], for those who have further questions to the posterior.
@@ -204,7 +244,8 @@ pub(crate) fn fit_with<M: Model + 'static>(
     };
     let (mut programs, mut rows): (Vec<Box<dyn SiloProgram>>, Vec<usize>) = (Vec::new(), Vec::new());
     for (index, (name, data)) in (0..).zip(silos) {
-        let sums = NoisedSums::new(privacy.ledger(name)?, bits(index as usize));
+        let about = subject(&privacy.study, model, data, device).map_err(|error| error.in_silo(name, 0))?;
+        let sums = NoisedSums::new(privacy.ledger(name)?, bits(index as usize)).about(about);
         let (program, own) = match &algorithm {
             AlgorithmChoice::PrivateSfvi(how) => {
                 let silo = Silo::new(name, index, model, data, device, &settings)?;
@@ -229,11 +270,24 @@ pub(crate) fn fit_with<M: Model + 'static>(
     let mut algorithm = coordinator(model, &names, &rows, device, &options)?;
     let mut exchange = InProcess::new(programs, options.threads)?;
     let fitted = fit_parties(model, device, &options, &mut *algorithm, &mut exchange, None)?;
-    Ok(PrivateFit { fitted, algorithm })
+    Ok(PrivateFit { fitted, algorithm, rows: rows.iter().sum() })
 }
 
-/// A silo of few rounds whose sums `sums` makes private, and the number of its rows: it answers with these sums and nothing
-/// else.
+/// A silo of few rounds of the study of this name, whose sums `sums` makes private, and the number of its rows: it answers
+/// with these sums and nothing else.
+#[cfg(feature = "cli")]
+pub(crate) fn study_silo<M: Model + 'static>(
+    (name, study): (&str, &str),
+    (model, data): (&M, &M::Data),
+    device: &Device,
+    settings: &Settings,
+    rounds: &PrivateRoundsOptions,
+    sums: NoisedSums,
+) -> Result<(Box<dyn SiloProgram>, usize)> {
+    let about = subject(study, model, data, device).map_err(|error| error.in_silo(name, 0))?;
+    silo(name, model, data, device, settings, rounds, sums.about(about))
+}
+
 pub(crate) fn silo<M: Model + 'static>(
     name: &str,
     model: &M,

@@ -34,6 +34,7 @@ pub(crate) mod report;
 pub(crate) mod rows;
 pub(crate) mod run;
 pub(crate) mod settings;
+pub(crate) mod start_width;
 pub(crate) mod symmetric;
 pub(crate) mod terms;
 pub(crate) mod trainer;

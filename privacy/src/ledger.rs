@@ -32,6 +32,8 @@ pub struct Spent {
     pub epsilon: f64,
     /// The releases charged.
     pub releases: u64,
+    /// Those of them that were never drawn, or whose reply was not stored: a process ended between charge and answer.
+    pub never_drawn: u64,
 }
 
 /// A reply, and whether it was paid for now.
@@ -180,7 +182,8 @@ impl Ledger {
     pub fn spent(&self) -> Result<Spent> {
         let seen = self.lock()?.1;
         let releases = seen.costs.iter().map(|cost| cost.releases()).sum();
-        Ok(Spent { epsilon: self.epsilon(&Accountant::of(seen.costs))?, releases })
+        let never_drawn = (seen.costs.len() - seen.replies.len().min(seen.costs.len())) as u64;
+        Ok(Spent { epsilon: self.epsilon(&Accountant::of(seen.costs))?, releases, never_drawn })
     }
 
     /// The last entry, for the saved state of a silo.
@@ -233,7 +236,12 @@ impl Ledger {
 
     /// The file, locked until it is dropped, and what stands in it.
     fn lock(&self) -> Result<(File, Seen)> {
-        let opened = File::options().create(true).truncate(false).read(true).append(true).open(&self.path);
+        let mut options = File::options();
+        options.create(true).truncate(false).read(true).append(true);
+        // What silos answered stands in it, and masks hide that from others.
+        #[cfg(unix)]
+        std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+        let opened = options.open(&self.path);
         let mut file = opened.map_err(|error| self.failed(&error))?;
         file.lock().map_err(|error| self.failed(&error))?;
         let mut text = String::new();

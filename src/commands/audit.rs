@@ -25,7 +25,7 @@ pub(super) struct Options {
     #[arg(long, default_value_t = 1e-5)]
     delta: f64,
     /// The sums.
-    #[arg(long, default_value_t = 12)]
+    #[arg(long, default_value_t = 24)]
     rounds: u64,
     /// Runs with noise, each with coins and noise of its own.
     #[arg(long, default_value_t = 5)]

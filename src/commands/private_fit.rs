@@ -12,6 +12,7 @@ use crate::formula::predict::globals;
 use crate::formula::{Contrast, Prepared, Study, Whose};
 use crate::inference::HtmlOptions;
 use crate::privacy::SystemEntropy;
+use crate::private::clipping::Clipped;
 use crate::private::{PrivateFit, PrivateOptions, fit_with};
 use crate::{Device, FitOptions};
 
@@ -31,19 +32,22 @@ impl Promised<'_> {
         let device = Device::flex();
         let prepared = study.prepare(&options.tables()?, &device)?;
         say_prepared(&prepared)?;
-        say(privacy.promise()?)?;
+        say(privacy.promise(&study.protected())?)?;
         let questions = self.questions(&prepared, &device)?;
         let ledgers = options.ledgers.clone().map(|folder| (folder, privacy.epsilon));
         if let Some((folder, _)) = &ledgers {
             std::fs::create_dir_all(folder)?;
         }
-        let promise = PrivateOptions { ledgers, ..privacy.options() };
+        let promise = PrivateOptions { ledgers, study: file.asked_of_rows()?, ..file.private_options(privacy)? };
         let mut bits = |_| Box::new(SystemEntropy::default()) as Box<_>;
-        let fit = fit_with(&prepared.plan.model, &prepared.silos, &device, how, &promise, &mut bits)?;
-        let PrivateFit { fitted, algorithm } = &fit;
+        let mut fit = fit_with(&prepared.plan.model, &prepared.silos, &device, how, &promise, &mut bits)?;
+        let rounds = promise.rounds()?;
+        let (declared, shared) = (&privacy.columns, prepared.shared());
+        let clipped = Clipped { shared, declared, rounds: &rounds, fit: how, rows: fit.rows };
+        clipped.judge(&mut fit.fitted.report, &mut *fit.algorithm, &device)?;
+        let PrivateFit { fitted, algorithm, .. } = &fit;
         text(format_args!("\n{}{}", fitted.report, prepared.plan.readings(&fitted.report)))?;
         let draws = fitted.answer_draws(&prepared.plan.model, &**algorithm, &device)?;
-        let shared = prepared.shared();
         let mut no_silos = |_: &Contrast, _: &[Vec<f64>]| Ok(Vec::new());
         let Questions { contrasts, predict } = questions;
         let contrasts = contrasts.into_iter().map(|own| shared.contrasted(own, &draws, &mut no_silos));

@@ -29,6 +29,7 @@ pub(super) struct Options {
 
 pub(super) fn run(options: &Options, stop: &Arc<AtomicBool>) -> std::result::Result<(), Box<dyn Error>> {
     let file: SiloFile = own_file(&options.silo, "silo NAME --data FILE --link ADDRESS")?;
+    let file = file.with_ledger_beside(&options.silo);
     let mut log = |line: &str| note(format_args!("{} {line}", clock()));
     let watch = Watch { stop, log: &mut log };
     Ok(match options.shared.find()? {

@@ -3,11 +3,14 @@
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
-use partita_core::Device;
+use partita_core::{Device, DrawNoise, Key, Noise, Predictive, Purpose, SiteTable, predictive_draw};
 use partita_formula::{Agreement, Columns, Frame, Item, ReadOptions};
+use partita_models::regression::RegressionRows;
 use serde::{Deserialize, Serialize};
 
 use super::prepare::Prepared;
+use super::priors::INTERCEPT;
+use super::shared_model::SharedModel;
 use super::summary::{CrossedGroupings, DesignSummary};
 use super::{SiloTable, Study, StudyError};
 
@@ -38,6 +41,47 @@ pub(crate) struct AgreedAlone {
     pub(crate) summary: DesignSummary,
 }
 
+impl SharedModel<'_> {
+    /// Rows spread evenly over what is declared of the columns, with outcomes drawn at these globals; none where times are
+    /// censored, or an observation is no number of its row.
+    pub(crate) fn simulated(
+        &self,
+        declared: &BTreeMap<String, DeclaredColumn>,
+        globals: &[f64],
+        seed: u64,
+        device: &Device,
+    ) -> Result<Option<RegressionRows>, StudyError> {
+        let Self { study, plan, agreement } = self;
+        let columns = study.stand_in_columns(declared, &study.groupings())?;
+        let design = study.design(&columns, agreement)?;
+        let rows = study.rows(&design, plan, device)?;
+        let table = SiteTable::of(&plan.model, device, &rows)?;
+        let noise = Noise::new(seed);
+        let mut stream = noise.stream(Key::new(Purpose::Predictive, seed));
+        let mut locals: Vec<Vec<f64>> =
+            table.blocks().iter().map(|block| vec![0.0; block.rows * block.width]).collect();
+        locals.iter_mut().for_each(|own| stream.normal(own));
+        let at = Predictive { globals, locals: Some(&locals), noise: DrawNoise { noise, index: seed } };
+        let drawn = predictive_draw(&plan.model, device, &table, &rows, at)?.observed;
+        match drawn.into_iter().next() {
+            Some((_, outcome)) if outcome.values.len() == design.rows && design.status.is_none() => {
+                study.rows_with(outcome.values, &design, plan, device).map(Some)
+            }
+            _ => Ok(None),
+        }
+    }
+}
+
+impl AgreedAlone {
+    /// The mean of each column, by its coefficient, for the intercept.
+    pub(crate) fn middles(&self) -> BTreeMap<String, BTreeMap<String, f64>> {
+        let sums = &self.summary.sums;
+        let columns = sums.names.iter().zip(&sums.means).filter(|(name, _)| *name != INTERCEPT);
+        let columns: BTreeMap<String, f64> = columns.map(|(name, mean)| (name.clone(), *mean)).collect();
+        if columns.is_empty() { BTreeMap::new() } else { [(INTERCEPT.to_owned(), columns)].into() }
+    }
+}
+
 impl Study {
     /// What silos would agree on, and say of their designs, if their rows were spread evenly over what is declared of the
     /// columns: the same at every party, and a function of the study alone.
@@ -56,9 +100,7 @@ impl Study {
                 "Take one out, or name the groups of one under `[declared]`, with `groups_across_silos`.",
             ));
         }
-        let text = self.stand_in(declared, &groupings)?;
-        let frame = Frame::from_bytes(NAME, text.as_bytes(), ReadOptions::default())?;
-        let columns = frame.columns(NAME, &self.formulas(), self.missing)?;
+        let columns = self.stand_in_columns(declared, &groupings)?;
         let profile = self.profile(&columns)?;
         let is_public = |item: &&Item| matches!(item, Item::Rows { .. } | Item::Kind { .. } | Item::Design { .. });
         if let Some(item) = profile.items.iter().find(|item| !is_public(item)) {
@@ -72,6 +114,16 @@ impl Study {
         let summary = DesignSummary::of(&self.design(&columns, &agreement)?);
         agreement.silos.clear();
         Ok(AgreedAlone { agreement, summary })
+    }
+
+    fn stand_in_columns(
+        &self,
+        declared: &BTreeMap<String, DeclaredColumn>,
+        groupings: &[String],
+    ) -> Result<Columns, StudyError> {
+        let text = self.stand_in(declared, groupings)?;
+        let frame = Frame::from_bytes(NAME, text.as_bytes(), ReadOptions::default())?;
+        Ok(frame.columns(NAME, &self.formulas(), self.missing)?)
     }
 
     /// [`Study::prepare`] without asking silos for anything of their rows.
@@ -120,6 +172,11 @@ impl Study {
                 "Name the groups of one under `[declared]`, with `groups_across_silos`.",
             )),
         }
+    }
+
+    /// What one unit of a private study is: a group of its grouping within silos, or a row where there is none.
+    pub(crate) fn protected(&self) -> String {
+        self.groupings().into_iter().next().unwrap_or_else(|| "row".to_owned())
     }
 
     /// The groupings within silos.

@@ -1,7 +1,9 @@
 //! Makes sums over a silo's rows private by the grid, the noise and the ledger of the crate `partita-privacy`.
 
 use partita_inference::{Mechanism, Result, RowSum};
-use partita_privacy::{Cost, Entropy, Error, Grid, Ledger, poisson_sample};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use partita_privacy::{Cost, Entropy, Error, Grid, GridSum, Ledger, poisson_sample};
 
 use super::declined;
 
@@ -10,6 +12,27 @@ use super::declined;
 pub struct NoisedSums {
     ledger: Option<Ledger>,
     bits: Box<dyn Entropy + Send>,
+    /// The hash of what the sums are about.
+    subject: [u8; 32],
+    clipped: ClippedRows,
+}
+
+/// How many rows of the last sum were clipped, of how many: a number without noise, for the owner of the silo alone.
+#[cfg_attr(not(feature = "cli"), allow(dead_code, reason = "executables tell it to owners"))]
+#[derive(Debug, Clone, Default)]
+pub(crate) struct ClippedRows(Arc<Mutex<Option<[usize; 2]>>>);
+
+#[cfg_attr(not(feature = "cli"), allow(dead_code, reason = "executables tell it to owners"))]
+impl ClippedRows {
+    /// The share of the rows; `None` before the first sum.
+    pub(crate) fn share(&self) -> Option<f64> {
+        let [clipped, rows] = (*self.0.lock().unwrap_or_else(PoisonError::into_inner))?;
+        Some(clipped as f64 / rows.max(1) as f64)
+    }
+
+    fn put(&self, sum: &GridSum) {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some([sum.clipped, sum.rows]);
+    }
 }
 
 impl std::fmt::Debug for NoisedSums {
@@ -22,24 +45,56 @@ impl NoisedSums {
     /// The mechanism of a silo with this ledger, or none for a simulation, and these random bits.
     #[must_use]
     pub fn new(ledger: Option<Ledger>, bits: Box<dyn Entropy + Send>) -> Self {
-        Self { ledger, bits }
+        Self { ledger, bits, subject: [0; 32], clipped: ClippedRows::default() }
+    }
+
+    /// The same with the number of clipped rows told to the owner.
+    #[cfg(feature = "cli")]
+    pub(crate) fn telling(self, clipped: &ClippedRows) -> Self {
+        Self { clipped: clipped.clone(), ..self }
+    }
+
+    /// The same for sums about the study, the model and the rows that have this hash: a reply that the ledger stores is one
+    /// to the same bytes about the same, and other rows or another study are answered anew, and charged.
+    #[must_use]
+    pub(super) fn about(self, subject: [u8; 32]) -> Self {
+        Self { subject, ..self }
     }
 }
 
 impl Mechanism for NoisedSums {
     fn release(&mut self, request: &[u8], sum: RowSum<'_>) -> Result<Vec<f64>> {
+        let request = &[&self.subject, request].concat();
         let RowSum { length, clip, noise, count, rate, remaining, rows } = sum;
         let grid = Grid::new(clip, Grid::STEPS).map_err(declined)?;
         let scale = grid.noise(noise).map_err(declined)?;
         let (bits, mut of_rows) = (&mut *self.bits, None);
+        // Where all rows are taken they are summed before the ledger is asked: of what takes time nothing comes between the
+        // charge and the answer, and rows that cannot be summed cost nothing.
+        let whole = match rate >= 1.0 {
+            true => Some(grid.sum(length, rows(&(0..count).collect::<Vec<_>>())?).map_err(declined)?),
+            false => None,
+        };
+        let clipped = self.clipped.clone();
+        if let Some(whole) = &whole {
+            clipped.put(whole);
+        }
         let mut draw = || {
-            // Which rows are in it is random too: nothing is drawn before the ledger is charged.
-            let chosen = poisson_sample(count, rate, bits)?;
-            let rows = rows(&chosen).map_err(|error| {
-                of_rows = Some(error);
-                Error::Entropy { problem: "rows could not be summed".into() }
-            })?;
-            let released = grid.sum(length, rows)?.release(scale, bits)?.to_floats();
+            let sum = match whole.clone() {
+                Some(sum) => sum,
+                None => {
+                    // Which rows are in it is random: nothing is drawn before the ledger is charged.
+                    let chosen = poisson_sample(count, rate, bits)?;
+                    let rows = rows(&chosen).map_err(|error| {
+                        of_rows = Some(error);
+                        Error::Entropy { problem: "rows could not be summed".into() }
+                    })?;
+                    let sum = grid.sum(length, rows)?;
+                    clipped.put(&sum);
+                    sum
+                }
+            };
+            let released = sum.release(scale, bits)?.to_floats();
             Ok(released.iter().flat_map(|number| number.to_le_bytes()).collect())
         };
         let found = match &self.ledger {

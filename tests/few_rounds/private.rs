@@ -185,10 +185,36 @@ fn a_run_beyond_the_budget_of_a_silo_is_refused_before_it_starts_and_a_repeated_
     let refused = fitted(1.0, 2, ledgers(1.2)).unwrap_err();
     assert!(matches!(&refused, Error::InSilo { .. }) && refused.to_string().contains("is left"), "{refused}");
     let ledger = std::fs::read_to_string(folder.path().join("at-0.8.ledger")).unwrap();
-    assert_eq!(ledger.lines().filter(|line| line.contains("\"spent\"")).count(), 12);
+    assert_eq!(ledger.lines().filter(|line| line.contains("\"spent\"")).count(), 24);
     let again = fitted(1.0, 1, ledgers(2.0)).unwrap();
     assert_eq!(first.report.sites[0].mean.to_bits(), again.report.sites[0].mean.to_bits());
     assert_eq!(std::fs::read_to_string(folder.path().join("at-0.8.ledger")).unwrap(), ledger);
+}
+
+#[test]
+fn a_ledger_answers_no_request_about_other_rows_or_another_study() {
+    let folder = tempfile::tempdir().unwrap();
+    let (device, options) = (Device::flex(), FitOptions::default());
+    let text = || std::fs::read_to_string(folder.path().join("north.ledger")).unwrap();
+    let spent = || text().lines().filter(|line| line.contains("\"spent\"")).count();
+    // All that is asked for in the first round is the same in all of these.
+    let mean = |study: &str, last: f64| {
+        let mut rows: Vec<f64> = (0..300).map(|k| 1.0 + f64::from(k % 21 - 10) / 6.06).collect();
+        rows[299] = last;
+        let silos = [("north".to_owned(), device.tensor(rows, [300]))];
+        let ledgers = Some((folder.path().to_owned(), 20.0));
+        let privacy = PrivateOptions { ledgers, rounds: 3, study: study.into(), ..PrivateOptions::new(1.0, 1e-5) };
+        let mut bits = |silo: usize| Box::new(SeededBits::new(9 + silo as u64)) as Box<_>;
+        let fit = simulate(&GaussianMean {}, &silos, &device, &options, &privacy, &mut bits).unwrap();
+        fit.report.sites[0].mean
+    };
+    let first = mean("a", 1.0);
+    assert_eq!((mean("a", 1.0).to_bits(), spent()), (first.to_bits(), 3));
+    // The same bits draw the same noise: what differs is one row.
+    assert_ne!(mean("a", 1.000_001), first);
+    assert_eq!(spent(), 6);
+    mean("b", 1.0);
+    assert_eq!(spent(), 9);
 }
 
 #[test]

@@ -109,7 +109,7 @@ fn masked_sums_over_an_engine_survive_kills_of_a_silo_and_of_the_coordinator_and
     wait(&mut coordinator);
     let said = read(folder, "coordinator.log");
     assert!(said.contains("verdict") && said.contains("differentially private"), "{said}");
-    assert!((12..=13).contains(&charged()), "{}", charged());
+    assert!((24..=25).contains(&charged()), "{}", charged());
     let silo = read(folder, "north.log");
     assert!(silo.contains("private.masked_round") && !silo.contains(": private.round"), "{silo}");
     assert!(silo.contains("masked with 2 silos, at least 3 in all"), "{silo}");
@@ -134,7 +134,7 @@ fn masked_sums_over_an_engine_survive_kills_of_a_silo_and_of_the_coordinator_and
 }
 
 fn spent(ledger: &Path) -> Spent {
-    let budget = Budget { epsilon: 100.0, delta: 1e-5, unit: "row".into() };
+    let budget = Budget { epsilon: 100.0, delta: 1e-5, unit: "child".into() };
     Ledger::open(ledger, budget).unwrap().spent().unwrap()
 }
 
@@ -151,7 +151,7 @@ fn a_private_study_has_the_bits_of_one_process_with_its_ledgers_and_says_what_it
     wait(&mut start(folder, "coordinator", "coordinator"));
     let [said, silo] = ["coordinator.log", "north.log"].map(|name| read(folder, name));
     for words in [
-        "privacy: everything that a silo sends will be (3, 1e-5)-differentially private for one row: 12 sums",
+        "privacy: everything that a silo sends will be (3, 1e-5)-differentially private for one child: 24 sums",
         "privacy: everything that a silo sent is (3, 1e-5)-differentially private",
         "noise for differential privacy (epsilon 3",
     ] {
@@ -161,11 +161,11 @@ fn a_private_study_has_the_bits_of_one_process_with_its_ledgers_and_says_what_it
     assert!(!silo.contains("levels:") && !silo.contains("What silo north says"), "{silo}");
     assert!(!said.contains("ELBO") && !said.contains("NaN"), "{said}");
     let own: Value = serde_json::from_str(&read(folder, "output/privacy.json")).unwrap();
-    assert_eq!((own["epsilon"].as_f64(), own["releases_of_each_silo"].as_u64()), (Some(3.0), Some(12)));
+    assert_eq!((own["epsilon"].as_f64(), own["releases_of_each_silo"].as_u64()), (Some(3.0), Some(24)));
     assert!(own["standard_deviations_widened_by"]["smoke"].as_f64().unwrap() > 1.0, "{own}");
-    assert!(read(folder, "output/report.html").contains("-differentially private for one row"));
+    assert!(read(folder, "output/report.html").contains("-differentially private for one child"));
     let own: Value = serde_json::from_str(&read(folder, "north-report/privacy.json")).unwrap();
-    assert_eq!(own["spent"]["releases"].as_u64(), Some(12));
+    assert_eq!(own["spent"]["releases"].as_u64(), Some(24));
     assert!((own["spent"]["epsilon"].as_f64().unwrap() - 3.0).abs() < 1e-3, "{own}");
     drop(silos);
 
@@ -212,7 +212,7 @@ fn no_kill_and_no_older_state_lowers_a_ledger_and_an_older_ledger_is_refused() {
     let mut north = start(folder, "silo", "north");
     wait(&mut coordinator);
     let done = charged();
-    assert!((12..=13).contains(&done), "{done}: {}", read(folder, "coordinator.log"));
+    assert!((24..=25).contains(&done), "{done}: {}", read(folder, "coordinator.log"));
     assert!(read(folder, "coordinator.log").contains("verdict"), "{}", read(folder, "coordinator.log"));
 
     // The state of the fourth round, and the same study from its beginning: all is answered from the ledger.
@@ -261,7 +261,7 @@ fn two_coordinators_with_one_silo_spend_its_budget_once() {
     for words in ["same version of Partita", "Declined", "more releases"] {
         assert!(told.iter().all(|told| !told.contains(words)), "{words}: {told:?}");
     }
-    let Spent { epsilon, releases } = spent(&ledger);
+    let Spent { epsilon, releases, .. } = spent(&ledger);
     assert!(epsilon <= 3.0 && releases > 0, "{epsilon} by {releases} sums");
     assert!(folders.iter().any(|folder| !folder.join("output/result.json").exists()));
 }
@@ -276,7 +276,7 @@ fn the_page_of_a_private_study_leads_to_a_report_under_a_budget_that_holds_for_t
     for words in [
         "without noise: 1000 of 1000 guesses right",
         "privacy: everything that a silo sent is (3, 1e-5)-differentially private",
-        "\"releases_of_each_silo\": 12",
+        "\"releases_of_each_silo\": 24",
         "the second study was refused",
         "the owner's privacy budget: with this request epsilon would be",
     ] {
@@ -284,9 +284,9 @@ fn the_page_of_a_private_study_leads_to_a_report_under_a_budget_that_holds_for_t
     }
     for name in ["north", "south", "west"] {
         let own: Value = serde_json::from_str(&read(&place, &format!("{name}/{name}-report/privacy.json"))).unwrap();
-        assert_eq!(own["spent"]["releases"].as_u64(), Some(12), "{own}");
+        assert_eq!(own["spent"]["releases"].as_u64(), Some(24), "{own}");
         let log = read(&place, &format!("{name}/{name}.log"));
         assert!(log.contains("masked with 2 silos") && !log.contains("answers whoever"), "{log}");
-        assert_eq!(spent(&place.join(format!("{name}/{name}-state.ledger"))).releases, 12, "{name}");
+        assert_eq!(spent(&place.join(format!("{name}/{name}-state.ledger"))).releases, 24, "{name}");
     }
 }

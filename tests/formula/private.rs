@@ -41,7 +41,7 @@ fn a_private_study_asks_for_nothing_that_has_no_noise() {
     let found = StudyFile::parse(&study("", 3.0).replace("age = [-2, 1]\n", "")).unwrap_err().to_string();
     assert!(found.contains("the column `age`, of which the study declares nothing"), "{found}");
     let found = StudyFile::parse(&study("", -1.0)).unwrap_err().to_string();
-    assert!(found.contains("epsilon is -1 for 12 releases"), "{found}");
+    assert!(found.contains("epsilon is -1 for 24 releases"), "{found}");
     let found = StudyFile::parse(&study("", 3.0).replace("\"row\"", "\"person\"")).unwrap_err().to_string();
     assert!(found.contains("`person`"), "{found}");
     let own = StudyFile::parse(&study("contrasts = [\"smoke: 1 - 0 at age = 0\"]", 3.0)).unwrap();
@@ -91,6 +91,147 @@ fn questions_that_need_rows_without_noise_are_refused_by_their_names_in_one_proc
     assert_eq!(before, std::fs::read_to_string(folder.join("ledgers/north.ledger")).unwrap());
     std::fs::write(folder.join("study.toml"), study("", 3.0).split("[privacy]").next().unwrap()).unwrap();
     assert!(refused(folder, &[&fit[..], &ledgers].concat()).contains("without `[privacy]`: nothing is spent"));
+}
+
+/// A normal quantile, near enough: what is left of twelve evenly spread numbers.
+fn normal(k: u32) -> f64 {
+    (1..=12_u32).map(|root| ((f64::from(k) + 0.5) * f64::from(root * root + 1).sqrt()).fract()).sum::<f64>() - 6.0
+}
+
+#[test]
+fn answers_in_the_units_of_the_columns_are_near_those_without_noise() {
+    let scratch = tempfile::tempdir().unwrap();
+    let folder = scratch.path();
+    let cases = [
+        // The textbook's regression.
+        (
+            "gaussian",
+            "y = [-5.0, 6.0]\nx = [-1.0, 1.0]",
+            (|k: u32| {
+                let x = f64::from(k * 7 % 401) / 200.0 - 1.0;
+                format!("{:.3},{x}", 0.3 + 0.5 * x + normal(k))
+            }) as fn(u32) -> String,
+        ),
+        // A blood pressure by years.
+        ("gaussian", "y = [60.0, 220.0]\nx = [18, 90]", |k| {
+            let age = 18 + k * 29 % 73;
+            format!("{:.1},{age}", 90.0 + 0.6 * f64::from(age) + 12.0 * normal(k))
+        }),
+        ("poisson", "y = [0, 20]\nx = [18, 90]", |k| {
+            let age = 18 + k * 29 % 73;
+            let expected = (0.2 + 0.02 * f64::from(age)).exp();
+            format!("{},{age}", (expected + expected.sqrt() * normal(k)).round().max(0.0))
+        }),
+    ];
+    for (family, columns, row) in cases {
+        let text = (0..3_000).map(row).fold("y,x\n".to_owned(), |text, row| text + &row + "\n");
+        std::fs::write(folder.join("north.csv"), text).unwrap();
+        let found = |privacy: &str, output: &str| {
+            let study = format!("formula = \"y ~ x\"\nfamily = \"{family}\"\nsilos = [\"north\"]\n{privacy}");
+            std::fs::write(folder.join("study.toml"), study).unwrap();
+            let arguments = ["fit", "--study", "study.toml", "--silo", "north=north.csv", "--output", output];
+            let done =
+                Command::new(fixtures::executable("partita")).current_dir(folder).args(arguments).output().unwrap();
+            assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
+            let text = std::fs::read_to_string(folder.join(output).join("result.json")).unwrap();
+            serde_json::from_str::<serde_json::Value>(&text).unwrap()
+        };
+        let plain = found("", "plain");
+        for epsilon in ["3.0", "10.0"] {
+            let promise =
+                format!("[privacy]\nunit = \"row\"\nepsilon = {epsilon}\ndelta = 1e-5\n[privacy.columns]\n{columns}\n");
+            let private = found(&promise, "private");
+            for (own, expected) in private["sites"].as_array().unwrap().iter().zip(plain["sites"].as_array().unwrap()) {
+                let number = |site: &serde_json::Value, name: &str| site[name].as_f64().unwrap_or(f64::NAN);
+                let apart = (number(own, "mean") - number(expected, "mean")) / number(own, "sd");
+                let wider = number(own, "sd") / number(expected, "sd");
+                assert!(apart.abs() < 5.0 && (0.7..2.5).contains(&wider), "{columns}, {epsilon}: {own} of {expected}");
+            }
+        }
+    }
+}
+
+#[test]
+fn a_clip_that_is_too_short_for_rare_outcomes_is_not_trusted_and_one_that_noise_allows_is_right() {
+    let scratch = tempfile::tempdir().unwrap();
+    let folder = scratch.path();
+    // One outcome of forty is an event.
+    let row = |k: u32| {
+        let a = f64::from(k * 7 % 401) / 200.0 - 1.0;
+        let chance = 1.0 / (1.0 + (3.8 - 0.9 * a).exp());
+        format!("{},{a}\n", u8::from(((f64::from(k) + 0.5) * 2.0_f64.sqrt()).fract() < chance))
+    };
+    let text = (0..6_000).map(row).fold("y,a\n".to_owned(), |text, row| text + &row);
+    std::fs::write(folder.join("north.csv"), text).unwrap();
+    let found = |privacy: &str| {
+        let study = format!("formula = \"y ~ a\"\nfamily = \"bernoulli\"\nsilos = [\"north\"]\n{privacy}");
+        std::fs::write(folder.join("study.toml"), study).unwrap();
+        let arguments = ["fit", "--study", "study.toml", "--silo", "north=north.csv", "--output", "out"];
+        let done = Command::new(fixtures::executable("partita")).current_dir(folder).args(arguments).output().unwrap();
+        assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
+        let text = std::fs::read_to_string(folder.join("out/result.json")).unwrap();
+        let site = &serde_json::from_str::<serde_json::Value>(&text).unwrap()["sites"][0];
+        let [mean, sd] = ["mean", "sd"].map(|name| site[name].as_f64().unwrap());
+        (mean, sd, String::from_utf8_lossy(&done.stdout).into_owned())
+    };
+    let private = |clip: &str| {
+        found(&format!(
+            "[privacy]\nunit = \"row\"\nepsilon = 8.0\ndelta = 1e-5\n{clip}\n[privacy.columns]\ny = [0, 1]\na = [-1.0, 1.0]\n"
+        ))
+    };
+    let (expected, _, _) = found("");
+    let (mean, sd, said) = private("clip = 3.0");
+    assert!((mean - expected).abs() > 3.0 * sd, "{mean} {sd}: {expected}");
+    assert!(said.contains("verdict: do not trust") && said.contains("the clip is too short"), "{said}");
+    let (mean, sd, said) = private("");
+    assert!((mean - expected).abs() < 4.0 * sd, "{mean} {sd}: {expected}");
+    assert!(said.contains("verdict: trust these numbers") && !said.contains("the clip is too short"), "{said}");
+    let (mean, sd, said) = private("clip = 15.0");
+    assert!((mean - expected).abs() < 4.0 * sd && !said.contains("the clip is too short"), "{mean} {sd}: {said}");
+}
+
+#[test]
+fn one_ledger_charges_another_formula_and_a_changed_file_and_gives_neither_the_numbers_of_the_first() {
+    let scratch = tempfile::tempdir().unwrap();
+    let folder = scratch.path();
+    let rows = |flipped: bool| {
+        let row = |k: u32| {
+            let (a, b) = (f64::from(k * 7 % 41) / 20.0 - 1.0, f64::from(k * 11 % 37) / 18.0 - 1.0);
+            let y = (f64::from(k * 29 % 97) / 97.0 < 1.0 / (1.0 + (-1.5 * a + 1.2 * b).exp())) != flipped;
+            format!("{},{a},{b}\n", u8::from(y))
+        };
+        (0..800).map(row).fold("y,a,b\n".to_owned(), |text, row| text + &row)
+    };
+    std::fs::write(folder.join("north.csv"), rows(false)).unwrap();
+    let fit = |column: &str, more: &str| {
+        let study = format!(
+            "formula = \"y ~ {column}\"\nfamily = \"bernoulli\"\nsilos = [\"north\"]\n{more}[privacy]\nunit = \"row\"\nepsilon = \
+             4.0\ndelta = 1e-5\nrounds = 6\n[privacy.columns]\ny = [0, 1]\n{column} = [-1.0, 1.0]\n"
+        );
+        std::fs::write(folder.join("study.toml"), study).unwrap();
+        let arguments =
+            ["fit", "--study", "study.toml", "--silo", "north=north.csv", "--output", "out", "--ledgers", "own"];
+        let done = Command::new(fixtures::executable("partita")).current_dir(folder).args(arguments).output().unwrap();
+        let spent = std::fs::read_to_string(folder.join("own/north.ledger")).unwrap().matches("\"spent\"").count();
+        (done.status.success(), String::from_utf8_lossy(&done.stderr).into_owned(), spent)
+    };
+    let result = || {
+        let text = std::fs::read_to_string(folder.join("out/result.json")).unwrap();
+        serde_json::from_str::<serde_json::Value>(&text).unwrap()["sites"].clone()
+    };
+    let (done, said, spent) = fit("a", "");
+    assert!(done && spent == 6, "{said}");
+    let first = result();
+    // The same study again costs nothing, and no more with a question to its posterior.
+    let (done, said, spent) = fit("a", "contrasts = [\"a: 1 - 0\"]\n");
+    assert!(done && spent == 6 && result() == first, "{said}");
+    // The owner's budget is the epsilon of one study: another one, and one of other rows, are refused by it.
+    let refusal = "the owner's privacy budget";
+    let (done, said, spent) = fit("b", "");
+    assert!(!done && spent == 6 && said.contains(refusal), "{said}");
+    std::fs::write(folder.join("north.csv"), rows(true)).unwrap();
+    let (done, said, spent) = fit("a", "");
+    assert!(!done && spent == 6 && said.contains(refusal), "{said}");
 }
 
 #[test]
@@ -145,6 +286,65 @@ fn a_silo_ends_at_its_start_where_study_and_owner_do_not_ask_for_the_same() {
     std::fs::remove_dir_all(folder.join("north-state")).unwrap();
     said(&private, &format!("noise = \"run\"\n{}", allowed(3.0)));
     assert!(seed().is_empty() && folder.join("north-state").exists());
+}
+
+#[test]
+fn owners_read_of_a_new_ledger_of_the_unit_and_of_cells_outside_of_what_is_declared() {
+    let scratch = tempfile::tempdir().unwrap();
+    let folder = scratch.path();
+    std::fs::write(folder.join("north.csv"), visits(&six_cities()[..40])).unwrap();
+    let file = format!(
+        "name = \"north\"\ndata = {:?}\nstate = \"north-state\"\n[privacy]\nepsilon = 3.0\ndelta = 1e-5\n[engine]\naddress = \
+         \"127.0.0.1:1\"\npatience_seconds = 0\n",
+        folder.join("north.csv")
+    );
+    std::fs::write(folder.join("north.toml"), file).unwrap();
+    let path = |name: &str| folder.join(name).display().to_string();
+    let said = |from: &Path, study: &str| {
+        std::fs::write(folder.join("study.toml"), study).unwrap();
+        refused(from, &["silo", "--study", &path("study.toml"), "--silo", &path("north.toml")])
+    };
+    let first = said(folder, &study("", 3.0));
+    assert!(first.contains("a new ledger begins") && first.contains("private for one child: 24 sums"), "{first}");
+    assert!(!first.contains("outside"), "{first}");
+    let ledger = folder.join("north-state.ledger");
+    #[cfg(unix)]
+    assert_eq!(std::os::unix::fs::PermissionsExt::mode(&ledger.metadata().unwrap().permissions()) & 0o777, 0o600);
+    // From another folder it is the same ledger.
+    let elsewhere = tempfile::tempdir().unwrap();
+    let again = said(elsewhere.path(), &study("", 3.0).replace("age = [-2, 1]", "age = [-1, 1]"));
+    assert!(again.contains("is spent") && !again.contains("a new ledger begins"), "{again}");
+    assert!(again.contains("40 of 160 cells of `age` are outside of [-1, 1]"), "{again}");
+    // A study of lines is of another unit than one of children.
+    let lines = study("", 3.0).replace(" + (1 | child)", "");
+    assert!(said(folder, &lines).contains("it protects one child, the budget is of one row"));
+    std::fs::remove_dir_all(folder.join("north-state")).unwrap();
+    std::fs::rename(&ledger, folder.join("old.ledger")).unwrap();
+    let begun = said(folder, &lines);
+    assert!(begun.contains("old.ledger already") && begun.contains("private for one row: 24 sums"), "{begun}");
+
+    // An owner who describes the file reads what leaves it: nothing but a number.
+    std::fs::write(folder.join("study.toml"), study("", 3.0)).unwrap();
+    let arguments = ["describe", "north.csv", "--study", "study.toml"];
+    let done = Command::new(fixtures::executable("partita")).current_dir(folder).args(arguments).output().unwrap();
+    let told = String::from_utf8_lossy(&done.stdout).into_owned();
+    assert!(told.contains("the study is private") && !told.contains("leave the silo:"), "{told}");
+}
+
+#[test]
+fn levels_of_text_stand_beside_the_ranges_of_numbers() {
+    let scratch = tempfile::tempdir().unwrap();
+    let folder = scratch.path();
+    let row = |k: u32| format!("{},{}\n", u8::from(k * 7 % 5 < 2), if k % 3 == 0 { "yes" } else { "no" });
+    std::fs::write(folder.join("north.csv"), (0..300).map(row).fold("y,x\n".to_owned(), |text, row| text + &row))
+        .unwrap();
+    let study = "formula = \"y ~ x\"\nfamily = \"bernoulli\"\nsilos = [\"north\"]\n[privacy]\nunit = \"row\"\nepsilon = 5.0\ndelta = \
+                 1e-5\n[privacy.columns]\ny = [0, 1]\nx = [\"no\", \"yes\"]\n";
+    std::fs::write(folder.join("study.toml"), study).unwrap();
+    let arguments = ["fit", "--study", "study.toml", "--silo", "north=north.csv"];
+    let done = Command::new(fixtures::executable("partita")).current_dir(folder).args(arguments).output().unwrap();
+    let said = String::from_utf8_lossy(&done.stdout).into_owned();
+    assert!(done.status.success() && said.contains("xyes"), "{said}{}", String::from_utf8_lossy(&done.stderr));
 }
 
 #[test]

@@ -155,6 +155,8 @@ fn a_run_of_visits_beyond_the_budget_spends_nothing_and_a_repeated_one_costs_not
     assert_eq!(ledger.lines().filter(|line| line.contains("\"spent\"")).count(), 80);
     let again = fitted(promise(1.2), 1).unwrap();
     assert_eq!(first.report.sites[0].mean.to_bits(), again.report.sites[0].mean.to_bits());
+    // Another study asks the same bytes, and is another release.
+    assert!(fitted(PrivateOptions { study: "another".into(), ..promise(1.2) }, 1).is_err());
     assert_eq!(text(), ledger);
     assert!(fitted(promise(1.2), 2).is_err());
     assert_eq!(text(), ledger);

@@ -21,6 +21,18 @@ pub(crate) struct Belief {
     noise: Mat<f64>,
     /// The standard deviation of an entry of the precision, in the coordinates of the spread.
     doubt: f64,
+    /// The covariance of the mean's error that follows from noise alone, as if no step had been left to take.
+    of_noise: Mat<f64>,
+    last: LastStep,
+}
+
+/// The step of the mean in the last round.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub(crate) struct LastStep {
+    /// How far each number moved.
+    pub(crate) moved: Vec<f64>,
+    /// The standard deviation of such a step of a mean that only noise moves.
+    pub(crate) of_noise: Vec<f64>,
 }
 
 /// What was heard in a round, in whitened coordinates.
@@ -48,13 +60,18 @@ const LEFT: f64 = 0.7;
 const BENT: f64 = 0.25;
 
 impl Belief {
-    /// What is believed before anything was heard: globals of standard deviation `start`, whose posterior has the width
-    /// that so many rows give.
-    pub(crate) fn new(mean: Vec<f64>, start: f64, rows: usize) -> Self {
-        let len = mean.len();
-        let diagonal = |value: f64| Mat::from_fn(len, len, |i, j| if i == j { value } else { 0.0 });
-        let width = start / real(rows.max(1)).sqrt();
-        Self { mean, spread: diagonal(width * width), noise: diagonal(start * start), doubt: 1.0 }
+    /// What is believed before anything was heard: globals of this covariance, whose posterior has the width that so many
+    /// rows give.
+    pub(crate) fn new(mean: Vec<f64>, start: &Mat<f64>, rows: usize) -> Self {
+        let of_noise = Mat::zeros(mean.len(), mean.len());
+        Self {
+            mean,
+            spread: start * faer::Scale(1.0 / real(rows.max(1))),
+            noise: start.clone(),
+            doubt: 1.0,
+            of_noise,
+            last: LastStep::default(),
+        }
     }
 
     /// $`N(m, S + V)`$: where sums are asked for, and the answer at the end.
@@ -69,6 +86,13 @@ impl Belief {
     pub(crate) fn widened(&self) -> Vec<f64> {
         let of = |k: usize| ((self.spread[(k, k)] + self.noise[(k, k)]) / self.spread[(k, k)]).sqrt();
         (0..self.mean.len()).map(of).collect()
+    }
+
+    /// The step of the last round, over the standard deviations that are believed now; nothing before the first.
+    pub(crate) fn last_step(&self) -> LastStep {
+        let sd = |k: usize| (self.spread[(k, k)] + self.noise[(k, k)]).sqrt();
+        let over = |values: &[f64]| values.iter().enumerate().map(|(k, value)| value / sd(k)).collect();
+        LastStep { moved: over(&self.last.moved), of_noise: over(&self.last.of_noise) }
     }
 
     /// The root of the mean eigenvalue of the precision that is expected in whitened coordinates: by how much gradients
@@ -129,13 +153,23 @@ impl Belief {
         let length = length.min(REACH);
         let kept = Mat::<f64>::identity(len, len) - &gain;
         let left = (LEFT * length).powi(2) / real(len);
-        let after = &kept * &before * kept.transpose() + &gain * error * gain.transpose();
+        let after = &kept * &before * kept.transpose() + &gain * &error * gain.transpose();
         let after = symmetric(&after) + Mat::<f64>::identity(len, len) * faer::Scale(left);
+
+        // The same filter of the errors that noise has made so far, and makes now.
+        let known = symmetric(&(&inward * &self.of_noise * inward.transpose()));
+        let by_noise = &factor * &gain * (&known + &error) * gain.transpose() * factor.transpose();
+        let known = symmetric(&(&kept * &known * kept.transpose() + &gain * &error * gain.transpose()));
+        self.of_noise = symmetric(&(&factor * known * factor.transpose()));
 
         let moved = &factor * step;
         for (slot, row) in self.mean.iter_mut().zip(0..) {
             *slot += moved[(row, 0)];
         }
+        self.last = LastStep {
+            moved: (0..len).map(|row| moved[(row, 0)]).collect(),
+            of_noise: (0..len).map(|row| by_noise[(row, row)].max(0.0).sqrt()).collect(),
+        };
         self.spread = symmetric(&(&factor * inverse * factor.transpose()));
         self.noise = symmetric(&(&factor * after * factor.transpose()));
         let learned = if *curvature_noise > 0.0 {
@@ -149,20 +183,24 @@ impl Belief {
 
     /// Every number, in one vector.
     pub(crate) fn flat(&self) -> Vec<f64> {
-        [self.mean.as_slice(), &pack(&self.spread, 1.0, 1.0), &pack(&self.noise, 1.0, 1.0), &[self.doubt]].concat()
+        let matrices = [&self.spread, &self.noise, &self.of_noise].map(|own| pack(own, 1.0, 1.0)).concat();
+        let LastStep { moved, of_noise } = &self.last;
+        [self.mean.as_slice(), &matrices, &[self.doubt], moved, of_noise].concat()
     }
 
     /// From [`Belief::flat`]; `None` if the length is another.
     pub(crate) fn of_flat(values: &[f64], len: usize) -> Option<Self> {
         let triangle = crate::engine::natural::triangle::pairs(len);
-        if values.len() != len + 2 * triangle + 1 {
+        let (belief, last) = values.split_at_checked(len + 3 * triangle + 1)?;
+        if !last.is_empty() && last.len() != 2 * len {
             return None;
         }
-        let (mean, rest) = values.split_at(len);
-        let (spread, rest) = rest.split_at(triangle);
-        let (noise, doubt) = rest.split_at(triangle);
-        let matrix = |packed: &[f64]| unpack(len, packed, 1.0, 1.0);
-        Some(Self { mean: mean.to_vec(), spread: matrix(spread), noise: matrix(noise), doubt: doubt[0] })
+        let (moved, of_noise) = last.split_at(last.len() / 2);
+        let last = LastStep { moved: moved.to_vec(), of_noise: of_noise.to_vec() };
+        let matrix =
+            |number: usize| unpack(len, &belief[len + number * triangle..len + (number + 1) * triangle], 1.0, 1.0);
+        let [spread, noise, of_noise] = [0, 1, 2].map(matrix);
+        Some(Self { mean: belief[..len].to_vec(), spread, noise, doubt: belief[len + 3 * triangle], of_noise, last })
     }
 }
 
@@ -199,10 +237,14 @@ mod tests {
         belief.hear(&Heard { gradient, curvature, gradient_noise: noise, curvature_noise: noise }).unwrap();
     }
 
+    fn start(len: usize) -> Mat<f64> {
+        Mat::<f64>::identity(len, len) * faer::Scale(4.0)
+    }
+
     #[test]
     fn without_noise_a_normal_posterior_is_found_and_nothing_widens_it() {
         let precision = Mat::from_fn(2, 2, |i, j| [[400.0, 100.0], [100.0, 900.0]][i][j]);
-        let mut belief = Belief::new(vec![0.0, 0.0], 2.0, 500);
+        let mut belief = Belief::new(vec![0.0, 0.0], &start(2), 500);
         (0..12).for_each(|_| hear(&mut belief, &[1.0, -2.0], &precision, 0.0));
         let found = belief.whole().unwrap();
         assert!((found.mean[0] - 1.0).abs() < 1e-6 && (found.mean[1] + 2.0).abs() < 1e-6, "{:?}", found.mean);
@@ -214,10 +256,38 @@ mod tests {
     }
 
     #[test]
+    fn the_last_step_of_a_mean_that_rests_is_one_of_noise_and_that_of_one_on_its_way_is_not() {
+        let after = |rounds: usize, heard: &dyn Fn(usize) -> f64| {
+            let mut belief = Belief::new(vec![0.0], &start(1), 500);
+            // The noise of the test: as large as is said, now up and now down.
+            for round in 0..rounds {
+                let Normal { mean, factor } = belief.whole().unwrap();
+                let scale = factor[(0, 0)];
+                let gradient = 400.0 * (heard(round) - mean[0]) * scale + if round % 2 == 0 { 0.3 } else { -0.3 };
+                let curvature = Mat::from_fn(1, 1, |_, _| -400.0 * scale * scale);
+                belief
+                    .hear(&Heard { gradient: vec![gradient], curvature, gradient_noise: 0.3, curvature_noise: 0.1 })
+                    .unwrap();
+            }
+            assert_eq!(Belief::of_flat(&belief.flat(), 1), Some(belief.clone()));
+            let LastStep { moved, of_noise } = belief.last_step();
+            (moved[0].abs(), of_noise[0])
+        };
+        let (moved, of_noise) = after(24, &|_| 1.0);
+        assert!(moved < 2.0 * of_noise && of_noise < 0.5, "{moved} {of_noise}");
+        // A mean that every round sends farther: by two standard deviations without noise.
+        let (moved, of_noise) = after(24, &|round| 0.1 * real(round));
+        assert!(moved > 0.5 && moved > 4.0 * of_noise, "{moved} {of_noise}");
+        // One that lies beyond what so few rounds reach.
+        let (moved, of_noise) = after(3, &|_| 1_000.0);
+        assert!(moved > 0.5 && moved > 4.0 * of_noise, "{moved} {of_noise}");
+    }
+
+    #[test]
     fn noise_that_is_known_widens_the_answer() {
         let precision = Mat::from_fn(1, 1, |_, _| 400.0);
         let widened = |noise: f64| {
-            let mut belief = Belief::new(vec![0.0], 2.0, 500);
+            let mut belief = Belief::new(vec![0.0], &start(1), 500);
             (0..12).for_each(|_| hear(&mut belief, &[1.0], &precision, noise));
             belief.widened()[0]
         };

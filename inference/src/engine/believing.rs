@@ -3,10 +3,11 @@
 use partita_core::{Device, Model, SiteTable};
 
 use crate::engine::algorithm::{ElboSamples, Posterior, same_run};
-use crate::engine::belief::{Belief, Heard};
+use crate::engine::belief::{Belief, Heard, LastStep};
 use crate::engine::error::{Error, Result};
 use crate::engine::family::FullRankGaussian;
 use crate::engine::report::Privacy;
+use crate::engine::start_width::StartWidth;
 use crate::engine::terms::silo::global_signature;
 use crate::engine::whitened::Draws;
 use crate::engine::wire::manifest::Manifest;
@@ -30,10 +31,10 @@ pub(crate) struct Believing<M: Model> {
 }
 
 /// What a method makes of the globals of a model.
-pub(crate) struct Beginning {
+pub(crate) struct Beginning<'a> {
     pub(crate) mean: Vec<f64>,
-    /// The standard deviation of every global.
-    pub(crate) sd: f64,
+    /// How wide the globals begin.
+    pub(crate) width: StartWidth<'a>,
     pub(crate) draws: Draws,
     pub(crate) manifest: Manifest,
 }
@@ -44,10 +45,11 @@ impl<M: Model> Believing<M> {
         (model, device, table): (&M, &Device, SiteTable),
         (silos, rows): (&[String], &[usize]),
         seed: u64,
-        Beginning { mean, sd, draws, manifest }: Beginning,
+        Beginning { mean, width, draws, manifest }: Beginning<'_>,
     ) -> Result<Self> {
         let rows = rows.iter().sum();
-        let belief = Belief::new(mean, sd, rows);
+        let start = width.covariance((model, device, &table), &mean)?;
+        let belief = Belief::new(mean, &start, rows);
         Ok(Self {
             model: model.clone(),
             device: device.clone(),
@@ -95,8 +97,10 @@ impl<M: Model> Believing<M> {
 
     /// What was promised, and what the noise did.
     pub(crate) fn privacy(&self, epsilon: f64, delta: f64, noise: f64) -> Privacy {
-        let unit = "an outermost plate".to_owned();
-        Privacy { epsilon, delta, unit, releases: self.step, noise, widened: self.belief.widened() }
+        let unit = Privacy::ROW.to_owned();
+        let LastStep { moved: last_step, of_noise: last_step_of_noise } = self.belief.last_step();
+        let (releases, widened) = (self.step, self.belief.widened());
+        Privacy { epsilon, delta, unit, releases, noise, widened, last_step, last_step_of_noise, clipping_moves: None }
     }
 
     pub(crate) fn posterior(&self) -> Posterior<'_> {

@@ -149,7 +149,7 @@ impl Report {
         let counters = record.counters;
         let warnings = found.warnings.into_iter().chain(Warning::of_ending(record.ending));
         let warnings = warnings.chain(Warning::of_points(&found.sites));
-        let warnings = warnings.chain(found.privacy.as_ref().map(Privacy::warning));
+        let warnings = warnings.chain(found.privacy.as_ref().map(Privacy::warnings).unwrap_or_default());
         let warnings: Vec<Warning> = warnings.chain(found.trust.warnings()).collect();
         Self {
             verdict: Verdict::of(&warnings),

@@ -34,6 +34,8 @@ pub(super) struct Convergence<'a> {
     pub(super) trained: usize,
     /// Whether the bound is to be known: it is not told where rows are promised privacy.
     pub(super) tells_bound: bool,
+    /// Whether the method itself says how far noise moves a mean: then the report of privacy compares the last step with it.
+    pub(super) knows_noise: bool,
 }
 
 impl Convergence<'_> {
@@ -46,7 +48,7 @@ impl Convergence<'_> {
             all.extend(self.of_movement());
             all.extend(self.of_widening());
             all.extend(self.of_explosion());
-            all.extend(self.of_last_tenth());
+            all.extend(if self.knows_noise { None } else { self.of_last_tenth() });
             all.extend(self.of_held());
         }
         all.extend(self.of_bound(is_corrected));

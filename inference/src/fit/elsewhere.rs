@@ -188,6 +188,7 @@ impl Asked<'_> {
             table,
             trained: posterior.parameters.len() + posterior.theta.len(),
             tells_bound: privacy.is_none(),
+            knows_noise: privacy.as_ref().is_some_and(|own| !own.last_step.is_empty()),
         };
         let trust = convergence.judged(trust);
         warnings.extend(convergence.warnings(&trust));

@@ -21,6 +21,7 @@ use crate::executables::{
 use crate::formula::predict::globals;
 use crate::formula::shared_model::SharedModel;
 use crate::formula::{Contrast, Contrasted, Plan, PriorPredictive, SiloTable, StudyError, Whose};
+use crate::private::clipping::Clipped;
 use crate::private::secure::SecureSums;
 
 /// What a coordinator asks of a study beyond what its file asks.
@@ -91,7 +92,7 @@ pub fn run_study_coordinator(study: &StudyFile, desk: Desk<'_>, asked: &StudyQue
             return Ok(StudyResult::Prior(drawn));
         }
         if let Some(privacy) = &study.privacy {
-            log(&privacy.promise()?);
+            log(&privacy.promise(&own.protected())?);
         }
         let rows = match rows {
             Some(rows) => rows,
@@ -102,10 +103,15 @@ pub fn run_study_coordinator(study: &StudyFile, desk: Desk<'_>, asked: &StudyQue
             }
         };
         let how = Fitting { run: run.file, fit: &fit, rows: &rows, file, log };
-        let (mut fitted, algorithm) = match study.privacy.as_ref().is_some_and(|own| own.secure_sums) {
+        let (mut fitted, mut algorithm) = match study.privacy.as_ref().is_some_and(|own| own.secure_sums) {
             true => fit_over(&plan.model, how, &mut SecureSums::new(&mut exchange), progress),
             false => fit_over(&plan.model, how, &mut exchange, progress),
         }?;
+        if let Some(privacy) = &study.privacy {
+            let (rounds, declared) = (study.private_options(privacy)?.rounds()?, &privacy.columns);
+            let clipped = Clipped { shared, declared, rounds: &rounds, fit: &fit, rows: rows.iter().sum() };
+            clipped.judge(&mut fitted.report, &mut *algorithm, &device)?;
+        }
         fitted.manifest.fields.extend(match study.privacy {
             Some(_) => public_fields(),
             None => fields(),

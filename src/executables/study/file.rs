@@ -9,7 +9,10 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
 use super::privacy::StudyPrivacy;
-use crate::formula::{Contrast, Declared, MissingCells, ReadOptions, ResponseFamily, StatedPrior, Study};
+use crate::formula::{
+    Contrast, Declared, DeclaredColumn, MissingCells, ReadOptions, ResponseFamily, StatedPrior, Study,
+};
+use crate::private::PrivateOptions;
 
 /// The file `study.toml`, the same at every party.
 ///
@@ -123,7 +126,12 @@ impl StudyFile {
     /// # Errors
     /// [`Error::Malformed`], with the place in the formula.
     pub(crate) fn study(&self, read: ReadOptions) -> Result<Study> {
-        let Self { family, missing, declared, priors, privacy, columns: units, .. } = self.clone();
+        let Self { family, missing, mut declared, priors, privacy, columns: units, .. } = self.clone();
+        for (name, own) in privacy.iter().flat_map(|own| &own.columns) {
+            if let DeclaredColumn::Levels(levels) = own {
+                declared.levels.entry(name.clone()).or_insert_with(|| levels.clone());
+            }
+        }
         let stand_in = privacy.map(|own| own.columns);
         let mut study = Study::new(&self.formula, family).map_err(|error| malformed(&error))?;
         for formula in &self.parameters {
@@ -143,7 +151,7 @@ impl StudyFile {
         let mut entries =
             Map::from_iter([("algorithm".to_owned(), json!("few-rounds")), ("steps".to_owned(), json!(most))]);
         if let Some(privacy) = &self.privacy {
-            entries.extend(privacy.entries()?);
+            entries.extend(privacy.entries(&self.private_options(privacy)?)?);
         }
         entries.extend(self.run.clone());
         let own = [
@@ -163,6 +171,25 @@ impl StudyFile {
             }
         }
         serde_json::from_value(Value::Object(entries)).map_err(|error| malformed(&error))
+    }
+
+    /// The promise, as the facade's fit takes it, with the middles of what is declared of the columns.
+    pub(crate) fn private_options(&self, privacy: &StudyPrivacy) -> Result<PrivateOptions> {
+        let study = self.study(ReadOptions::default())?;
+        let alone = study.declared_alone(&privacy.columns).map_err(|error| malformed(&error))?;
+        Ok(PrivateOptions { middles: alone.middles(), unit: study.protected(), ..privacy.options() })
+    }
+
+    /// What one unit of its promise is: `row`, or the name of the grouping.
+    pub(crate) fn protected(&self) -> Result<String> {
+        Ok(self.study(ReadOptions::default())?.protected())
+    }
+
+    /// A hash of all that decides on what silos answer: contrasts follow from the posterior.
+    pub(crate) fn asked_of_rows(&self) -> Result<String> {
+        let own = Self { contrasts: Vec::new(), ..self.clone() };
+        let text = serde_json::to_string(&own).map_err(|error| malformed(&error))?;
+        Ok(ObjectId::of(text.as_bytes()).to_string())
     }
 
     /// The most rounds of the fit.

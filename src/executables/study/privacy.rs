@@ -16,7 +16,7 @@ use crate::executables::SiloFile;
 use crate::formula::stand_in::AgreedAlone;
 use crate::formula::{Columns, DeclaredColumn, MissingCells, Study};
 use crate::private::secure::{MaskedSilo, Masking};
-use crate::private::{self, NoisedSums, PrivateOptions};
+use crate::private::{self, ClippedRows, NoisedSums, PrivateOptions};
 
 /// What is protected.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -45,7 +45,7 @@ pub enum ProtectedUnit {
 ///     age = [-2, 1]
 /// "#)?;
 /// assert_eq!(study.asks()?, ["formula", "private"]);
-/// assert_eq!(study.privacy.map(|own| own.rounds), Some(12));
+/// assert_eq!(study.privacy.map(|own| own.rounds), Some(24));
 /// # Ok::<(), partita::flower::Error>(())
 /// ```
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -60,6 +60,10 @@ pub struct StudyPrivacy {
     /// The noised sums that every silo is asked for.
     #[serde(default = "rounds")]
     pub rounds: u64,
+    /// The norm to which a row's numbers are clipped, in root mean squares over rows; as large as noise allows, and at least 3,
+    /// where it is not said.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub clip: Option<f64>,
     /// Whether silos mask their sums, so that the coordinator reads the sum over all of them alone.
     #[serde(default)]
     pub secure_sums: bool,
@@ -95,20 +99,20 @@ impl StudyPrivacy {
     /// The promise, as the facade's fit takes it.
     #[must_use]
     pub fn options(&self) -> PrivateOptions {
-        PrivateOptions { rounds: self.rounds, ..PrivateOptions::new(self.epsilon, self.delta) }
+        PrivateOptions { rounds: self.rounds, clip: self.clip, ..PrivateOptions::new(self.epsilon, self.delta) }
     }
 
-    /// What is promised, by how many sums of how much noise.
+    /// What is promised of one `unit`, such as `row` or `child`, by how many sums of how much noise.
     ///
     /// # Errors
     /// [`Error::Inference`] for an epsilon, a delta or a number of rounds outside its range.
-    pub fn promise(&self) -> Result<String> {
+    pub fn promise(&self, unit: &str) -> Result<String> {
         let noise = self.options().rounds()?.noise;
         let Self { epsilon, delta, rounds, .. } = self;
         let spent = Accountant::of([self.cost()?]).epsilon(*delta, Conversion::Improved);
         let spent = spent.map_err(|error| declined(&error))?;
         Ok(format!(
-            "privacy: everything that a silo sends will be ({epsilon}, {delta:e})-differentially private for one row: {rounds} sums over \
+            "privacy: everything that a silo sends will be ({epsilon}, {delta:e})-differentially private for one {unit}: {rounds} sums over \
              clipped rows with noise of {noise:.2} clips, accounted for as epsilon {spent:.4}"
         ))
     }
@@ -120,9 +124,9 @@ impl StudyPrivacy {
     }
 
     /// The entries of the run file.
-    pub(super) fn entries(&self) -> Result<Map<String, Value>> {
+    pub(super) fn entries(&self, options: &PrivateOptions) -> Result<Map<String, Value>> {
         let wrong = |error: serde_json::Error| Error::Malformed { what: "`[privacy]`", problem: error.to_string() };
-        let table = serde_json::to_value(self.options().rounds()?).map_err(wrong)?;
+        let table = serde_json::to_value(options.rounds()?).map_err(wrong)?;
         // One more than there are: the method ends by itself.
         let (algorithm, steps) = (json!("private-rounds"), json!(self.rounds.saturating_add(1)));
         Ok(Map::from_iter([
@@ -168,15 +172,27 @@ impl StudyPrivacy {
 pub(super) struct PrivateSeat {
     pub(super) agreed: Agreed,
     promise: StudyPrivacy,
+    /// The hash of the study.
+    study: String,
     rounds: PrivateRoundsOptions,
     allowed: SiloPrivacy,
     ledger: Ledger,
+    /// Of the last sum.
+    clipped: ClippedRows,
     /// The folder of the silo's state.
     state: PathBuf,
     /// With whom it masks its sums, where the study asks for masks.
     masking: Option<Masking>,
+    /// What is protected.
+    unit: String,
+    /// What the owner should know of the file and the ledger; it stays in the silo's log.
+    notes: Vec<String>,
+    /// The rows that are protected, or the groups: their number is public.
+    count: usize,
 }
 
+/// The unit of a study without groups.
+const ROW: &str = "row";
 /// The file of a state that says how far the ledger had come.
 const MARK: &str = "ledger.json";
 /// What is promised, and what was spent.
@@ -233,14 +249,42 @@ impl PrivateSeat {
             );
         }
         let agreed = promise.agreed(own)?;
-        own.declared_design(rows, &agreed.agreement).map_err(|error| declined(&error))?;
+        let unit = own.protected();
+        let design = own.declared_design(rows, &agreed.agreement).map_err(|error| declined(&error))?;
+        let count = match unit == ROW {
+            true => design.rows,
+            false => design.random.first().map_or(design.rows, |term| term.levels.len()),
+        };
         let masking = masking(study, file, &promise)?;
-        let budget = Budget { epsilon: allowed.epsilon, delta: allowed.delta, unit: "row".into() };
-        let ledger = Ledger::open(&ledger_path(file, &allowed), budget).map_err(|error| declined(&error))?;
+        let budget = Budget { epsilon: allowed.epsilon, delta: allowed.delta, unit: unit.clone() };
+        let path = ledger_path(file, &allowed);
+        let mut notes = outside(&promise, rows);
+        if !path.exists() {
+            notes.push(begins(&path));
+        }
+        let ledger = Ledger::open(&path, budget).map_err(|error| declined(&error))?;
         let (rounds, state) = (promise.options().rounds()?, file.state.clone());
-        let own = Self { agreed, promise, rounds, allowed, ledger, state, masking };
+        let own = Self {
+            agreed,
+            promise,
+            study: study.asked_of_rows()?,
+            rounds,
+            allowed,
+            ledger,
+            clipped: ClippedRows::default(),
+            state,
+            masking,
+            unit,
+            notes,
+            count,
+        };
         own.expect()?;
         Ok(Some(own))
+    }
+
+    /// The number that everybody may know: of rows, or of groups where these are protected.
+    pub(super) fn count(&self) -> usize {
+        self.count
     }
 
     /// What the owner reads before the silo serves.
@@ -253,14 +297,22 @@ impl PrivateSeat {
                 format!("its sums leave it masked with {} silos, at least {} in all", own.peers.len() - 1, own.fewest)
             }
         };
-        Ok(vec![
-            self.promise.promise()?,
+        let lost = format!(
+            "privacy: {} of these sums were charged and have no reply: a process ended between the two. They stay charged, and the same request \
+             is charged again",
+            spent.never_drawn
+        );
+        let mut lines = vec![
+            self.promise.promise(&self.unit)?,
             format!("privacy: {masked}"),
             format!(
                 "privacy: epsilon {:.4} of the owner's {epsilon} at delta {delta:e} is spent, by {} sums; nothing else is said of the rows but their number",
                 spent.epsilon, spent.releases
             ),
-        ])
+        ];
+        lines.extend((spent.never_drawn > 0).then_some(lost));
+        lines.extend(self.notes.iter().cloned());
+        Ok(lines)
     }
 
     /// The silo, with its number of rows.
@@ -273,11 +325,22 @@ impl PrivateSeat {
         fit: &FitOptions,
     ) -> partita_inference::Result<(Box<dyn SiloProgram>, usize)> {
         let sums = NoisedSums::new(Some(self.ledger.clone()), Box::new(SystemEntropy::default()));
-        let (own, count) = private::silo(name, model, rows, device, &fit.settings, &self.rounds, sums)?;
+        let sums = sums.telling(&self.clipped);
+        let (own, count) =
+            private::study_silo((name, &self.study), (model, rows), device, &fit.settings, &self.rounds, sums)?;
         Ok(match &self.masking {
             None => (own, count),
             Some(masking) => (Box::new(MaskedSilo::new(own, masking.clone())), count),
         })
+    }
+
+    /// What the owner reads after the report: which rows were shorter in the sums than they are.
+    pub(super) fn clipped_line(&self) -> Option<String> {
+        let share = 100.0 * self.clipped.share()?;
+        Some(format!(
+            "privacy: {share:.1} % of the rows were clipped in the last sum. This number has no noise and stays here; where it is more than a \
+             few, rows that are unlike the others count for less than they are"
+        ))
     }
 
     /// Writes into the state how far the ledger has come.
@@ -313,9 +376,11 @@ impl PrivateSeat {
         let spent = self.ledger.spent().map_err(|error| declined(&error))?;
         let SiloPrivacy { epsilon, delta, .. } = self.allowed;
         let text = json!({
-            "study": { "unit": self.promise.unit, "epsilon": self.promise.epsilon, "delta": self.promise.delta },
+            "study": { "unit": self.unit, "epsilon": self.promise.epsilon, "delta": self.promise.delta },
             "allowed": { "epsilon": epsilon, "delta": delta },
             "spent": { "epsilon": spent.epsilon, "releases": spent.releases },
+            // Without noise: the owner's alone, as the file is.
+            "share_of_rows_clipped_in_the_last_sum": self.clipped.share(),
         });
         write_atomically(&folder.join(PRIVACY), format!("{text:#}\n").as_bytes())
     }
@@ -360,6 +425,61 @@ fn masking(study: &StudyFile, file: &SiloFile, promise: &StudyPrivacy) -> Result
     Ok(Some(Masking { key, peers, fewest: secure.fewest.max(2) }))
 }
 
+/// What the file holds outside of what the study declares, column by column: it is fitted as it is, and clipped.
+#[expect(clippy::cast_precision_loss, reason = "declared ranges are far below 2^52")]
+fn outside(promise: &StudyPrivacy, rows: &Columns) -> Vec<String> {
+    let range = |declared: &DeclaredColumn| match *declared {
+        DeclaredColumn::Whole([low, high]) => Some((low as f64, high as f64)),
+        DeclaredColumn::Real([low, high]) => Some((low, high)),
+        DeclaredColumn::Levels(_) => None,
+    };
+    let found = promise.columns.iter().filter_map(|(name, declared)| {
+        let (low, high) = range(declared)?;
+        let cells = rows.cells(name);
+        let numbers = cells.iter().filter_map(|cell| cell.parse::<f64>().ok());
+        let count = numbers.filter(|cell| !(low..=high).contains(cell)).count();
+        let all = cells.len();
+        (count > 0).then(|| {
+            format!(
+                "privacy: {count} of {all} cells of `{name}` are outside of [{low}, {high}], which the study declares. This number stays here; \
+                 the priors and the start of the fit are for numbers inside"
+            )
+        })
+    });
+    found.collect()
+}
+
+/// That a ledger is a new one, with the others that are beside it.
+fn begins(path: &Path) -> String {
+    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let others = std::fs::read_dir(folder).into_iter().flatten().flatten().map(|entry| entry.path());
+    let is_ledger = |own: &PathBuf| own.extension().is_some_and(|ending| ending == "ledger");
+    let others: Vec<String> = others.filter(is_ledger).map(|own| own.display().to_string()).collect();
+    let beside = match others.is_empty() {
+        true => String::new(),
+        false => {
+            format!(
+                ". There is {} already: if that is this silo's, name it by `ledger` under `[privacy]`",
+                others.join(", ")
+            )
+        }
+    };
+    let path = path.display();
+    format!("privacy: a new ledger begins, {path}: nothing of earlier studies counts against the budget{beside}")
+}
+
+impl SiloFile {
+    /// The same with its ledger where this file of it is, from whichever folder the silo is started: a budget does not begin
+    /// anew in another one.
+    #[must_use]
+    pub(crate) fn with_ledger_beside(mut self, own: &Path) -> Self {
+        let Some(allowed) = self.privacy.take() else { return self };
+        let ledger = own.parent().unwrap_or(Path::new("")).join(ledger_path(&self, &allowed));
+        self.privacy = Some(SiloPrivacy { ledger: Some(ledger), ..allowed });
+        self
+    }
+}
+
 /// The file of what is spent.
 fn ledger_path(file: &SiloFile, allowed: &SiloPrivacy) -> PathBuf {
     let beside = || {
@@ -379,14 +499,14 @@ pub(crate) fn write_privacy(report: &Report, folder: &Path) -> partita_inference
         false => json!(own.widened),
     };
     let text = json!({
-        "unit": format!("one row of {}", own.unit),
+        "unit": format!("one {}", own.unit),
         "epsilon": own.epsilon,
         "delta": own.delta,
         "releases_of_each_silo": own.releases,
         "noise_in_clips": own.noise,
         "silos": report.silos,
         "standard_deviations_widened_by": widened,
-        "not_promised": "timing, taking part, numbers of rows, several rows of one person, false answers of silos",
+        "not_promised": "timing, taking part, numbers of rows, or of groups where these are protected, several rows of one person, false answers of silos",
     });
     write_atomically(&folder.join(PRIVACY), format!("{text:#}\n").as_bytes())
 }

@@ -57,7 +57,7 @@ pub fn run_study_silo(study: &StudyFile, file: &SiloFile, stay: Stay, watch: Wat
         Some(private) => private.lines()?.iter().for_each(|line| (watch.log)(line)),
         None => profile.to_string().lines().for_each(|line| (watch.log)(line)),
     }
-    let count = rows.rows();
+    let count = private.as_ref().map_or(rows.rows(), PrivateSeat::count);
     let reported = Arc::new(AtomicBool::new(false));
     let output = file.output.clone().unwrap_or_else(|| file.state.clone());
     let seat = Seat {
@@ -77,9 +77,13 @@ pub fn run_study_silo(study: &StudyFile, file: &SiloFile, stay: Stay, watch: Wat
         then_stops: (stay == Stay::UntilReported).then(|| Arc::clone(watch.stop)),
         private,
     };
+    let own = seat.private.clone();
     let make = move || Ok(Box::new(StudySilo::new(seat.clone())) as _);
     let Watch { stop, log } = watch;
     sit_down(run, &file, count, Box::new(make), Watch { stop, log: &mut *log })?;
+    if let Some(line) = own.and_then(|own| own.clipped_line()) {
+        log(&line);
+    }
     match (reported.load(Ordering::Relaxed), stay) {
         (true, _) => log(&format!("the report of the study is in {}", output.display())),
         (false, Stay::UntilStopped) => {}

@@ -52,11 +52,14 @@ fn a_silo_of_a_private_study_says_how_many_rows_it_has_and_noised_sums_and_nothi
     let folder = tempfile::tempdir().unwrap();
     let seat = seat(folder.path(), STUDY);
     let (fit, agreed, study) = (seat.fit.clone(), seat.private.as_ref().unwrap().agreed.clone(), seat.study.clone());
+    let count = seat.private.as_ref().unwrap().count();
     let mut silo = StudySilo::new(seat);
     for kind in [agree::PROFILE, agree::DESIGN, agree::AVERAGE] {
         let found = silo.answer(&Message::new(kind)).unwrap_err().to_string();
         assert!(found.contains("silos answer with noised sums alone"), "{kind}: {found}");
     }
+    // The engine and the coordinator are told of fifteen children, and not of their sixty lines.
+    assert_eq!(count, 15);
     // What the coordinator says of the model is not read.
     let seated = silo.answer(&Message::new(agree::MODEL).setting("agreed", "anything")).unwrap();
     assert_eq!((seated.get_word("rows").unwrap(), seated.settings.len(), seated.numbers.len()), (15, 0, 0));

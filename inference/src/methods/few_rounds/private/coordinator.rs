@@ -17,6 +17,7 @@ use crate::engine::exchange::{Outcome, Request};
 use crate::engine::natural::triangle::unpack;
 use crate::engine::report::Privacy;
 use crate::engine::settings::Settings;
+use crate::engine::start_width::StartWidth;
 use crate::engine::whitened::Draws;
 use crate::engine::wire::manifest::Manifest;
 use crate::engine::wire::message::Message;
@@ -64,7 +65,7 @@ impl<M: Model> PrivateRounds<M> {
         let len = table.global_len();
         let beginning = Beginning {
             mean: begin(settings, &table),
-            sd: options.start,
+            width: StartWidth { most: options.start, middles: &options.middles },
             draws: Draws::new(settings.seed, len, Quadratics::draws(len))?,
             manifest: Manifest { fields: PrivateAnswer::fields(&Sizes::of(len)) },
         };
@@ -79,7 +80,7 @@ impl<M: Model> PrivateRounds<M> {
             step: run.step,
             seed: run.seed,
             global: run.belief.whole()?.parameters(),
-            clip: run.clip(options.clip)?,
+            clip: run.clip(options.times(run.table.global_len(), run.rows(), run.silos.len()))?,
             curvature: options.curvature * run.rows().sqrt() / run.belief.stretch()?,
             noise: options.noise,
         })
@@ -132,7 +133,9 @@ impl<M: Model> Algorithm for PrivateRounds<M> {
     }
 
     fn privacy(&self) -> Option<Privacy> {
-        Some(self.run.privacy(self.options.epsilon, self.options.delta, self.options.noise))
+        let PrivateRoundsOptions { epsilon, delta, noise, ref unit, .. } = self.options;
+        let unit = if unit == "row" { Privacy::ROW } else { unit };
+        Some(Privacy { unit: unit.to_owned(), ..self.run.privacy(epsilon, delta, noise) })
     }
 
     fn manifest(&self) -> &Manifest {

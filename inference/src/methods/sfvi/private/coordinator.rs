@@ -14,6 +14,7 @@ use crate::engine::family::FullRankGaussian;
 use crate::engine::normal::Normal;
 use crate::engine::report::Privacy;
 use crate::engine::settings::Settings;
+use crate::engine::start_width::{Middles, StartWidth};
 use crate::engine::whitened::Draws;
 use crate::engine::wire::manifest::Manifest;
 use crate::engine::wire::message::Message;
@@ -118,7 +119,7 @@ impl<M: Model> PrivateSfvi<M> {
         mean.truncate(len);
         let beginning = Beginning {
             mean,
-            sd: options.start,
+            width: StartWidth { most: options.start, middles: &Middles::new() },
             draws: Draws::enough(settings.seed, len)?,
             manifest: Manifest { fields: StepAnswer::fields(&Sizes::of(len)) },
         };

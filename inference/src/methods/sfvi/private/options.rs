@@ -25,7 +25,9 @@ pub struct PrivateSfviOptions {
     /// The clip of a row's gradient in units of its root mean square over rows where the posterior is right: there
     /// squares sum to the number of globals, so that nobody has to look at data.
     pub clip: f64,
-    /// The standard deviation of every unconstrained global at the start, in the units of the model.
+    /// The most that the standard deviation of an unconstrained global is at the start, in the units of the model. It is 0.8
+    /// of the scale of the global's prior, and 0.5 for the logarithm of a number above zero; a site that declares its scale
+    /// ([`partita_core::Distribution::start_scale`]), as coefficients of a regression do, has no such limit.
     pub start: f64,
     /// Steps of every row's own posterior before a sum: they stay in the silo, and cost no privacy.
     pub local_steps: u64,

@@ -1,0 +1,91 @@
+//! Judges by rows drawn from the posterior how far clipping moves the answer of a private study.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use partita_core::Device;
+use partita_inference::{
+    Algorithm, FitOptions, Mechanism, PrivateRoundsOptions, PrivateRoundsSilo, Report, Result, RowSum, SiloProgram,
+};
+
+use crate::formula::DeclaredColumn;
+use crate::formula::shared_model::SharedModel;
+
+/// Tables of rows that are drawn; each has as many as the table that stands in for the rows of silos.
+const TABLES: u64 = 8;
+
+/// A private study that was fitted.
+pub(crate) struct Clipped<'a> {
+    pub(crate) shared: SharedModel<'a>,
+    /// What is declared of the columns.
+    pub(crate) declared: &'a BTreeMap<String, DeclaredColumn>,
+    pub(crate) rounds: &'a PrivateRoundsOptions,
+    pub(crate) fit: &'a FitOptions,
+    /// The rows of all silos, by their numbers.
+    pub(crate) rows: usize,
+}
+
+impl Clipped<'_> {
+    /// Tells the report how far clipping would move the answer if rows were spread over what is declared of the columns, with
+    /// outcomes as the posterior has them: nothing is asked of a silo, and nothing is spent.
+    ///
+    /// With the clipped gradient $`c_i`$ of row $`i`$ of $`n`$ drawn ones, in the coordinates in which the answer is
+    /// standard normal, the mean is moved by about $`\frac{N}{n}\sum_i (c_i - g_i)`$ over the precision there.
+    #[expect(clippy::cast_precision_loss, reason = "rows are far fewer than 2^52")]
+    pub(crate) fn judge(&self, report: &mut Report, algorithm: &mut dyn Algorithm, device: &Device) -> Result<()> {
+        let Self { shared, declared, rounds, fit, rows } = self;
+        let posterior = algorithm.posterior();
+        let mean = posterior.family.mean(posterior.parameters);
+        let Some(request) = algorithm.outgoing()?.into_iter().next() else { return Ok(()) };
+        // The last of its requests, which no silo answers.
+        let rounds = PrivateRoundsOptions { rounds: rounds.rounds.saturating_add(1), ..(*rounds).clone() };
+        let measured = Measured::default();
+        let mut drawn = 0;
+        for table in 0..TABLES {
+            let simulated = shared.simulated(declared, &mean, table, device);
+            let simulated =
+                simulated.map_err(|error| partita_inference::Error::Declined { problem: error.to_string() })?;
+            let Some(simulated) = simulated else { return Ok(()) };
+            let sums = Box::new(measured.clone());
+            let model = &shared.plan.model;
+            let mut silo = PrivateRoundsSilo::new("drawn", model, &simulated, device, &fit.settings, &rounds, sums)?;
+            silo.answer(&request.message)?;
+            drawn += silo.rows();
+        }
+        let Counted { moved, clipped } = measured.0.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let length = moved.iter().take(mean.len()).map(|own| own * own).sum::<f64>().sqrt();
+        let widened = report.privacy.as_ref().map_or(&[][..], |own| &own.widened);
+        // In these coordinates the precision is as much larger than one as noise has widened the answer.
+        let precision = widened.iter().map(|own| own * own).sum::<f64>() / widened.len().max(1) as f64;
+        let moves = length * *rows as f64 / drawn.max(1) as f64 / precision.max(1.0);
+        report.tell_clipping(moves, clipped as f64 / drawn.max(1) as f64);
+        Ok(())
+    }
+}
+
+/// What clipping took from the sums of drawn rows.
+#[derive(Debug, Default, Clone)]
+struct Counted {
+    moved: Vec<f64>,
+    clipped: usize,
+}
+
+/// Adds up what clipping takes from rows of nobody.
+#[derive(Debug, Default, Clone)]
+struct Measured(Arc<Mutex<Counted>>);
+
+impl Mechanism for Measured {
+    fn release(&mut self, _: &[u8], sum: RowSum<'_>) -> Result<Vec<f64>> {
+        let mut counted = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        counted.moved.resize(sum.length, 0.0);
+        for row in (sum.rows)(&(0..sum.count).collect::<Vec<_>>())? {
+            let norm = row.iter().map(|value| value * value).sum::<f64>().sqrt();
+            if norm.is_finite() && norm > sum.clip {
+                let kept = sum.clip / norm;
+                counted.moved.iter_mut().zip(&row).for_each(|(slot, value)| *slot += (kept - 1.0) * value);
+                counted.clipped += 1;
+            }
+        }
+        Ok(vec![0.0; sum.length])
+    }
+}
