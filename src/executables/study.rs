@@ -3,6 +3,7 @@
 mod agree;
 mod coordinator;
 mod file;
+mod owner;
 mod privacy;
 mod program;
 mod silo;

@@ -335,7 +335,7 @@ fn owners_read_of_a_new_ledger_of_the_unit_and_of_cells_outside_of_what_is_decla
 fn levels_of_text_stand_beside_the_ranges_of_numbers() {
     let scratch = tempfile::tempdir().unwrap();
     let folder = scratch.path();
-    let row = |k: u32| format!("{},{}\n", u8::from(k * 7 % 5 < 2), if k % 3 == 0 { "yes" } else { "no" });
+    let row = |k: u32| format!("{},{}\n", u8::from(k * 7 % 5 < 2), if k.is_multiple_of(3) { "yes" } else { "no" });
     std::fs::write(folder.join("north.csv"), (0..300).map(row).fold("y,x\n".to_owned(), |text, row| text + &row))
         .unwrap();
     let study = "formula = \"y ~ x\"\nfamily = \"bernoulli\"\nsilos = [\"north\"]\n[privacy]\nunit = \"row\"\nepsilon = 5.0\ndelta = \
