@@ -146,7 +146,11 @@ mod tests {
         let family = DiagonalGaussian::new(1);
         let noisy: Vec<Vec<f64>> = (0..100).map(|k| vec![0.0, if k % 2 == 0 { 1.4 } else { -1.0 }]).collect();
         let found = farthest(&family, &[0.0, 0.0], &noisy).unwrap();
-        assert!(found.at_least == 1.0 && found.has_settled() && (found.factor - 1.25_f64.sqrt()).abs() < 1e-9);
+        assert!(
+            found.at_least.total_cmp(&1.0).is_eq()
+                && found.has_settled()
+                && (found.factor - 1.25_f64.sqrt()).abs() < 1e-9
+        );
         let rising = vec![vec![0.0, 1.5]; 3];
         let found = farthest(&family, &[0.0, 0.0], &rising).unwrap();
         assert!(found.factor.is_infinite() && !found.has_settled(), "{found:?}");
