@@ -15,6 +15,10 @@ mod explanation_losses {}
 #[doc = include_str!("../docs/src/explanation-divergences.md")]
 mod explanation_divergences {}
 
+#[cfg(feature = "privacy")]
+#[doc = include_str!("../docs/src/explanation-privacy.md")]
+mod explanation_privacy {}
+
 #[doc = include_str!("../docs/src/explanation-pvi.md")]
 mod explanation_pvi {}
 

@@ -29,7 +29,3 @@ pub use grid::{Grid, GridSum, Released};
 pub use ledger::{Answer, Budget, Ledger, Mark, Spent};
 pub use masks::{Departures, Masked, Masker, Peers, Place, RunKey, SignedKey, SiloKey};
 pub use sample::poisson_sample;
-
-#[cfg(doctest)]
-#[doc = include_str!("../../docs/src/explanation-privacy.md")]
-mod explanation_privacy {}
