@@ -13,8 +13,6 @@ use crate::engine::error::Result;
 const STILL: f64 = 0.3;
 /// Times that rules are moved before they are taken as they are.
 const MOVES: usize = 60;
-/// The same of levels in levels, where few points leave some rule of many on its way for ever.
-const MOVES_OF_NESTED: usize = 15;
 
 /// The rules over some rows of a silo.
 #[derive(Debug, Clone)]
@@ -271,12 +269,11 @@ impl Part {
         centres: &mut PartCentres,
     ) -> Result<Reduced> {
         let density = self.density(integrand);
-        let most = if self.tree.ladder == Ladder::Nested { MOVES_OF_NESTED } else { MOVES };
         for attempt in 1.. {
             let levels = density.level_values(globals, &self.layout.passes(&self.tree, centres), integrand.data)?;
             let mut reduced = self.reduce(centres, &levels)?;
             let moved = reduced.move_centres(&self.tree, centres);
-            if moved <= STILL || attempt == most {
+            if moved <= STILL || attempt == MOVES {
                 centres.is_settled = true;
                 return Ok(reduced);
             }

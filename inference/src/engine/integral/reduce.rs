@@ -55,11 +55,6 @@ pub(crate) struct Reduced {
     roots: Vec<usize>,
 }
 
-/// How far a rule moves, in its own scale, that was too far off for what it gave to be believed.
-const FAR_OFF: f64 = 1.0;
-/// What outer nodes weigh together below which it is no matter whether the rules inside stand still.
-const NEGLIGIBLE: f64 = 1e-4;
-
 impl Reduced {
     /// Sums a grid.
     ///
@@ -116,47 +111,15 @@ impl Reduced {
         self.roots.iter().map(|at| (tree.levels[*at].block, self.logs[*at].as_slice()))
     }
 
-    /// Moves rules to the moments of their weights; how far the one that moved most did, of those that weigh anything.
-    ///
-    /// A rule around others that were far off stays: what they gave it says little of where it belongs.
+    /// Moves every rule to the moments of its weights; how far the one that moved most did.
     pub(crate) fn move_centres(&mut self, tree: &Tree, centres: &mut PartCentres) -> f64 {
-        let (mut most, paths) = (0.0_f64, self.paths(tree));
-        let mut holds: Vec<Vec<bool>> = tree.levels.iter().map(|own| vec![false; own.paths * own.rows]).collect();
-        for (at, level) in tree.levels.iter().enumerate().rev() {
-            let (before, own) = holds.split_at_mut(at);
-            for (index, weights) in self.weights[at].chunks_exact(level.rule.len()).enumerate() {
-                let moved = if own[0][index] { 0.0 } else { centres.levels[at].follow(level, index, weights) };
-                if paths[at].as_ref().is_some_and(|paths| paths[index] < NEGLIGIBLE) {
-                    continue;
-                }
-                most = most.max(moved);
-                if let Some((around, outer)) = level.within.as_ref().filter(|_| own[0][index] || moved > FAR_OFF) {
-                    let parent = &tree.levels[*around];
-                    let path = index / level.rows / parent.rule.len();
-                    before[*around][path * parent.rows + outer[index % level.rows]] = true;
-                }
+        let mut most = 0.0_f64;
+        for ((level, own), weights) in tree.levels.iter().zip(&mut centres.levels).zip(&self.weights) {
+            for (at, weights) in weights.chunks_exact(level.rule.len()).enumerate() {
+                most = most.max(own.follow(level, at, weights));
             }
         }
         most
-    }
-
-    /// What the outer nodes of each rule of a level weigh together; `None` for a level without outer nodes.
-    fn paths(&self, tree: &Tree) -> Vec<Option<Vec<f64>>> {
-        let mut all: Vec<Option<Vec<f64>>> = Vec::with_capacity(tree.levels.len());
-        for level in &tree.levels {
-            let own = level.within.as_ref().map(|(around, outer)| {
-                let parent = &tree.levels[*around];
-                let weight = |index: usize| {
-                    let (path, row) = (index / level.rows, outer[index % level.rows]);
-                    let (outer_path, node) = (path / parent.rule.len(), path % parent.rule.len());
-                    let of_path = all[*around].as_ref().map_or(1.0, |own| own[outer_path * parent.rows + row]);
-                    of_path * self.weights[*around][parent.place(outer_path, row) + node]
-                };
-                (0..level.paths * level.rows).map(weight).collect()
-            });
-            all.push(own);
-        }
-        all
     }
 
     /// Makes the weights of inner levels those of their nodes and the nodes outside together.
