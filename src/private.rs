@@ -30,9 +30,6 @@ use partita_inference::{
 };
 use partita_privacy::{Accountant, Budget, Entropy, Ledger, SystemEntropy};
 
-/// What is protected where nothing else is said.
-const UNIT: &str = "row";
-
 /// The methods whose silos answer with noised sums over clipped rows alone.
 #[derive(Debug, Clone, PartialEq, Default)]
 #[non_exhaustive]
@@ -94,7 +91,7 @@ impl PrivateOptions {
             rounds,
             ledgers: None,
             study: String::new(),
-            unit: UNIT.to_owned(),
+            unit: PrivateRoundsOptions::UNIT.to_owned(),
             clip: None,
             middles: BTreeMap::new(),
         }

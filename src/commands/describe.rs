@@ -58,11 +58,11 @@ pub(super) fn run(options: &Options) -> Result<(), Box<dyn Error>> {
     if lost > 0 && !options.reading.drop_missing {
         say("a fit refuses them, or leaves them out with --drop-missing, in a study with `missing = \"drop\"`")?;
     }
-    if let Some(privacy) = study.as_ref().and_then(|own| own.privacy.as_ref()) {
+    if let Some((study, privacy)) = study.as_ref().and_then(|own| Some((own, own.privacy.as_ref()?))) {
         say(
             "the study is private: silos say nothing of these rows but their number, or that of the groups that are protected",
         )?;
-        return Ok(say(privacy.promise(&study.as_ref().map(StudyFile::protected).transpose()?.unwrap_or_default())?)?);
+        return Ok(say(privacy.promise(&study.protected()?)?)?);
     }
     say("before a fit these leave the silo:")?;
     Ok(text(profile)?)

@@ -5,6 +5,7 @@ use std::fmt::Write;
 
 use partita_core::{Device, DrawNoise, Key, Noise, Predictive, Purpose, SiteTable, predictive_draw};
 use partita_formula::{Agreement, Columns, Frame, Item, ReadOptions};
+use partita_inference::PrivateRoundsOptions;
 use partita_models::regression::RegressionRows;
 use serde::{Deserialize, Serialize};
 
@@ -176,7 +177,7 @@ impl Study {
 
     /// What one unit of a private study is: a group of its grouping within silos, or a row where there is none.
     pub(crate) fn protected(&self) -> String {
-        self.groupings().into_iter().next().unwrap_or_else(|| "row".to_owned())
+        self.groupings().into_iter().next().unwrap_or_else(|| PrivateRoundsOptions::UNIT.to_owned())
     }
 
     /// The groupings within silos.

@@ -7,7 +7,7 @@ use std::process::ExitCode;
 use clap::{Parser, Subcommand};
 
 use crate::framework_thesis::{gaussian_mean, ruggedness};
-use crate::harness::Result;
+use crate::harness::{Result, WithPage};
 use crate::misspecification::{clutter, tables};
 use crate::pvi;
 use crate::sfvi::{digits, six_cities, topics};
@@ -32,7 +32,8 @@ enum Study {
     ClutterTables(tables::Options),
     GaussianMean(gaussian_mean::Options),
     MnistRegression(digits::Options),
-    Packages(packages::Options),
+    /// Analyses of package manuals, over one file and over three silos.
+    Packages(WithPage),
     PrivateAdult(private_adult::Options),
     PrivateSixCities(private_six_cities::Options),
     PviMnist(pvi::mnist::Options),
@@ -41,7 +42,8 @@ enum Study {
     SixCities(six_cities::Options),
     Topics(topics::Options),
     Vae(autoencoder::Options),
-    Verdicts(verdicts::Options),
+    /// Verdicts of default fits beside right answers.
+    Verdicts(WithPage),
     VerticalHeart(columns::heart::Options),
     VerticalLogistic(columns::logistic::Options),
     VerticalPoisson(columns::poisson::Options),

@@ -10,7 +10,7 @@ mod table;
 
 pub use claim::{Claim, Claims};
 pub use numbers::{curve_of, improper_cavities, mean, moments, real, sample_sd, thinned};
-pub use options::Shared;
+pub use options::{Shared, WithPage};
 pub use outcome::is_outcome;
 pub use pace::Pace;
 pub use session::{Session, State};

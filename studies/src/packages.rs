@@ -9,24 +9,13 @@
 
 use std::path::{Path, PathBuf};
 
-use clap::Args;
 use partita::formula::{SiloTable, Study};
 use partita::inference::{SiteSummary, write_atomically};
 use partita::{FitOptions, Report, fit};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::harness::{Claim, Claims, Result, Session, Shared};
-
-/// Analyses of package manuals, over one file and over three silos.
-#[derive(Args, Debug)]
-pub(crate) struct Options {
-    #[command(flatten)]
-    shared: Shared,
-    /// Writes the page of the book.
-    #[arg(long)]
-    page: Option<PathBuf>,
-}
+use crate::harness::{Claim, Claims, Result, Session, WithPage};
 
 /// One analysis, with a package's estimates.
 #[derive(Debug, Clone)]
@@ -73,7 +62,7 @@ struct Row {
 const HALF: f64 = 0.5;
 const TENTH: f64 = 0.1;
 
-pub(crate) fn run(options: &Options) -> Result<()> {
+pub(crate) fn run(options: &WithPage) -> Result<()> {
     let session = Session::start("packages", &options.shared)?;
     let mut analyses = analyses()?;
     if options.shared.quick {
@@ -97,7 +86,7 @@ pub(crate) fn run(options: &Options) -> Result<()> {
     claims.print_new("claims");
     write_atomically(&session.file("result.json"), &serde_json::to_vec_pretty(&(&rows, &claims))?)?;
     if let Some(page) = &options.page {
-        write_atomically(page, book(&rows).as_bytes())?;
+        write_atomically(page, book(&rows, &claims).as_bytes())?;
     }
     Ok(())
 }
@@ -307,7 +296,7 @@ fn claims(rows: &[Row]) -> Vec<Claim> {
 }
 
 /// The page of the book.
-fn book(rows: &[Row]) -> String {
+fn book(rows: &[Row], claims: &Claims) -> String {
     let mut text = "# Analyses of package manuals\n\n\
         `cargo run --release -p partita-studies -- packages --page docs/src/study-packages.md` makes this page. Each analysis is the\n\
         one command in the table, with default options and priors. The estimates beside it are of packages of R\n\
@@ -315,10 +304,7 @@ fn book(rows: &[Row]) -> String {
         deviations of the corrected posterior, over the file, and over its rows dealt to three silos. Data are those of\n\
         `tests/golden/family_data`, of which `simulated`, `terms`, `shares`, `tails` and `varied` are simulated, and of `mixed_models`.\n\n"
         .to_owned();
-    text += "| claim | met |\n|---|---|\n";
-    for own in claims(rows) {
-        text += &format!("| {} | {}: {} |\n", own.claim, if own.met == Some(true) { "yes" } else { "no" }, own.found);
-    }
+    text += &claims.table();
     text += "\nDistances, the largest of all coefficients: of the means over one file from the package's estimates, in its standard\n\
         errors; of means and standard deviations over three silos from those over one file, in standard deviations. Where `surv` states\n\
         no cuts, they are quantiles that silos agree on from a few of each: not those of the pooled file to every digit.\n\n";

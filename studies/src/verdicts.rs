@@ -14,26 +14,13 @@ mod larger;
 mod methods;
 mod small;
 
-use std::path::PathBuf;
-
-use clap::Args;
 use partita::inference::write_atomically;
 use partita::{Device, FitOptions, Nuts, fit};
 
 use self::judged::{HEAD, Judged, Moments, Reference, Truth};
 use self::larger::{Form, Larger};
 use self::small::Hard;
-use crate::harness::{Claim, Claims, Result, Session, Shared};
-
-/// Verdicts of default fits beside right answers.
-#[derive(Args, Debug)]
-pub(crate) struct Options {
-    #[command(flatten)]
-    shared: Shared,
-    /// Writes the page of the book.
-    #[arg(long)]
-    page: Option<PathBuf>,
-}
+use crate::harness::{Claim, Claims, Result, Session, WithPage};
 
 /// How far a corrected mean of six cities may be from long chains, in standard deviations, by any method.
 const TENTH: f64 = 0.1;
@@ -46,7 +33,7 @@ struct Lists {
     badly: Vec<Judged>,
 }
 
-pub(crate) fn run(options: &Options) -> Result<()> {
+pub(crate) fn run(options: &WithPage) -> Result<()> {
     let session = Session::start("verdicts", &options.shared)?;
     let device = session.device()?;
     let (threads, quick) = (options.shared.threads, options.shared.quick);
@@ -74,7 +61,7 @@ pub(crate) fn run(options: &Options) -> Result<()> {
     let mut claims = Claims::from(lists.claims());
     claims.print_new("claims");
     if let Some(page) = &options.page {
-        write_atomically(page, lists.page().as_bytes())?;
+        write_atomically(page, lists.page(&claims).as_bytes())?;
     }
     session.finish(&(lists.all().collect::<Vec<_>>(), &claims), "")
 }
@@ -120,11 +107,12 @@ impl Lists {
     fn claims(&self) -> Vec<Claim> {
         let count = |of: &dyn Fn(&Judged) -> bool| self.all().filter(|own| of(own)).count();
         let (right, trusted) = (count(&Judged::is_right), count(&Judged::is_trusted));
-        let comforted: Vec<&str> =
-            self.all().filter(|own| !own.is_right() && own.is_trusted()).map(|own| own.name.as_str()).collect();
-        let doubted: Vec<&str> =
-            self.all().filter(|own| own.is_right() && !own.is_trusted()).map(|own| own.name.as_str()).collect();
-        let without: Vec<&str> = self.all().filter(|own| own.said.is_err()).map(|own| own.name.as_str()).collect();
+        let named = |of: &dyn Fn(&Judged) -> bool| -> Vec<&str> {
+            self.all().filter(|own| of(own)).map(|own| own.name.as_str()).collect()
+        };
+        let comforted = named(&|own| !own.is_right() && own.is_trusted());
+        let doubted = named(&|own| own.is_right() && !own.is_trusted());
+        let without = named(&|own| own.said.is_err());
         let of = |names: &[&str]| if names.is_empty() { String::new() } else { format!(": {}", names.join(", ")) };
         let near = |own: &&Judged| own.mean_off.is_some_and(|off| off <= TENTH) || !own.is_trusted();
         let met = self.by_defaults.iter().filter(near).count();
@@ -153,18 +141,14 @@ impl Lists {
     }
 
     /// The page of the book.
-    fn page(&self) -> String {
+    fn page(&self, claims: &Claims) -> String {
         let mut text = "# Verdicts beside right answers\n\n\
             `cargo run --release -p partita-studies -- verdicts --page docs/src/study-verdicts.md` makes this page. The lists were fixed\n\
             before the first run (`studies/src/verdicts`). An answer is the corrected posterior of the report. It is wrong where a mean is\n\
             off by more than a fifth of the right standard deviation, or a standard deviation by more than a quarter. The worst number of\n\
-            each posterior is shown.\n\n\
-            | claim | met |\n|---|---|\n"
+            each posterior is shown.\n\n"
             .to_owned();
-        for own in self.claims() {
-            text +=
-                &format!("| {} | {}: {} |\n", own.claim, if own.met == Some(true) { "yes" } else { "no" }, own.found);
-        }
+        text += &claims.table();
         for (heading, all) in self.tables() {
             text += &format!("\n## {heading}\n\n| {} |\n|{}\n", HEAD.join(" | "), "---|".repeat(HEAD.len()));
             all.iter().for_each(|own| text += &format!("| {} |\n", own.cells().join(" | ")));

@@ -21,10 +21,30 @@ mod vertical_poisson;
 use std::process::Command;
 
 use fixtures::{example, executable};
+use serde_json::Value;
 
 /// The command of the study of this name, built by the same `cargo test` that runs this test.
 fn study(name: &str) -> Command {
     let mut command = Command::new(executable("partita-studies"));
     command.arg(name);
     command
+}
+
+/// What a quick run of a study with a page of the book gives.
+struct QuickRun {
+    text: String,
+    rows: Vec<Value>,
+    claims: Vec<Value>,
+    page: String,
+}
+
+fn quick_run(name: &str) -> QuickRun {
+    let folder = tempfile::tempdir().unwrap();
+    let page = folder.path().join("page.md");
+    let run = study(name).args(["--quick", "--output"]).arg(folder.path()).arg("--page").arg(&page).output().unwrap();
+    assert!(run.status.success(), "{}", String::from_utf8_lossy(&run.stderr));
+    let json = std::fs::read_to_string(folder.path().join("result.json")).unwrap();
+    let [rows, claims]: [Vec<Value>; 2] = serde_json::from_str(&json).unwrap();
+    let text = String::from_utf8(run.stdout).unwrap();
+    QuickRun { text, rows, claims, page: std::fs::read_to_string(page).unwrap() }
 }

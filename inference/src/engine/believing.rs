@@ -97,10 +97,9 @@ impl<M: Model> Believing<M> {
 
     /// What was promised, and what the noise did.
     pub(crate) fn privacy(&self, epsilon: f64, delta: f64, noise: f64) -> Privacy {
-        let unit = Privacy::ROW.to_owned();
         let LastStep { moved: last_step, of_noise: last_step_of_noise } = self.belief.last_step();
-        let (releases, widened) = (self.step, self.belief.widened());
-        Privacy { epsilon, delta, unit, releases, noise, widened, last_step, last_step_of_noise, clipping_moves: None }
+        let promised = Privacy::promised(epsilon, delta, self.step, noise);
+        Privacy { widened: self.belief.widened(), last_step, last_step_of_noise, ..promised }
     }
 
     pub(crate) fn posterior(&self) -> Posterior<'_> {

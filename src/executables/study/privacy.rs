@@ -192,8 +192,6 @@ pub(super) struct PrivateSeat {
     count: usize,
 }
 
-/// The unit of a study without groups.
-const ROW: &str = "row";
 /// The file of a state that says how far the ledger had come.
 const MARK: &str = "ledger.json";
 /// What is promised, and what was spent.
@@ -252,7 +250,7 @@ impl PrivateSeat {
         let agreed = promise.agreed(own)?;
         let unit = own.protected();
         let design = own.declared_design(rows, &agreed.agreement).map_err(|error| declined(&error))?;
-        let count = match unit == ROW {
+        let count = match unit == PrivateRoundsOptions::UNIT {
             true => design.rows,
             false => design.random.first().map_or(design.rows, |term| term.levels.len()),
         };

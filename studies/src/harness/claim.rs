@@ -72,6 +72,15 @@ impl Claims {
         self.judged.push(claim);
     }
 
+    /// The claims as a table of a page of the book.
+    #[must_use]
+    pub fn table(&self) -> String {
+        let row = |own: &Claim| {
+            format!("| {} | {}: {} |\n", own.claim, if own.met == Some(true) { "yes" } else { "no" }, own.found)
+        };
+        self.judged.iter().fold("| claim | met |\n|---|---|\n".to_owned(), |text, own| text + &row(own))
+    }
+
     /// Prints the claims not printed yet, if any, under a heading.
     pub fn print_new(&mut self, heading: &str) {
         if self.printed < self.judged.len() {

@@ -26,3 +26,14 @@ pub struct Shared {
     #[arg(long, default_value_t = 2)]
     pub threads: usize,
 }
+
+/// The options of a study that writes its page of the book.
+#[derive(Args, Debug, Clone)]
+pub struct WithPage {
+    /// Those of every study.
+    #[command(flatten)]
+    pub shared: Shared,
+    /// Writes the page of the book.
+    #[arg(long)]
+    pub page: Option<PathBuf>,
+}

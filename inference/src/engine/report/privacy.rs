@@ -69,6 +69,13 @@ impl Privacy {
     /// What is protected where nothing else is said.
     pub(crate) const ROW: &'static str = "row of an outermost plate";
 
+    /// A promise about one row by so many sums, of whose noise nothing is known in the posterior.
+    pub(crate) fn promised(epsilon: f64, delta: f64, releases: u64, noise: f64) -> Self {
+        let [widened, last_step, last_step_of_noise] = [const { Vec::new() }; 3];
+        let unit = Self::ROW.to_owned();
+        Self { epsilon, delta, unit, releases, noise, widened, last_step, last_step_of_noise, clipping_moves: None }
+    }
+
     /// What was promised, and by which noise it is kept.
     #[must_use]
     pub fn promise(&self) -> String {

@@ -11,7 +11,7 @@ use crate::engine::moments::mean_and_variance;
 use crate::engine::run::{Counters, counted};
 use crate::engine::trust::round::MOST_GLOBALS;
 use crate::engine::trust::still_moving::{Movement, StillMoving};
-use crate::engine::trust::still_widening::{StillWidening, Widening};
+use crate::engine::trust::still_widening::{Gradients, StillWidening};
 
 /// The bound at a posterior.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
@@ -90,7 +90,6 @@ pub(crate) fn estimate_elbo_within(
     let mut squares: Vec<f64> = Vec::new();
     let mut seen = 0_usize;
     let mut movement = Movement::of(&algorithm.posterior());
-    let mut widening = Widening::of(&algorithm.posterior(), MOST_GLOBALS);
     let most = (algorithm.draws_a_request() / algorithm.draws_a_bound()).max(1);
     for offset in 0_u64.. {
         let count = most.min(draws - elbos.len());
@@ -111,9 +110,6 @@ pub(crate) fn estimate_elbo_within(
             if let Some(movement) = &mut movement {
                 movement.add(&gradient);
             }
-            if let Some(widening) = &mut widening {
-                widening.add(&gradient);
-            }
             sums.resize(gradient.len(), 0.0);
             squares.resize(gradient.len(), 0.0);
             for ((sum, square), g) in sums.iter_mut().zip(&mut squares).zip(gradient) {
@@ -127,7 +123,8 @@ pub(crate) fn estimate_elbo_within(
     let spread = |(sum, square): (&f64, &f64)| (square - sum * sum / count) / (count - 1.0);
     let gradient_variance = (seen > 1 && !sums.is_empty()).then(|| sums.iter().zip(&squares).map(spread).sum());
     let still_moving = movement.as_ref().and_then(Movement::farthest);
-    let still_widening = widening.as_ref().and_then(Widening::farthest);
+    let gradients = Gradients { count, sums: &sums, squares: &squares };
+    let still_widening = StillWidening::of(&algorithm.posterior(), MOST_GLOBALS, gradients);
     let bound = ElboEstimate { still_moving, still_widening, ..ElboEstimate::of(&elbos, gradient_variance) };
     Ok(Estimated { bound, reweighted })
 }

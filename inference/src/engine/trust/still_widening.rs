@@ -38,64 +38,47 @@ impl StillWidening {
     }
 }
 
-/// Sums over gradients.
-#[derive(Debug)]
-pub(crate) struct Widening {
-    /// The place among the parameters of each component's log scale.
-    places: Vec<usize>,
-    /// $`(\Sigma^{-1})_{ii} \Sigma_{ii}`$.
-    conditional: Vec<f64>,
-    count: f64,
-    sums: Vec<f64>,
-    squares: Vec<f64>,
+/// Sums of gradients of sampled bounds by the parameters of a posterior, and of their squares.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Gradients<'a> {
+    pub(crate) count: f64,
+    pub(crate) sums: &'a [f64],
+    pub(crate) squares: &'a [f64],
 }
 
-impl Widening {
-    /// That of a posterior of at most so many globals; `None` where it has no factor of each deviation.
-    pub(crate) fn of(posterior: &Posterior<'_>, most: usize) -> Option<Self> {
-        let (family, parameters) = (posterior.family, posterior.parameters);
-        let len = family.len();
+impl StillWidening {
+    /// Of the global whose deviation would change most beyond its error, in a posterior of at most so many; `None` where it
+    /// has no factor of each deviation, and for fewer than two gradients.
+    pub(crate) fn of(posterior: &Posterior<'_>, most: usize, gradients: Gradients<'_>) -> Option<Self> {
+        let (family, Gradients { count, sums, squares }) = (posterior.family, gradients);
+        if family.len() > most || count < 2.0 {
+            return None;
+        }
         let places: Vec<usize> = family.log_scales().into_iter().collect::<Option<_>>()?;
-        if len == 0 || len > most {
-            return None;
-        }
-        let conditional = match family.covariance_matrix(parameters) {
-            CovarianceMatrix::Diagonal(_) => vec![1.0; len],
-            CovarianceMatrix::Full(covariance) => {
-                let covariance = Mat::from_fn(len, len, |i, j| covariance[i * len + j]);
-                let precision = covariance.llt(Side::Lower).ok()?.inverse();
-                (0..len).map(|index| precision[(index, index)] * covariance[(index, index)]).collect()
-            }
-        };
-        Some(Self { places, conditional, count: 0.0, sums: vec![0.0; len], squares: vec![0.0; len] })
-    }
-
-    /// Adds the gradient by the parameters of one sampled bound.
-    pub(crate) fn add(&mut self, gradient: &[f64]) {
-        for ((place, sum), square) in self.places.iter().zip(&mut self.sums).zip(&mut self.squares) {
-            *sum += gradient[*place];
-            *square += gradient[*place] * gradient[*place];
-        }
-        self.count += 1.0;
-    }
-
-    /// The component whose deviation would change most beyond its error; `None` for fewer than two gradients.
-    pub(crate) fn farthest(&self) -> Option<StillWidening> {
-        if self.count < 2.0 {
-            return None;
-        }
-        let of = |component: usize| {
-            let slope = self.sums[component] / self.count;
-            let variance = ((self.squares[component] - self.sums[component] * slope) / (self.count - 1.0)).max(0.0);
-            let error = ERRORS * (variance / self.count).sqrt();
-            let [below, factor, above] =
-                [slope - error, slope, slope + error].map(|slope| factor(slope, self.conditional[component]));
+        let conditional = conditional(&family.covariance_matrix(posterior.parameters))?;
+        let of = |(component, (place, conditional)): (usize, (&usize, f64))| {
+            let slope = sums[*place] / count;
+            let variance = ((squares[*place] - sums[*place] * slope) / (count - 1.0)).max(0.0);
+            let error = ERRORS * (variance / count).sqrt();
+            let [below, factor, above] = [slope - error, slope, slope + error].map(|slope| factor(slope, conditional));
             let at_least = if below > 1.0 { below } else { above.min(1.0) };
-            StillWidening { component, factor, at_least }
+            Self { component, factor, at_least }
         };
-        let all = (0..self.sums.len()).map(of);
+        let all = places.iter().zip(conditional).enumerate().map(of);
         all.max_by(|a, b| a.at_least.ln().abs().total_cmp(&b.at_least.ln().abs()))
     }
+}
+
+/// $`(\Sigma^{-1})_{ii} \Sigma_{ii}`$ of each component; `None` for a covariance without an inverse.
+fn conditional(covariance: &CovarianceMatrix) -> Option<Vec<f64>> {
+    let covariance = match covariance {
+        CovarianceMatrix::Diagonal(deviations) => return Some(vec![1.0; deviations.len()]),
+        CovarianceMatrix::Full(covariance) => covariance,
+    };
+    let len = covariance.len().isqrt();
+    let covariance = Mat::from_fn(len, len, |i, j| covariance[i * len + j]);
+    let precision = covariance.llt(Side::Lower).ok()?.inverse();
+    Some((0..len).map(|index| precision[(index, index)] * covariance[(index, index)]).collect())
 }
 
 /// The positive factor $`x`$ with $`(1 - s)(a x^2 + (1 - a) x) = 1`$; infinite where the bound rises for ever.
@@ -114,9 +97,12 @@ mod tests {
     use crate::engine::family::{DiagonalGaussian, Family, FullRankGaussian};
 
     fn farthest(family: &dyn Family, parameters: &[f64], gradients: &[Vec<f64>]) -> Option<StillWidening> {
-        let mut widening = Widening::of(&Posterior { family, parameters, theta: &[] }, 200)?;
-        gradients.iter().for_each(|gradient| widening.add(gradient));
-        widening.farthest()
+        let sum = |of: fn(f64) -> f64| -> Vec<f64> {
+            (0..parameters.len()).map(|place| gradients.iter().map(|own| of(own[place])).sum()).collect()
+        };
+        let (sums, squares) = (sum(|own| own), sum(|own| own * own));
+        let gradients = Gradients { count: gradients.len() as f64, sums: &sums, squares: &squares };
+        StillWidening::of(&Posterior { family, parameters, theta: &[] }, 200, gradients)
     }
 
     #[test]

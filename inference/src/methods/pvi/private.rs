@@ -71,9 +71,7 @@ impl PrivateVisits {
     /// What is promised; the noise is not in the posterior.
     pub(super) fn report(self) -> Privacy {
         let Self { epsilon, delta, noise, sums: releases, .. } = self;
-        let unit = Privacy::ROW.to_owned();
-        let [widened, last_step, last_step_of_noise] = [const { Vec::new() }; 3];
-        Privacy { epsilon, delta, unit, releases, noise, widened, last_step, last_step_of_noise, clipping_moves: None }
+        Privacy::promised(epsilon, delta, releases, noise)
     }
 }
 

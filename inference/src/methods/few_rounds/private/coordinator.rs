@@ -134,7 +134,7 @@ impl<M: Model> Algorithm for PrivateRounds<M> {
 
     fn privacy(&self) -> Option<Privacy> {
         let PrivateRoundsOptions { epsilon, delta, noise, ref unit, .. } = self.options;
-        let unit = if unit == "row" { Privacy::ROW } else { unit };
+        let unit = if unit == PrivateRoundsOptions::UNIT { Privacy::ROW } else { unit };
         Some(Privacy { unit: unit.to_owned(), ..self.run.privacy(epsilon, delta, noise) })
     }
 

@@ -65,6 +65,9 @@ impl PrivateRoundsOptions {
     /// rounds have more noise each, and as much together.
     pub const ROUNDS: u64 = 24;
 
+    /// What is protected unless options say otherwise.
+    pub const UNIT: &str = "row";
+
     /// The clip in root mean squares, of a run over so many rows in all and silos for so many globals.
     ///
     /// After $`T`$ sums of $`J`$ silos over $`N`$ rows, noise of $`\sigma`$ clips is about
@@ -93,7 +96,7 @@ impl PrivateRoundsOptions {
 }
 
 fn row() -> String {
-    "row".into()
+    PrivateRoundsOptions::UNIT.into()
 }
 
 /// The part of a standard deviation that noise is, where the clip is as large as that allows.
