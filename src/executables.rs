@@ -68,8 +68,8 @@ where
             None => program,
         })
     };
-    let Watch { stop, log } = watch;
-    let mut keeper = sit_down(run, file, rows, Box::new(make), Watch { stop, log: &mut *log })?;
+    let Watch { log, .. } = watch;
+    let mut keeper = sit_down(run, file, rows, Box::new(make), watch)?;
     if let Some(path) = &file.own_rows {
         report_own_rows(&mut keeper, &own.0, &own.1, path, log)?;
     }
@@ -80,7 +80,7 @@ where
 }
 
 /// Writes what predictive checks found in the silo, for its owner alone: JSON for a name that ends in `.json`, else HTML.
-fn write_own_checks(silo: Option<&dyn SiloProgram>, path: &Path, log: &mut dyn FnMut(&str)) -> Result<()> {
+fn write_own_checks(silo: Option<&dyn SiloProgram>, path: &Path, log: &Log) -> Result<()> {
     let Some(own) = silo.and_then(SiloProgram::own_checks) else {
         log("no predictive check was asked for: there is none to show of the silo's own rows");
         return Ok(());
@@ -95,13 +95,7 @@ fn is_json(path: &Path) -> bool {
 }
 
 /// Writes what the silo knows of its own rows, for its owner alone.
-fn report_own_rows<M: Model>(
-    keeper: &mut Keeper,
-    model: &M,
-    data: &M::Data,
-    path: &Path,
-    log: &mut dyn FnMut(&str),
-) -> Result<()> {
+fn report_own_rows<M: Model>(keeper: &mut Keeper, model: &M, data: &M::Data, path: &Path, log: &Log) -> Result<()> {
     let Some(silo) = keeper.silo()? else {
         log("no request was answered: there is nothing to report of the silo's own rows");
         return Ok(());

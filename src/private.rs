@@ -54,6 +54,9 @@ pub enum PrivateMethod {
     },
 }
 
+/// The most rounds of noised sums.
+const MOST_ROUNDS: u64 = 1_000;
+
 /// What is promised of every row of every silo, and within which budget.
 #[derive(Debug, Clone, PartialEq)]
 pub struct PrivateOptions {
@@ -100,7 +103,7 @@ impl PrivateOptions {
     /// The options of all parties of few rounds: noise is the least that keeps the promise.
     ///
     /// # Errors
-    /// [`Error::Declined`] for an epsilon, a delta or a number of rounds outside its range.
+    /// [`Error::Declined`] for an epsilon or a delta outside its range, [`Error::Setting`] for more than 1,000 rounds.
     ///
     /// # Example
     /// ```
@@ -110,6 +113,10 @@ impl PrivateOptions {
     /// # Ok::<(), partita::inference::Error>(())
     /// ```
     pub fn rounds(&self) -> Result<PrivateRoundsOptions> {
+        if self.rounds > MOST_ROUNDS {
+            let expected = "at most 1000: the noise of each grows with the square root of their number, and after some dozens no round brings more";
+            return Err(Error::Setting { setting: "rounds", found: self.rounds.to_string(), expected });
+        }
         let noise = Accountant::noise_for(self.epsilon, self.delta, self.rounds).map_err(declined)?;
         let options = PrivateRoundsOptions::new(self.epsilon, self.delta, noise);
         Ok(PrivateRoundsOptions {

@@ -72,6 +72,7 @@ pub use dirichlet::Dirichlet;
 pub(crate) use evaluate::Wanted;
 pub use exponential::Exponential;
 pub use flat::Flat;
+pub(crate) use formula::Known;
 pub use gamma::Gamma;
 pub use geometric::Geometric;
 pub use half_cauchy::HalfCauchy;

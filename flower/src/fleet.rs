@@ -58,12 +58,12 @@ struct FleetNode {
 
 /// Serves requests as a node until `stop` is set; `log` receives one line for each event.
 pub(crate) fn serve_as_node(
+    connection: Connection,
     options: &SiloOptions,
     keeper: &mut Keeper,
     stop: &AtomicBool,
     log: &mut dyn FnMut(&str),
 ) -> Result<()> {
-    let connection = Connection::new(&options.engine)?;
     let limits = Limits { bytes: options.largest_request, ..Limits::default() };
     let Some(mut node) = FleetNode::join(connection, keeper.folder(), stop, log)? else { return Ok(()) };
     let mut pause = PAUSE;
@@ -84,6 +84,7 @@ pub(crate) fn serve_as_node(
                 log(&format!("no message: {error}"));
                 std::thread::sleep(10 * PAUSE);
             }
+            Err(Error::Interrupted { .. }) => break,
             Err(error) => return Err(error),
         }
     }
@@ -111,7 +112,7 @@ impl FleetNode {
                 None => return Ok(None),
             },
         };
-        let own = connection.clone();
+        let own = connection.for_user(None);
         // A call that fails is repeated by the next beat; only a node that the engine does not know has stopped.
         let heart = Heart::start(move || beat(&own, node).unwrap_or(true))?;
         let carrier = Carrier { connection, node, api: Api::Fleet };

@@ -1,6 +1,7 @@
 //! Runs a silo: takes its tasks from the silo's own SuperNode, checks each request, and answers.
 
 use std::path::Path;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
@@ -14,6 +15,7 @@ use crate::error::{Error, Result};
 use crate::fleet::serve_as_node;
 use crate::frame::unpack;
 use crate::keeper::Keeper;
+use crate::notice::{Log, User};
 use crate::object::{Limits, ObjectId, Objects};
 use crate::seal::seal;
 use crate::sent::SentInRun;
@@ -62,22 +64,36 @@ const LONGEST_PAUSE: Duration = Duration::from_millis(500);
 /// The file in a silo's folder that records a task in progress.
 const UNFINISHED: &str = "task.json";
 
-/// Serves requests until `stop` is set, behind a SuperNode or, where the engine has a key, as a node itself; `log`
+/// Serves requests until `stop` is set, also where it waits for an engine that does not answer, behind a SuperNode or, where the engine has a key, as a node itself; `log`
 /// receives one line for each event.
 ///
 /// # Errors
 /// [`Error::Transport`] if the SuperNode is unreachable for longer than the patience; [`Error::File`] for a state that
 /// cannot be saved.
-pub fn serve(options: &SiloOptions, keeper: &mut Keeper, stop: &AtomicBool, log: &mut dyn FnMut(&str)) -> Result<()> {
+pub fn serve(options: &SiloOptions, keeper: &mut Keeper, stop: &Arc<AtomicBool>, log: &Log) -> Result<()> {
+    let user = User { log: Arc::clone(log), interrupt: Arc::clone(stop) };
+    let connection = Connection::new(&options.engine)?.for_user(Some(user));
+    match serve_over(connection, options, keeper, stop, &mut |line| log(line)) {
+        Err(Error::Interrupted { .. }) => Ok(()),
+        ended => ended,
+    }
+}
+
+fn serve_over(
+    connection: Connection,
+    options: &SiloOptions,
+    keeper: &mut Keeper,
+    stop: &AtomicBool,
+    log: &mut dyn FnMut(&str),
+) -> Result<()> {
     if options.coordinator.is_none() {
         log(
             "warning: this silo answers whoever sends it a request. Give it the key of its coordinator: `coordinator` in its file",
         );
     }
     if options.engine.key.is_some() {
-        return serve_as_node(options, keeper, stop, log);
+        return serve_as_node(connection, options, keeper, stop, log);
     }
-    let connection = Connection::new(&options.engine)?;
     let limits = Limits { bytes: options.largest_request, ..Limits::default() };
     give_back(&keeper.folder().join(UNFINISHED), &connection, log);
     let (mut pause, mut newer, mut sent) = (PAUSE, None, SentInRun::default());
@@ -104,6 +120,7 @@ pub fn serve(options: &SiloOptions, keeper: &mut Keeper, stop: &AtomicBool, log:
                 log(&format!("no task: {error}"));
                 std::thread::sleep(10 * PAUSE);
             }
+            Err(Error::Interrupted { .. }) => break,
             Err(error) => return Err(error),
         }
     }

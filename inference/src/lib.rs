@@ -33,7 +33,8 @@ pub use engine::party::{Commit, Program, Standing};
 pub use engine::plug::Plug;
 pub use engine::private_party::PrivateParty;
 pub use engine::report::{
-    Effect, HtmlOptions, OwnChecks, PageContent, Privacy, Report, Scale, Severity, SiteSummary, StartBound, Warning,
+    ClippedShare, Effect, ExpectedClipping, HtmlOptions, OwnChecks, PageContent, Privacy, Report, Scale, Severity,
+    SiteSummary, StartBound, UsualPrior, Warning,
 };
 #[cfg(feature = "plots")]
 pub use engine::report::{Panel, plot};

@@ -3,7 +3,7 @@
 use std::error::Error;
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use clap::Args;
 
@@ -67,6 +67,17 @@ pub(super) fn run(options: &Options, models: &Models, stop: &Arc<AtomicBool>) ->
             return Ok(text(models)?);
         }
     };
+    if stop.load(Ordering::Relaxed) {
+        let kept = match &options.folder {
+            Some(folder) => format!("The same command goes on with the fits in {}", folder.display()),
+            None => "Name a folder with --folder, and another time the same command goes on where it was".into(),
+        };
+        return Err(format!(
+            "interrupted before all {} fits were made: nothing is said of the model. {kept}",
+            options.fits
+        )
+        .into());
+    }
     text(&found)?;
     if let Some(folder) = &options.folder {
         found.write_json(&folder.join("calibration.json"))?;

@@ -130,7 +130,7 @@ impl Options {
 }
 
 fn formula(options: &Options, study: &Study, file: Option<&StudyFile>) -> Result<(), Box<dyn Error>> {
-    let (device, how) = (Device::flex(), options.how(file, study.checks(&options.checks))?);
+    let (device, how) = (Device::flex(), options.how(file, study.checks(&options.checks)?)?);
     if let Some((file, privacy)) = file.and_then(|file| Some((file, file.privacy.as_ref()?))) {
         return Promised { study, file, privacy, options, how }.fit();
     }
@@ -149,7 +149,8 @@ fn formula(options: &Options, study: &Study, file: Option<&StudyFile>) -> Result
         return Ok(());
     }
     let questions = options.questions(file, &prepared, &device)?;
-    let fit = crate::fit(&prepared.plan.model, &prepared.silos, &device, &how, None)?;
+    let mut fit = crate::fit(&prepared.plan.model, &prepared.silos, &device, &how, None)?;
+    fit.report.tell_usual_priors(&prepared.plan.usual);
     text(format_args!("\n{}{}", fit.report, prepared.plan.readings(&fit.report)))?;
     let title = options.asked.title(file);
     Fitted { options, title, prepared: &prepared, questions, fit, device: &device }.write()

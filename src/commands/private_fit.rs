@@ -45,6 +45,7 @@ impl Promised<'_> {
         let (declared, shared) = (&privacy.columns, prepared.shared());
         let clipped = Clipped { shared, declared, rounds: &rounds, fit: how, rows: fit.rows };
         clipped.judge(&mut fit.fitted.report, &mut *fit.algorithm, &device)?;
+        fit.fitted.report.tell_usual_priors(&prepared.plan.usual);
         let PrivateFit { fitted, algorithm, .. } = &fit;
         text(format_args!("\n{}{}", fitted.report, prepared.plan.readings(&fitted.report)))?;
         let draws = fitted.answer_draws(&prepared.plan.model, &**algorithm, &device)?;

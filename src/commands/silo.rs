@@ -7,7 +7,7 @@ use std::sync::atomic::AtomicBool;
 
 use crate::compiled_in::{CompiledIn, binary_head, labelled_data, party_of, six_cities_data};
 use crate::executables::{Planned, SiloFile, Stay, StudyFile, Watch, run_party, run_silo, run_study_silo};
-use crate::flower::{Result, RunFile};
+use crate::flower::{Log, Result, RunFile};
 use crate::models::{LogisticRegression, MixedLogistic};
 use clap::Args;
 
@@ -30,8 +30,8 @@ pub(super) struct Options {
 pub(super) fn run(options: &Options, stop: &Arc<AtomicBool>) -> std::result::Result<(), Box<dyn Error>> {
     let file: SiloFile = own_file(&options.silo, "silo NAME --data FILE --link ADDRESS")?;
     let file = file.with_ledger_beside(&options.silo);
-    let mut log = |line: &str| note(format_args!("{} {line}", clock()));
-    let watch = Watch { stop, log: &mut log };
+    let log: Log = Arc::new(|line: &str| note(format_args!("{} {line}", clock())));
+    let watch = Watch { stop, log: &log };
     Ok(match options.shared.find()? {
         Shared::Study(path) => {
             let stay = if options.once { Stay::UntilReported } else { Stay::UntilStopped };

@@ -19,11 +19,12 @@ pub struct Planned<'a> {
 }
 
 /// The callbacks of a silo's owner.
+#[derive(Clone, Copy)]
 pub struct Watch<'a> {
     /// Set from outside to end it.
     pub stop: &'a Arc<AtomicBool>,
     /// Receives one line for each event.
-    pub log: &'a mut dyn FnMut(&str),
+    pub log: &'a Log,
 }
 
 impl fmt::Debug for Watch<'_> {

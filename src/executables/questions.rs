@@ -3,8 +3,9 @@
 use std::path::Path;
 
 use partita_core::Device;
-use partita_inference::{AnswerDraws, write_atomically};
+use partita_inference::{AnswerDraws, Error, write_atomically};
 
+use super::draws_file::DRAWS;
 use crate::formula::contrast::Comparison;
 use crate::formula::shared_model::{OutcomeFree, SharedModel};
 use crate::formula::{Contrast, Contrasted, Prediction, SiloTable, StudyError, Whose};
@@ -65,7 +66,8 @@ const CONTRASTS: &str = "contrasts.csv";
 const PREDICTED: &str = "predicted.csv";
 
 impl Answers {
-    /// Writes them beside the draws that they were made of; the names of the files.
+    /// Writes them beside the draws that they were made of, and takes the answers of an earlier fit out of the folder; the names
+    /// of the files.
     pub(crate) fn write(&self, draws: &AnswerDraws, folder: &Path) -> Result<Vec<&'static str>, StudyError> {
         let mut all = vec![(POSTERIOR, posterior(draws))];
         if !self.contrasts.is_empty() {
@@ -74,7 +76,24 @@ impl Answers {
         if !self.predicted.is_empty() {
             all.push((PREDICTED, Prediction::csv(&self.predicted)));
         }
+        let earlier = [CONTRASTS, PREDICTED, FITTED].into_iter().filter(|name| all.iter().all(|(own, _)| own != name));
+        for path in earlier.map(|name| folder.join(name)) {
+            removed(&path, std::fs::remove_file(&path))?;
+        }
+        let path = folder.join(DRAWS);
+        removed(&path, std::fs::remove_dir_all(&path))?;
         all.into_iter().map(|(name, text)| write(folder, name, &text).map(|()| name)).collect()
+    }
+}
+
+/// Whether what an earlier fit wrote is gone.
+fn removed(path: &Path, done: std::io::Result<()>) -> Result<(), StudyError> {
+    match done {
+        Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
+            let operation = "removing a result of an earlier fit";
+            Err(StudyError::Inference(Error::File { operation, path: path.to_owned(), reason: error.to_string() }))
+        }
+        _ => Ok(()),
     }
 }
 

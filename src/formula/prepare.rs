@@ -9,15 +9,14 @@ use partita_formula::{
     nearest,
 };
 #[cfg(feature = "cli")]
-use partita_inference::PredictiveCheck;
-use partita_inference::{Effect, Report, Scale};
+use partita_inference::{Effect, PredictiveCheck, Report, Scale, UsualPrior};
 use partita_models::regression::{AcrossEffects, EffectLatents, Regression, RegressionPlan, RegressionRows};
 
 use super::StudyError;
 use super::family::ResponseFamily;
 use super::groups::{Chain, Crossing};
 use super::predictors::{Predictors, with_parameters};
-use super::priors::{INTERCEPT, PriorLine, effects, lines, parameters};
+use super::priors::{INTERCEPT, PriorLine, effects, lines, parameters, usual};
 use super::stand_in::DeclaredColumn;
 use super::stated_prior::{self, StatedPrior};
 use super::summary::{DesignSummary, RandomSummary};
@@ -63,6 +62,8 @@ pub struct Plan {
     pub priors: Vec<PriorLine>,
     /// The coefficients on the scale that people read, for a forest plot; without the intercept.
     pub effects: Vec<Effect>,
+    /// The priors of coefficients that nobody stated.
+    pub(crate) usual: Vec<UsualPrior>,
     pub(super) chain: Chain,
     /// The levels of an outcome of levels, in their order; none of numbers.
     pub(super) levels: Vec<String>,
@@ -161,14 +162,23 @@ impl Study {
     }
 
     /// The same checks, where those of the outcome by its own name are of `y`, as the model calls it.
+    ///
+    /// # Errors
+    /// [`StudyError::Unfit`] for checks of times of which some are censored: when the others would have been is not known.
     #[cfg(feature = "cli")]
-    pub(crate) fn checks(&self, asked: &[PredictiveCheck]) -> Vec<PredictiveCheck> {
+    pub(crate) fn checks(&self, asked: &[PredictiveCheck]) -> Result<Vec<PredictiveCheck>, StudyError> {
+        if let (Some(check), false) = (asked.first(), self.formula.status_columns().is_empty()) {
+            let found = format!("`{check}`, where times may be censored");
+            let expected = "an outcome that is known in every row: when a time with an event would have been censored is not known, so that a model cannot draw others like it";
+            let remedy = "Judge the model by rows left out (`--leave-one-out`), and the method by `partita calibrate`.";
+            return Err(unfit(found, expected, remedy));
+        }
         let names = [self.formula.outcome(), self.formula.outcome_column()];
         let own = |check: &PredictiveCheck| match names.contains(&Some(&check.site)) {
             true => PredictiveCheck { site: "y".into(), ..check.clone() },
             false => check.clone(),
         };
-        asked.iter().map(own).collect()
+        Ok(asked.iter().map(own).collect())
     }
 
     /// Reads the files, lets silos agree, and makes the model with the rows of each: what silos and coordinator do apart
@@ -198,8 +208,21 @@ impl Study {
             study.declared.groups_across_silos.insert(crossing.fewer);
         };
         notes.extend(columns.iter().filter_map(left_out));
+        notes.extend(study.notes_on(&agreement, &summary));
         notes.extend(shared_names(&designs));
         Ok(Prepared { notes, ..study.prepared(silos, designs, agreement, &summary, device)? })
+    }
+
+    /// What one should know of what silos agree on: levels that differ in case alone, and which of two levels of text is the event.
+    pub(crate) fn notes_on(&self, agreement: &Agreement, summary: &DesignSummary) -> Vec<String> {
+        let mut notes = agreement.levels_alike();
+        if let ([other, event], Kind::Bernoulli) = (summary.levels.as_slice(), self.family.kind) {
+            let name = self.outcome();
+            notes.push(format!(
+                "the model is of the chance that `{name}` is {event:?}, against {other:?}; of the other by `factor({name}, levels = c({event:?}, {other:?}))`"
+            ));
+        }
+        notes
     }
 
     /// The model with the rows of all silos, once it is known what they agree on.
@@ -326,7 +349,9 @@ impl Study {
             linear,
             baseline,
         };
+        let before = plan.clone();
         stated_prior::put(&self.priors, &mut plan)?;
+        let usual = usual(&before, &plan);
         let (unit, shown) = self.family.reading();
         let names = plan.coefficients.iter().map(|(name, _)| name);
         let shown = names.filter(|name| !name.ends_with(INTERCEPT)).map(|name| Effect {
@@ -337,7 +362,7 @@ impl Study {
         });
         let (effects, priors) = (shown.collect(), lines(&plan));
         let levels = if self.family.kind.has_levels() { summary.levels.clone() } else { Vec::new() };
-        Ok(Plan { model: Regression::new(plan), priors, effects, chain, levels })
+        Ok(Plan { model: Regression::new(plan), priors, effects, usual, chain, levels })
     }
 
     /// In which numbers the effects of groups that all silos know are fitted.
@@ -415,7 +440,13 @@ fn said_twice(grouping: &str, name: &str, [one, other]: [&String; 2]) -> String 
 /// What one should know of a silo's file.
 pub(super) fn left_out(columns: &Columns) -> Option<String> {
     let lost = columns.dropped();
-    (lost > 0).then(|| format!("{}: {lost} rows with missing cells were left out", columns.silo()))
+    (lost > 0).then(|| {
+        format!(
+            "{}: {lost} {} left out",
+            columns.silo(),
+            if lost == 1 { "row with missing cells was" } else { "rows with missing cells were" }
+        )
+    })
 }
 
 pub(super) fn unfit(found: String, expected: &str, remedy: &str) -> StudyError {

@@ -3,6 +3,7 @@
 use std::fmt;
 
 use partita_formula::ColumnSums;
+use partita_inference::UsualPrior;
 use partita_models::regression::{Baseline, DEGREES, Dependence, Effects, Lkj, Prior, RegressionPlan, Response};
 
 use super::family::OutcomeScale;
@@ -26,9 +27,12 @@ impl fmt::Display for PriorLine {
 /// The name of the column of ones.
 pub(super) const INTERCEPT: &str = "(Intercept)";
 
-/// The priors of all coefficients: 2.5 units of the outcome for a standard deviation of the column.
+/// The priors of all coefficients: 2.5 units of the outcome for a standard deviation of the column, or for twice that of what
+/// the other columns leave of it, where that is less. Of `temperature * sex` the effect of sex is at a temperature of zero: it
+/// is as large as the interaction times 37 degrees, and a prior in standard deviations of sex would forbid both.
 pub(super) fn coefficients(sums: &ColumnSums, outcome: &OutcomeScale) -> Vec<(String, Prior)> {
-    let sds = sums.sds();
+    let sds = sums.sds().into_iter().zip(sums.left_sds()).map(|(own, left)| own.min(2.0 * left));
+    let sds: Vec<f64> = sds.collect();
     let unit = |place: usize| if sds[place].is_finite() && sds[place] > 0.0 { sds[place] } else { 1.0 };
     let others = (0..sds.len()).filter(|place| sums.names[*place] != INTERCEPT);
     let apart = others.map(|place| (sums.means[place] / unit(place)).powi(2)).sum::<f64>().sqrt();
@@ -70,6 +74,20 @@ pub(super) fn parameters(response: &Response, outcome: &OutcomeScale) -> Vec<(St
         other => (name, other),
     };
     response.priors(outcome.spread).into_iter().map(short).collect()
+}
+
+/// The priors of coefficients of a plan that are those of another, in which no prior was stated.
+pub(super) fn usual(unstated: &RegressionPlan, plan: &RegressionPlan) -> Vec<UsualPrior> {
+    let all = |plan: &RegressionPlan| {
+        let linear = plan.linear.iter().flat_map(|own| own.coefficients.clone());
+        plan.coefficients.iter().cloned().chain(linear).collect::<Vec<_>>()
+    };
+    let same = all(unstated).into_iter().zip(all(plan)).filter(|(one, other)| one == other);
+    let normal = |((label, prior), _)| match prior {
+        Prior::Normal { mean, sd } => Some(UsualPrior { label, mean, sd }),
+        _ => None,
+    };
+    same.filter_map(normal).collect()
 }
 
 /// The priors of all globals of a plan, as they are sampled.

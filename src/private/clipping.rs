@@ -5,7 +5,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use partita_core::Device;
 use partita_inference::{
-    Algorithm, FitOptions, Mechanism, PrivateRoundsOptions, PrivateRoundsSilo, Report, Result, RowSum, SiloProgram,
+    Algorithm, ExpectedClipping, FitOptions, Mechanism, PrivateRoundsOptions, PrivateRoundsSilo, Report, Result,
+    RowSum, SiloProgram,
 };
 
 use crate::formula::DeclaredColumn;
@@ -37,8 +38,8 @@ impl Clipped<'_> {
         let posterior = algorithm.posterior();
         let mean = posterior.family.mean(posterior.parameters);
         let Some(request) = algorithm.outgoing()?.into_iter().next() else { return Ok(()) };
-        // The last of its requests, which no silo answers.
-        let rounds = PrivateRoundsOptions { rounds: rounds.rounds.saturating_add(1), ..(*rounds).clone() };
+        // The last of its requests, which no silo answers, and rows of nobody, to whom nothing is promised.
+        let rounds = PrivateRoundsOptions { rounds: rounds.rounds.saturating_add(1), delta: 0.0, ..(*rounds).clone() };
         let measured = Measured::default();
         let mut drawn = 0;
         for table in 0..TABLES {
@@ -52,13 +53,17 @@ impl Clipped<'_> {
             silo.answer(&request.message)?;
             drawn += silo.rows();
         }
-        let Counted { moved, clipped } = measured.0.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let Counted { moved, clipped, clip } = measured.0.lock().unwrap_or_else(PoisonError::into_inner).clone();
         let length = moved.iter().take(mean.len()).map(|own| own * own).sum::<f64>().sqrt();
         let widened = report.privacy.as_ref().map_or(&[][..], |own| &own.widened);
         // In these coordinates the precision is as much larger than one as noise has widened the answer.
         let precision = widened.iter().map(|own| own * own).sum::<f64>() / widened.len().max(1) as f64;
-        let moves = length * *rows as f64 / drawn.max(1) as f64 / precision.max(1.0);
-        report.tell_clipping(moves, clipped as f64 / drawn.max(1) as f64);
+        let (all, drawn, precision) = (*rows as f64, drawn.max(1) as f64, precision.max(1.0));
+        report.tell_clipping(&ExpectedClipping {
+            moves: length * all / drawn / precision,
+            share: clipped as f64 / drawn,
+            most: 0.5 * clip * all / precision,
+        });
         Ok(())
     }
 }
@@ -68,6 +73,8 @@ impl Clipped<'_> {
 struct Counted {
     moved: Vec<f64>,
     clipped: usize,
+    /// The clip of the sums, of a row with all that is in its sum.
+    clip: f64,
 }
 
 /// Adds up what clipping takes from rows of nobody.
@@ -78,6 +85,7 @@ impl Mechanism for Measured {
     fn release(&mut self, _: &[u8], sum: RowSum<'_>) -> Result<Vec<f64>> {
         let mut counted = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         counted.moved.resize(sum.length, 0.0);
+        counted.clip = sum.clip;
         for row in (sum.rows)(&(0..sum.count).collect::<Vec<_>>())? {
             let norm = row.iter().map(|value| value * value).sum::<f64>().sqrt();
             if norm.is_finite() && norm > sum.clip {

@@ -13,7 +13,8 @@ use partita::inference::{
 };
 use partita::models::{GaussianMean, LinearRegression, MeasuredRows, MixedLogistic, RepeatedBinary};
 use partita::{
-    Design, Device, FamilyPlan, FitOptions, Gaussian, Groups, Model, Normal, Result, Scope, Settings, SiteTable,
+    Censoring, Design, Device, Exponential, FamilyPlan, FitOptions, Gaussian, Groups, LogNormal, Model, Normal, Result,
+    Scope, Settings, SiteTable,
 };
 
 /// The seed of every calibration here, literal: each test has the same outcome at every run.
@@ -113,6 +114,68 @@ fn exact_posteriors_pass_and_the_places_of_the_truth_are_those_of_closed_forms()
         let place = number as usize;
         let found = [mu.probabilities[place], corrected.probabilities[place]];
         assert!(found.iter().all(|own| (own - expected).abs() < error), "{number}: {found:?}, exact {expected}");
+    }
+}
+
+/// Times of which some are censored, on one side or the other.
+#[derive(Module, Debug)]
+struct Times {
+    #[module(skip)]
+    is_right: bool,
+}
+
+impl Model for Times {
+    type Globals = Tensor<1>;
+    type Data = [Tensor<1>; 2];
+
+    fn global(&self, scope: &mut Scope<'_>) -> Result<Tensor<1>> {
+        scope.sample("rate", LogNormal::new(0.0, 0.3))
+    }
+
+    fn local(&self, scope: &mut Scope<'_>, rate: &Tensor<1>, [times, status]: &[Tensor<1>; 2]) -> Result<()> {
+        scope.plate("patient", times.dims()[0], |scope, rows| {
+            let status = rows.take(status)?;
+            let known = if self.is_right { Censoring::right(status) } else { Censoring::left(status) };
+            scope.observe("time", Exponential::new(rate.clone()).over(rows).censored(known), rows.take(times)?)
+        })
+    }
+}
+
+#[test]
+fn drawn_times_of_censored_rows_are_seen_up_to_their_limits_and_the_others_without_one() {
+    let device = Device::flex();
+    // Limits of every second row; what stands in the others does not matter.
+    let limits: Vec<f64> = (0..40).map(|row| 0.2 + 0.05 * f64::from(row)).collect();
+    let statuses: Vec<f64> = (0..40).map(|row| f64::from(row % 2)).collect();
+    let tensor = |values: &[f64]| device.tensor(values.to_vec(), [40]);
+    for is_right in [true, false] {
+        let (model, data) = (Times { is_right }, [tensor(&limits), tensor(&statuses)]);
+        let noise = SiloNoise { noise: Noise::new(SEED), draw: 0, silo: 0 };
+        let simulated = SimulatedData::draw(&model, &device, &data, noise).unwrap();
+        let drawn = &simulated.outcomes()[0].1.values;
+        let is_hidden = |row: usize| {
+            let beyond = if is_right { drawn[row] > limits[row] } else { drawn[row] <= limits[row] };
+            statuses[row] == 0.0 && beyond
+        };
+        let hidden = (0..40).filter(|row| is_hidden(*row)).count();
+        assert!((3..18).contains(&hidden), "{hidden} of 20");
+        let seen: Vec<f64> = (0..40).map(|row| if is_hidden(row) { limits[row] } else { drawn[row] }).collect();
+        let known: Vec<f64> = (0..40).map(|row| if is_hidden(row) { 0.0 } else { 1.0 }).collect();
+        let by_hand = [tensor(&seen), tensor(&known)];
+        let density = |at: f64| {
+            let table = SiteTable::of(&model, &device, &data).unwrap();
+            let (globals, locals) = ([at], vec![Vec::new(); table.blocks().len()]);
+            let latents = Latents { globals: &globals, locals: &locals };
+            let plain = LogDensity::new(&model, &device, &table).local(latents, &by_hand).unwrap();
+            let other = Simulated::new(model.clone());
+            let table = SiteTable::of(&other, &device, &simulated).unwrap();
+            let found = LogDensity::new(&other, &device, &table).local(latents, &simulated).unwrap();
+            (found.value, plain.value)
+        };
+        for at in [-0.4, 0.0, 0.7] {
+            let (found, plain) = density(at);
+            assert!((found - plain).abs() < 1e-12, "{found} {plain}");
+        }
     }
 }
 

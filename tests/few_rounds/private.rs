@@ -132,6 +132,21 @@ fn a_private_silo_refuses_what_is_no_noised_sum() {
 }
 
 #[test]
+fn a_delta_that_promises_nothing_and_rounds_without_end_are_refused() {
+    let device = Device::flex();
+    let silos = [("north".to_owned(), device.tensor(vec![0.5; 300], [300]))];
+    let refusal = |privacy: &PrivateOptions| {
+        let mut bits = |_: usize| Box::new(SeededBits::new(1)) as Box<_>;
+        simulate(&GaussianMean {}, &silos, &device, &FitOptions::default(), privacy, &mut bits).unwrap_err().to_string()
+    };
+    let found = refusal(&PrivateOptions::new(1.0, 1.0 / 300.0));
+    assert!(found.contains("delta") && found.contains("a silo of 300 rows"), "{found}");
+    let found = refusal(&PrivateOptions { rounds: 1_001, ..PrivateOptions::new(1.0, 1e-5) });
+    assert!(found.contains("rounds") && found.contains("at most 1000"), "{found}");
+    assert!(PrivateOptions { rounds: 1_000, ..PrivateOptions::new(1.0, 1e-5) }.rounds().is_ok());
+}
+
+#[test]
 fn a_private_party_holds_back_what_another_method_answers() {
     let (device, options) = (Device::flex(), partita::inference::FewRoundsOptions::default());
     let data = RepeatedBinary::six_cities(&six_cities(), &device).unwrap();

@@ -54,7 +54,7 @@ fn a_wait_is_said_a_second_party_in_a_folder_is_refused_and_a_signal_ends_the_wa
     let said = folder.log("coordinator.log");
     assert!(said.contains("interrupted while waiting for the engine at 127.0.0.1:1"), "{said}");
 
-    // The lock went with the process. A silo hears the second signal while it waits for its SuperNode.
+    // The lock went with the process. A silo says its wait for its SuperNode as well, and hears a signal in it.
     let mut silo = folder.silo("north");
     folder.wait_for("north.log", "waiting at 127.0.0.1:1", 1);
     let second = Command::new(fixtures::executable("partita"));
@@ -62,10 +62,10 @@ fn a_wait_is_said_a_second_party_in_a_folder_is_refused_and_a_signal_ends_the_wa
     let second = second.args(["silo", "--silo", "north.toml"]).current_dir(&folder.0).output().unwrap();
     let said = String::from_utf8_lossy(&second.stderr).into_owned();
     assert!(said.contains("north-state: this folder is in use"), "{said}");
-    signal(&silo, "INT");
-    folder.wait_for("north.log", "once more ends at once", 1);
+    folder.wait_for("north.log", "waiting for the engine at 127.0.0.1:1, ", 1);
     signal(&silo, "INT");
     until_over(&mut silo, 20);
+    assert!(folder.log("north.log").contains("once more ends at once"), "{}", folder.log("north.log"));
 }
 
 #[test]
@@ -102,6 +102,16 @@ fn an_interrupted_round_leaves_its_history_and_its_checkpoint_which_only_resume_
     until_over(&mut again, 60);
     let said = folder.log("coordinator.log");
     assert!(said.contains("a run that has not ended in coordinator-state/step-"), "{said}");
+    // A second signal does not wait for the answer.
+    let hold = north.hold("push-messages", 1);
+    let mut hasty = folder.coordinator(&["--resume"]);
+    hold.wait();
+    signal(&hasty, "INT");
+    folder.wait_for("coordinator.log", "once more ends at once", 1);
+    signal(&hasty, "INT");
+    let took = until_over(&mut hasty, 60);
+    assert!(took < Duration::from_secs(8), "{took:?}");
+    hold.release();
     folder.wait_for_end(&mut folder.coordinator(&["--resume"]));
     assert_eq!(folder.found(), in_one_process("pvi"));
 

@@ -8,7 +8,7 @@ use std::sync::atomic::AtomicBool;
 use fixtures::split;
 use partita::compiled_in::CompiledIn;
 use partita::executables::{Planned, SiloFile, Watch, run_silo};
-use partita::flower::{Envelope, Keeper, RunFile, read_toml};
+use partita::flower::{Envelope, Keeper, Log, RunFile, read_toml};
 use partita::inference::{
     InProcess, LocalReport, Message, Result, SiloProgram, coordinator, fit_parties, silo_program,
 };
@@ -76,10 +76,11 @@ fn a_silo_that_is_stopped_writes_what_was_found_of_its_own_rows() {
     let names = ["north".to_owned()];
     let stopped = Arc::new(AtomicBool::new(true));
     let serve = || {
-        let mut lines = Vec::new();
-        let mut log = |line: &str| lines.push(line.to_owned());
-        let watch = Watch { stop: &stopped, log: &mut log };
+        let (said, heard) = std::sync::mpsc::channel();
+        let log: Log = Arc::new(move |line| said.send(line.to_owned()).unwrap());
+        let watch = Watch { stop: &stopped, log: &log };
         run_silo(&model, Planned { file: &run, base: &base }, &file, load, watch).unwrap();
+        let mut lines: Vec<String> = heard.try_iter().collect();
         lines.split_off(lines.len() - 2)
     };
     // Nothing was asked yet.

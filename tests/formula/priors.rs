@@ -107,3 +107,56 @@ fn priors_of_unknown_numbers_and_of_the_wrong_kind_are_refused_with_what_to_writ
         assert!(error.contains(words), "{text}: {error}");
     }
 }
+
+/// The corrected mean and standard deviation of a number.
+fn answer(fit: &partita::Fit, label: &str) -> [f64; 2] {
+    let found = fit.report.answer().into_iter().find(|own| own.label == label).unwrap();
+    [found.mean, found.sd]
+}
+
+#[test]
+fn interactions_and_squares_of_columns_far_from_zero_are_those_of_centred_ones() {
+    let folder = tempfile::tempdir().unwrap();
+    // Body temperatures, and an effect of them in one sex alone; sodium, with a square.
+    let row = |k: u32| {
+        let (temperature, sodium) = (35.2 + f64::from(k * 37 % 101) * 0.035, 125.0 + f64::from(k * 29 % 113) * 0.25);
+        let man = f64::from(k % 2);
+        let odds = -1.0 + 0.8 * man * (temperature - 36.9) + 0.012 * (sodium - 139.0).powi(2);
+        let dead = ((f64::from(k) + 0.5) * 2.0_f64.sqrt()).fract() < 1.0 / (1.0 + (-odds).exp());
+        format!("{},{temperature:.3},{man},{sodium}\n", u8::from(dead))
+    };
+    let file = folder.path().join("north.csv");
+    std::fs::write(&file, "dead,temp,man,na\n".to_owned() + &(0..2_000).map(row).collect::<String>()).unwrap();
+    let fitted = |formula: &str| super::fitted(formula, "bernoulli", std::slice::from_ref(&file));
+    let raw = fitted("dead ~ temp * man + na + I(na^2)").1;
+    let centred = fitted("dead ~ I(temp - 36.9) * man + I(na - 139) + I((na - 139)^2)").1;
+    for (name, other) in
+        [("temp:man", "I(temp - 36.9):man"), ("temp", "I(temp - 36.9)"), ("I(na^2)", "I((na - 139)^2)")]
+    {
+        let ([mean, sd], [expected, other]) = (answer(&raw, name), answer(&centred, other));
+        assert!((mean - expected).abs() < 0.2 * other, "{name}: {mean}, {expected} of centred columns, {other}");
+        assert!((sd / other - 1.0).abs() < 0.1, "{name}: {sd}, {other} of centred columns");
+    }
+}
+
+#[test]
+fn a_usual_prior_that_decides_a_number_is_told_of_and_a_stated_one_is_not() {
+    let folder = tempfile::tempdir().unwrap();
+    // All events are in one group: the odds between them have no end without a prior.
+    let text: String = (0..40).map(|k| format!("{},{}\n", u8::from(k % 2 == 1 && k > 5), k % 2)).collect();
+    std::fs::write(folder.path().join("north.csv"), "y,x\n".to_owned() + &text).unwrap();
+    let said = |more: &[&str]| {
+        let fit = ["fit", "y ~ x", "--family", "bernoulli", "--silo", "north.csv"];
+        let mut partita = std::process::Command::new(fixtures::executable("partita"));
+        let done = partita.current_dir(folder.path()).args([&fit[..], more].concat()).output().unwrap();
+        assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
+        String::from_utf8_lossy(&done.stdout).into_owned()
+    };
+    let usual = said(&[]);
+    assert!(
+        usual.contains("with the limits below") && usual.contains("which nobody stated, decides a part"),
+        "{usual}"
+    );
+    let stated = said(&["--prior", "x ~ normal(0, 3)", "--prior", "(Intercept) ~ normal(0, 4)"]);
+    assert!(!stated.contains("which nobody stated"), "{stated}");
+}

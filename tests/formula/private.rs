@@ -191,6 +191,42 @@ fn a_clip_that_is_too_short_for_rare_outcomes_is_not_trusted_and_one_that_noise_
 }
 
 #[test]
+fn counts_with_longer_tails_than_a_poisson_distribution_are_not_trusted_and_others_are() {
+    let scratch = tempfile::tempdir().unwrap();
+    let folder = scratch.path();
+    // Counts around the same numbers, with factors of a lognormal distribution of this deviation.
+    let said = |family: &str, deviation: f64| {
+        let row = |k: u32| {
+            let x = f64::from(k * 7 % 401) / 200.0 - 1.0;
+            let expected = (0.8 + 0.5 * x + deviation * normal(k + 5_000) - 0.5 * deviation * deviation).exp();
+            format!("{},{x}\n", (expected + expected.sqrt() * normal(k)).round().max(0.0))
+        };
+        let text = (0..3_000).map(row).fold("y,x\n".to_owned(), |text, row| text + &row);
+        std::fs::write(folder.join("north.csv"), text).unwrap();
+        let study = format!(
+            "formula = \"y ~ x\"\nfamily = \"{family}\"\nsilos = [\"north\"]\n[privacy]\nunit = \"row\"\nepsilon = 3.0\ndelta = \
+             1e-5\n[privacy.columns]\ny = [0, 60]\nx = [-1, 1]\n"
+        );
+        std::fs::write(folder.join("study.toml"), study).unwrap();
+        let arguments = ["fit", "--study", "study.toml", "--silo", "north=north.csv", "--output", "out"];
+        let done = Command::new(fixtures::executable("partita")).current_dir(folder).args(arguments).output().unwrap();
+        assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
+        let text = std::fs::read_to_string(folder.join("out/result.json")).unwrap();
+        let result: serde_json::Value = serde_json::from_str(&text).unwrap();
+        assert!(result["privacy"]["clipped"]["deviation"].as_f64().is_some_and(|own| (0.001..0.01).contains(&own)));
+        String::from_utf8_lossy(&done.stdout).into_owned()
+    };
+    let words = "longer tails than the family";
+    let found = said("poisson", 1.5);
+    assert!(found.contains("verdict: do not trust") && found.contains(words), "{found}");
+    // The noise of a study is its own, and says so by chance in one of a thousand.
+    for (family, deviation) in [("poisson", 0.0), ("negbinomial", 1.5)] {
+        let found = said(family, deviation);
+        assert!(!found.contains(&format!("outcomes have {words}")), "{family}: {found}");
+    }
+}
+
+#[test]
 fn one_ledger_charges_another_formula_and_a_changed_file_and_gives_neither_the_numbers_of_the_first() {
     let scratch = tempfile::tempdir().unwrap();
     let folder = scratch.path();

@@ -52,6 +52,8 @@ pub struct Site {
     pub non_centred: bool,
     /// Whether its distribution is improper, so that the data must make the posterior proper.
     pub improper: bool,
+    /// Whether some of its events may be censored, of which it is known only that they are beyond a number or between two.
+    pub censored: bool,
     /// Numbers in one event.
     pub(crate) event: usize,
     /// The local block it belongs to; 0 for globals.

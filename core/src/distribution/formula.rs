@@ -70,6 +70,17 @@ pub(crate) enum Refusal {
     Argument(&'static str, f64, &'static str),
 }
 
+/// What is known of the events of a censored distribution: their values where the parameter of number `status` is 1.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Known {
+    /// Of the others that they are above their values.
+    Right { status: usize },
+    /// Of the others that they are not above their values.
+    Left { status: usize },
+    /// In which interval they are.
+    Interval,
+}
+
 /// The mathematics of one event over a list of parameters: of a [`Density`], or of a composite of others.
 ///
 /// Methods are those of [`Density`] unless stated otherwise.
@@ -101,6 +112,11 @@ pub(crate) trait Formula: Debug + Send + Sync {
 
     fn is_improper(&self) -> bool {
         false
+    }
+
+    /// What is known of its events, where some are censored.
+    fn censoring(&self) -> Option<Known> {
+        None
     }
 
     fn log_cdf(&self, _value: f64, _parameters: &[&[f64]], _slots: &mut Slots<'_, '_>) -> Option<f64> {

@@ -81,6 +81,23 @@ impl Agreement {
         Ok(agreement)
     }
 
+    /// What one should know of levels that differ in case and white space alone, a line for each such factor: two silos may
+    /// write one level in two ways.
+    #[must_use]
+    pub fn levels_alike(&self) -> Vec<String> {
+        let written = |level: &str| level.split_whitespace().collect::<Vec<_>>().join(" ").to_lowercase();
+        let of = |(name, levels): (&String, &Vec<String>)| {
+            let mut seen: BTreeMap<String, &String> = BTreeMap::new();
+            levels.iter().find_map(|level| {
+                let first = seen.insert(written(level), level)?;
+                Some(format!(
+                    "warning: the levels {first:?} and {level:?} of `{name}` differ in case or white space alone, and are taken as two: write them alike in all files if they are one"
+                ))
+            })
+        };
+        self.levels.iter().filter_map(of).collect()
+    }
+
     /// The levels of the factor or grouping `label`, those of the study first.
     pub(crate) fn levels_of(&self, label: &str) -> Option<&Vec<String>> {
         self.declared.levels.get(label).or_else(|| self.levels.get(label))

@@ -132,7 +132,7 @@ pub(super) fn among(
             call: label.into(),
             found: format!("the level {:?}", factor.levels[*code]),
             expected: format!("one of {}", agreed.join(", ")),
-            remedy: "Correct the cell, or add the level to those of the study.",
+            remedy: "Write one of these, or add the level to those of the study.",
             at: evaluation.at(row, span),
         })
     });

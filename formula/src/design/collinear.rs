@@ -21,31 +21,42 @@ const LEFT: f64 = 1e-11;
 /// Smaller multiples, of columns of unit length, are rounding.
 const SHOWN: f64 = 1e-6;
 
+/// The triangle $`L`$ with $`L L^\top`$ the products of columns of unit length, of those that earlier ones do not give.
+struct Factor {
+    /// The length of every column: about its mean with an intercept, else about zero.
+    lengths: Vec<f64>,
+    /// The columns that earlier ones do not give, and their rows of the triangle.
+    kept: Vec<usize>,
+    rows: Vec<Vec<f64>>,
+    /// The others, and what they are along the kept ones.
+    given: Vec<(usize, Vec<f64>)>,
+}
+
 impl ColumnSums {
-    /// The columns that earlier columns give; none if the products are not there.
-    #[must_use]
-    pub fn collinear(&self) -> Vec<Collinear> {
-        let Some(products) = &self.products else { return Vec::new() };
-        let width = self.names.len();
-        let constant = self.names.iter().position(|name| name == "(Intercept)");
-        let count = self.count as f64;
+    fn constant(&self) -> Option<usize> {
+        self.names.iter().position(|name| name == "(Intercept)")
+    }
+
+    /// None if the products are not there.
+    fn factor(&self) -> Option<Factor> {
+        let products = self.products.as_ref()?;
+        let (width, constant, count) = (self.names.len(), self.constant(), self.count as f64);
         // With an intercept, products about the means; else about zero.
         let about = |i: usize, j: usize| if constant.is_some() { 0.0 } else { count * self.means[i] * self.means[j] };
         let product = |i: usize, j: usize| {
             let (high, low) = (i.max(j), i.min(j));
             about(i, j) + if high == low { self.squares[high] } else { products[high * (high - 1) / 2 + low] }
         };
-        let mut kept: Vec<usize> = Vec::new();
-        let mut rows: Vec<Vec<f64>> = Vec::new();
-        let mut found = Vec::new();
+        let lengths: Vec<f64> = (0..width).map(|column| product(column, column).sqrt()).collect();
+        let (mut kept, mut rows, mut given) = (Vec::new(), Vec::<Vec<f64>>::new(), Vec::new());
         for column in (0..width).filter(|column| Some(*column) != constant) {
-            let length = product(column, column).sqrt();
+            let length = lengths[column];
             let whole = (count * self.means[column] * self.means[column]).sqrt();
             let mut row: Vec<f64> = Vec::with_capacity(kept.len() + 1);
             let mut left = if length > 1e-7 * whole && length > 0.0 { 1.0 } else { 0.0 };
             if left > 0.0 {
                 for (at, other) in kept.iter().enumerate() {
-                    let inner = product(column, *other) / (length * product(*other, *other).sqrt());
+                    let inner = product(column, *other) / (length * lengths[*other]);
                     let known: f64 = row.iter().zip(&rows[at]).map(|(a, b)| a * b).sum();
                     row.push((inner - known) / rows[at][at]);
                 }
@@ -55,22 +66,60 @@ impl ColumnSums {
                 row.push(left.sqrt());
                 kept.push(column);
                 rows.push(row);
-                continue;
+            } else {
+                given.push((column, row));
             }
-            let multiples = solved(&rows, row);
+        }
+        Some(Factor { lengths, kept, rows, given })
+    }
+
+    /// The columns that earlier columns give; none if the products are not there.
+    #[must_use]
+    pub fn collinear(&self) -> Vec<Collinear> {
+        let Some(Factor { lengths, kept, rows, given }) = self.factor() else { return Vec::new() };
+        let count = self.count as f64;
+        let of = |(column, row): (usize, Vec<f64>)| {
+            // A column may be given before all that are kept were.
+            let earlier = row.len();
+            let multiples = solved(&rows[..earlier], row);
             let mut of: Vec<(usize, f64)> =
                 kept.iter().copied().zip(multiples).filter(|(_, m)| m.abs() > SHOWN).collect();
-            of.iter_mut().for_each(|(other, multiple)| *multiple *= length / product(*other, *other).sqrt());
+            of.iter_mut().for_each(|(other, multiple)| *multiple *= lengths[column] / lengths[*other]);
             let rest =
                 self.means[column] - of.iter().map(|(other, multiple)| multiple * self.means[*other]).sum::<f64>();
             let size = self.means[column].abs() + (self.squares[column] / count).sqrt();
             let mut of: Vec<(String, f64)> = of.into_iter().map(|(other, m)| (self.names[other].clone(), m)).collect();
-            if let Some(at) = constant.filter(|_| rest.abs() > SHOWN * size) {
+            if let Some(at) = self.constant().filter(|_| rest.abs() > SHOWN * size) {
                 of.insert(0, (self.names[at].clone(), rest));
             }
-            found.push(Collinear { column: self.names[column].clone(), of });
+            Collinear { column: self.names[column].clone(), of }
+        };
+        given.into_iter().map(of).collect()
+    }
+
+    /// The standard deviation of what all other columns leave of each column, with the divisor $`n - 1`$: 0 for one that others
+    /// give, and the standard deviation of the column itself if the products are not there.
+    ///
+    /// ```math
+    /// s_j = \big( (n - 1)\, (S^{-1})_{jj} \big)^{-1/2}
+    /// ```
+    /// with the sums of products $`S`$ about the means, or about zero of columns without an intercept.
+    #[must_use]
+    pub fn left_sds(&self) -> Vec<f64> {
+        let Some(Factor { lengths, kept, rows, given }) = self.factor() else { return self.sds() };
+        let mut sds = self.sds();
+        given.iter().for_each(|(column, _)| sds[*column] = 0.0);
+        for (at, column) in kept.iter().enumerate() {
+            // The column `at` of the triangle's inverse.
+            let mut inverse = vec![0.0; kept.len()];
+            for row in at..kept.len() {
+                let before: f64 = (at..row).map(|earlier| rows[row][earlier] * inverse[earlier]).sum();
+                inverse[row] = (f64::from(u8::from(row == at)) - before) / rows[row][row];
+            }
+            let inverse = inverse.iter().map(|own| own * own).sum::<f64>();
+            sds[*column] = lengths[*column] / ((self.count as f64 - 1.0) * inverse).sqrt();
         }
-        found
+        sds
     }
 }
 

@@ -20,7 +20,7 @@ pub(super) enum CellKind {
     Text,
     /// Every cell is a date.
     Dates(CellPlace),
-    /// At least half of the cells are numbers, and not all.
+    /// At least half of the cells are numbers or written nearly as such, and not all are numbers.
     Mixed {
         numbers: usize,
         count: usize,
@@ -33,6 +33,8 @@ pub(super) struct Reading<'a> {
     pub(super) file: &'a str,
     pub(super) column: &'a str,
     pub(super) decimal: Decimal,
+    /// Whether semicolons stand between columns, as where commas stand before decimals: then a point may be that of thousands.
+    pub(super) semicolons: bool,
     pub(super) missing: &'a [String],
 }
 
@@ -58,7 +60,15 @@ impl Reading<'_> {
             return Err(FrameError::Quote { file: self.file.into(), line: place(at).line });
         }
         let comma = match self.decimal {
-            Decimal::AsFound => commas && self.has_decimal_commas(&text, place)?,
+            Decimal::AsFound => {
+                let comma = commas && text.iter().flatten().all(|cell| with_comma(cell).is_some());
+                if comma {
+                    self.refuse_thousands(&text, ',', place)?;
+                } else if self.semicolons && text.iter().flatten().all(|cell| cell.parse::<f64>().is_ok()) {
+                    self.refuse_thousands(&text, '.', place)?;
+                }
+                comma
+            }
             said => said == Decimal::Comma,
         };
         let number =
@@ -77,7 +87,9 @@ impl Reading<'_> {
         let others = || (0..text.len()).filter(|at| text[*at].is_some() && numbers[*at].is_nan());
         let kind = if found == 0 && text.iter().flatten().all(|cell| is_date(cell)) {
             CellKind::Dates(others().next().map_or(place(0), place))
-        } else if 2 * found >= present {
+        } else if 2 * text.iter().zip(&numbers).filter(|(cell, number)| is_meant_as(**cell, **number)).count()
+            >= present
+        {
             let cells = others().take(LISTED).map(place).collect();
             CellKind::Mixed { numbers: found, count: present - found, cells }
         } else {
@@ -86,27 +98,26 @@ impl Reading<'_> {
         Ok(Cells { kind, text, numbers })
     }
 
-    /// Whether the commas of the column's cells stand before decimals.
-    fn has_decimal_commas(
+    /// Refuses a column of numbers whose marks may all be those of thousands: 1,500 may be one and a half, or fifteen hundred.
+    fn refuse_thousands(
         &self,
         text: &[Option<&str>],
+        mark: char,
         place: impl Fn(usize) -> CellPlace,
-    ) -> Result<bool, FrameError> {
-        let with = |cell: &&str| cell.contains(',');
-        if !text.iter().flatten().all(|cell| with_comma(cell).is_some()) {
-            return Ok(false);
-        }
-        // 1,500 may be one and a half, or fifteen hundred.
-        let thousands = |cell: &&str| {
-            let mut groups = cell.trim_start_matches(['-', '+']).split(',');
+    ) -> Result<(), FrameError> {
+        let thousands = |cell: &str| {
+            let mut groups = cell.trim_start_matches(['-', '+']).split(mark);
             let first = groups.next().is_some_and(|first| (1..=3).contains(&first.len()) && !first.starts_with('0'));
             first && groups.all(|group| group.len() == 3)
         };
-        if text.iter().flatten().filter(|cell| with(cell)).all(thousands) {
-            let at = text.iter().position(|cell| cell.is_some_and(|cell| cell.contains(','))).unwrap_or_default();
-            return Err(FrameError::Comma { file: self.file.into(), column: self.column.into(), cell: place(at) });
+        let mut with = (0..text.len()).filter(|at| text[*at].is_some_and(|cell| cell.contains(mark))).peekable();
+        let Some(first) = with.peek().copied() else { return Ok(()) };
+        if !with.all(|at| text[at].is_some_and(thousands)) {
+            return Ok(());
         }
-        Ok(true)
+        let mark = if mark == ',' { "comma" } else { "point" };
+        let (file, column) = (self.file.into(), self.column.into());
+        Err(FrameError::Thousands { mark, file, column, cell: place(first) })
     }
 }
 
@@ -122,6 +133,17 @@ fn logical(cell: &str) -> Option<bool> {
         "FALSE" | "False" | "false" => Some(false),
         _ => None,
     }
+}
+
+/// Whether a cell that was read as `number` is one, or is written nearly as one: `1.234,5`, `1 000`, `−3`.
+fn is_meant_as(cell: Option<&str>, number: f64) -> bool {
+    let nearly = |cell: &str| {
+        let parts = cell.trim_start_matches(['-', '+', '\u{2212}']);
+        let marks = |own: char| matches!(own, '.' | ',' | '\'' | ' ' | '_' | '\u{a0}' | '\u{202f}' | '\u{2019}');
+        parts.starts_with(|own: char| own.is_ascii_digit())
+            && parts.chars().all(|own| own.is_ascii_digit() || marks(own))
+    };
+    cell.is_some_and(|cell| !number.is_nan() || (nearly(cell) && !is_date(cell)))
 }
 
 /// Whether `cell` is a date in numbers, as 2024-05-31, 31.05.2024 or 5/31/24, with or without a time.

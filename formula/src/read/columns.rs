@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use super::cells::{CellKind, Cells, Reading};
 use super::error::{CellPlace, FrameError};
-use super::frame::Frame;
+use super::frame::{Delimiter, Frame};
 use crate::error::nearest;
 use crate::formula::Formula;
 use crate::syntax::number_text;
@@ -203,7 +203,8 @@ impl Frame {
     pub(super) fn cells(&self, name: &str, lines: &[u64]) -> Result<Cells<'_>, Refusal> {
         let text = self.table.text(name).map_err(|_| Refusal::Unknown)?;
         let (decimal, missing) = (self.options.decimal, self.options.missing.as_slice());
-        let reading = Reading { file: self.table.file(), column: name, decimal, missing };
+        let semicolons = self.options.delimiter == Delimiter::Byte(b';');
+        let reading = Reading { file: self.table.file(), column: name, decimal, semicolons, missing };
         reading.of(text, lines).map_err(Refusal::Frame)
     }
 

@@ -13,8 +13,8 @@ impl Frame {
     /// What the column `name` holds, in words: its type, its range or levels, and how many cells are missing.
     ///
     /// # Errors
-    /// [`FrameError::NoColumn`] for a name that the file does not have; [`FrameError::Comma`] for commas that may be those of
-    /// thousands.
+    /// [`FrameError::NoColumn`] for a name that the file does not have; [`FrameError::Thousands`] for commas and points that may be
+    /// those of thousands.
     ///
     /// # Example
     /// ```
@@ -46,17 +46,22 @@ fn about(cells: &Cells<'_>) -> String {
         return "nothing but missing cells".into();
     }
     levels.sort_unstable();
-    let range = || match (levels.first(), levels.last()) {
-        (Some(first), Some(last)) => format!(" from {first} to {last}"),
-        _ => String::new(),
-    };
     match &cells.kind {
         CellKind::Number => {
             let of = |least: fn(f64, f64) -> f64| cells.numbers.iter().copied().fold(f64::NAN, least);
             format!("numbers from {} to {}", of(f64::min), of(f64::max))
         }
         CellKind::Logical => "TRUE and FALSE".into(),
-        CellKind::Dates(_) => format!("dates{}", if levels.len() > 1 { range() } else { String::new() }),
+        CellKind::Dates(first) => {
+            levels.dedup();
+            // Dates that begin with the year are in order as text.
+            let begins_with_year = |date: &&str| date.split('-').next().is_some_and(|year| year.len() == 4);
+            match levels.as_slice() {
+                [one] => format!("dates, all {one}"),
+                [one, .., last] if levels.iter().all(begins_with_year) => format!("dates from {one} to {last}"),
+                _ => format!("dates, {} different, such as {}", levels.len(), first.found),
+            }
+        }
         CellKind::Mixed { numbers, count, cells } => {
             let first = cells.first().map(|own| format!(", the first in {own}")).unwrap_or_default();
             format!("{numbers} numbers and {count} other cells{first}")

@@ -93,11 +93,13 @@ pub enum FrameError {
         /// The first line's cells.
         found: Vec<String>,
     },
-    /// A comma may be that of decimals or that of thousands.
+    /// A comma, or a point where semicolons stand between columns, may be that of decimals or that of thousands.
     #[error(
-        "reading {file}: column `{column}`, {cell}: the comma may be that of decimals or of thousands. Say `decimal = \"comma\"` (of a command `--decimal comma`), or take the commas out."
+        "reading {file}: column `{column}`, {cell}: the {mark} may be that of decimals or of thousands. Say `decimal = \"{mark}\"` (of a command `--decimal {mark}`), or take the {mark}s out."
     )]
-    Comma {
+    Thousands {
+        /// The mark in question: `comma` or `point`.
+        mark: &'static str,
         /// The file.
         file: String,
         /// The column.

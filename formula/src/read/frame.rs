@@ -135,7 +135,7 @@ impl Frame {
         if table.names().iter().all(number) {
             return Err(FrameError::Header { file: file.into(), found: table.names().to_vec() });
         }
-        Ok(Self { table, options })
+        Ok(Self { table, options: ReadOptions { delimiter: Delimiter::Byte(delimiter), ..options } })
     }
 
     /// The names of its columns, in order.

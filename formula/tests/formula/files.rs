@@ -99,7 +99,7 @@ fn without_the_rows_that_are_dropped_a_file_is_the_one_without_these_rows() {
 
 #[test]
 fn twenty_bad_files_say_where_and_what_to_do() {
-    let cases: [(&[u8], &str, &str); 22] = [
+    let cases: [(&[u8], &str, &str); 24] = [
         (b"", "y ~ x", "found nothing, expected a line of column names"),
         (b"y,x\n", "y ~ x", "found column names but no rows"),
         (b"y,x,x\n1,2,3\n", "y ~ x", "column name `x` occurs twice"),
@@ -138,6 +138,16 @@ fn twenty_bad_files_say_where_and_what_to_do() {
         ),
         (b"y;x\n1;1.234,5\n2;2\n3;4\n", "y ~ x", "line 2: \"1.234,5\""),
         (
+            b"y;x\n1;1.234,5\n2;2.100,0\n3;850,5\n",
+            "y ~ x",
+            "column `x` has 0 numbers and 3 other cells, expected numbers alone: line 2: \"1.234,5\"",
+        ),
+        (
+            b"y;x\n12,5;1.234\n13,1;950\n",
+            "y ~ x",
+            "column `x`, line 2: \"1.234\": the point may be that of decimals or of thousands. Say `decimal = \"point\"` (of a command `--decimal point`), or take the points out",
+        ),
+        (
             b"y,city\n1,Bern\n2,Z\xfcrich\n",
             "y ~ city",
             "line 3, character 4, column `city`: found the byte 0xfc after \"Z\", expected UTF-8. Save the file as UTF-8, or say `encoding = \"latin1\"`",
@@ -161,6 +171,8 @@ fn what_an_owner_says_decides_what_a_file_leaves_open() {
     let comma = ReadOptions { decimal: Decimal::Comma, ..ReadOptions::default() };
     assert!(columns_with(b"y;x\n1;1,500\n2;2,250\n", "y ~ x", comma, MissingCells::Refuse).is_ok());
     let point = ReadOptions { decimal: Decimal::Point, ..ReadOptions::default() };
+    assert!(columns_with(b"y;x\n12;1.234\n13;1.5\n", "y ~ x", ReadOptions::default(), MissingCells::Refuse).is_ok());
+    assert!(columns_with(b"y;x\n12;1.234\n13;950\n", "y ~ x", point.clone(), MissingCells::Refuse).is_ok());
     assert!(columns_with(b"y;x\n1;1,5\n2;2\n", "y ~ x", point, MissingCells::Refuse).is_err());
     let read = |text: &str| serde_json::from_str::<ReadOptions>(text).map_err(|error| error.to_string());
     assert!(read(r#"{"delimiter": "é"}"#).unwrap_err().contains("the delimiter is 'é', expected an ASCII character"));

@@ -310,9 +310,48 @@ fn collinear_columns_are_named_with_those_that_give_them() {
     let without = designs(&[north], &Formula::parse("y ~ a + b + c").unwrap(), &Declared::default()).1[0]
         .sums()
         .without_products();
-    assert!(without.collinear().is_empty() && without.sds().len() == 4);
+    assert!(without.collinear().is_empty() && without.sds().len() == 4 && without.left_sds() == without.sds());
     let other = designs(&[south], &Formula::parse("y ~ a").unwrap(), &Declared::default()).1[0].sums();
     assert!(matches!(ColumnSums::merge(&[without, other]), Err(DesignError::Columns { silo, .. }) if silo == "south"));
+}
+
+#[test]
+fn levels_that_differ_in_case_or_white_space_are_told_of() {
+    let told = |south: &str| {
+        let north = ("north", "y,sex,ward\n1,m,A 1\n2,f,A 2\n");
+        let formula = Formula::parse("y ~ sex + ward").unwrap();
+        designs(&[north, ("south", south)], &formula, &Declared::default()).0.levels_alike()
+    };
+    assert!(told("y,sex,ward\n1,m,A 3\n2,f,B\n").is_empty());
+    let found = told("y,sex,ward\n1,M,A 1\n2,F,A  2\n");
+    assert_eq!(found.len(), 2, "{found:?}");
+    assert!(found[0].contains("the levels \"F\" and \"f\" of `sex` differ in case or white space alone"), "{found:?}");
+    assert!(
+        found[1].contains("\"A  2\" and \"A 2\" of `ward`") || found[1].contains("\"A 2\" and \"A  2\""),
+        "{found:?}"
+    );
+}
+
+#[test]
+fn what_other_columns_leave_of_a_column_is_as_by_regression() {
+    let sums = |formula: &str, texts: &[(&str, &str)]| {
+        let (_, parts) = designs(texts, &Formula::parse(formula).unwrap(), &Declared::default());
+        ColumnSums::merge(&parts.iter().map(Design::sums).collect::<Vec<_>>()).unwrap()
+    };
+    let north = ("north", "y,a,b\n1,36.1,0\n2,37.4,1\n4,38.0,1\n2,36.6,0\n");
+    let south = ("south", "y,a,b\n3,39.2,0\n1,36.9,1\n2,37.1,0\n");
+    let close = |found: &[f64], expected: &[f64]| {
+        assert!(found.iter().zip(expected).all(|(a, b)| (a / b - 1.0).abs() < 1e-7), "{found:?} {expected:?}");
+    };
+    // Residuals of `lm` in R, the column of ones left out: sd(resid(lm(a ~ b + I(a * b)))), and so on.
+    let found = sums("y ~ a * b", &[north, south]);
+    assert_eq!(found.names, ["(Intercept)", "a", "b", "a:b"]);
+    close(&found.left_sds()[1..], &[0.963_500_562_186_31, 0.008_069_571_226_76, 0.301_960_375_476_02]);
+    // About zero without an intercept: sqrt(sum(resid(lm(a ~ 0 + b))^2) / 6).
+    close(&sums("y ~ 0 + a + b", &[north, south]).left_sds(), &[30.431_416_515_028, 0.533_523_630_378]);
+    // Of a column that others give nothing is left.
+    assert_eq!(sums("y ~ a + I(2 * a)", &[north]).left_sds()[2], 0.0);
+    assert!(sums("y ~ a + b", &[north]).left_sds()[1] > 0.0);
 }
 
 #[test]

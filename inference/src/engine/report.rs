@@ -12,14 +12,16 @@ pub(crate) mod saved;
 mod starts;
 pub(crate) mod summary;
 mod text;
+mod usual_priors;
 mod warning;
 
 pub use html::{Effect, HtmlOptions, OwnChecks, PageContent, Scale};
 #[cfg(feature = "plots")]
 pub use plot::Panel;
-pub use privacy::Privacy;
+pub use privacy::{ClippedShare, ExpectedClipping, Privacy};
 pub use starts::StartBound;
 pub use summary::SiteSummary;
+pub use usual_priors::UsualPrior;
 pub use warning::{Severity, Warning};
 
 use std::path::Path;

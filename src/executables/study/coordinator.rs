@@ -82,6 +82,7 @@ pub fn run_study_coordinator(study: &StudyFile, desk: Desk<'_>, asked: &StudyQue
             let rows = rows.map_or_else(|| "rows of a number that it keeps".to_owned(), |rows| format!("{rows} rows"));
             log(&format!("{silo} has {rows}"));
         }
+        own.notes_on(&agreed.agreement, &agreed.summary).iter().for_each(|line| log(line));
         let plan = own.plan(&agreed.summary).map_err(|error| declined(&error))?;
         plan.priors.iter().for_each(|line| log(&format!("prior: {line}")));
         let (shared, device) = (SharedModel { study: &own, plan: &plan, agreement: &agreed.agreement }, Device::flex());
@@ -112,6 +113,7 @@ pub fn run_study_coordinator(study: &StudyFile, desk: Desk<'_>, asked: &StudyQue
             let clipped = Clipped { shared, declared, rounds: &rounds, fit: &fit, rows: rows.iter().sum() };
             clipped.judge(&mut fitted.report, &mut *algorithm, &device)?;
         }
+        fitted.report.tell_usual_priors(&plan.usual);
         fitted.manifest.fields.extend(match study.privacy {
             Some(_) => public_fields(),
             None => fields(),

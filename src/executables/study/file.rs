@@ -154,10 +154,11 @@ impl StudyFile {
             entries.extend(privacy.entries(&self.private_options(privacy)?)?);
         }
         entries.extend(self.run.clone());
+        let checks = self.study(ReadOptions::default())?.checks(&self.checks).map_err(|error| malformed(&error))?;
         let own = [
             ("model", json!(format!("`{}` ({})", self.formula, &hash[..12]))),
             ("silos", json!(self.silos)),
-            ("checks", json!(self.study(ReadOptions::default())?.checks(&self.checks))),
+            ("checks", json!(checks)),
             ("leave_one_out_draws", json!(self.leave_one_out_draws)),
         ];
         for (name, value) in own {

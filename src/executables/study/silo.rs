@@ -79,8 +79,8 @@ pub fn run_study_silo(study: &StudyFile, file: &SiloFile, stay: Stay, watch: Wat
     };
     let own = seat.private.clone();
     let make = move || Ok(Box::new(StudySilo::new(seat.clone())) as _);
-    let Watch { stop, log } = watch;
-    sit_down(run, &file, count, Box::new(make), Watch { stop, log: &mut *log })?;
+    let Watch { log, .. } = watch;
+    sit_down(run, &file, count, Box::new(make), watch)?;
     if let Some(line) = own.and_then(|own| own.clipped_line()) {
         log(&line);
     }

@@ -87,23 +87,28 @@ impl<'a> SecureSums<'a> {
     }
 }
 
-/// The answers that a method gets of a total of `gradient` and `curvature`: the first has it, the others zeros.
+/// The answers that a method gets of a total: the first has it, the others zeros.
 fn shared(total: &[f64], silos: usize, globals: usize) -> Vec<Message> {
     let none = vec![0.0; total.len()];
     let message = |numbers: &[f64]| {
-        let (gradient, curvature) = numbers.split_at(globals.min(numbers.len()));
-        Message::new("private.answer").floats("gradient", gradient).floats("curvature", curvature)
+        let (gradient, others) = numbers.split_at(globals.min(numbers.len()));
+        let (curvature, clipped) = others.split_at(others.len().saturating_sub(1));
+        let answer = Message::new("private.answer").floats("gradient", gradient).floats("curvature", curvature);
+        answer.number("clipped", clipped.iter().sum())
     };
     (0..silos).map(|silo| message(if silo == 0 { total } else { &none })).collect()
 }
 
-/// The number of globals of which a sum has so many gradients and curvatures: $`d + d (d + 1) / 2`$ of them.
+/// The number of globals of which a sum has so many numbers: $`d + d (d + 1) / 2`$ of gradient and curvature, and one of
+/// clipped rows.
 fn globals(numbers: usize) -> Result<usize> {
-    let found = (1..=numbers).find(|own| own + own * (own + 1) / 2 >= numbers);
+    let found = (1..=numbers).find(|own| own + own * (own + 1) / 2 + 1 >= numbers);
     match found {
-        Some(own) if own + own * (own + 1) / 2 == numbers => Ok(own),
+        Some(own) if own + own * (own + 1) / 2 + 1 == numbers => Ok(own),
         _ => Err(Error::Exchange {
-            problem: format!("a masked sum of {numbers} numbers, which are no gradient and curvature"),
+            problem: format!(
+                "a masked sum of {numbers} numbers, which are no gradient, curvature and count of clipped rows"
+            ),
         }),
     }
 }

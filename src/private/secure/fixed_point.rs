@@ -2,6 +2,15 @@
 
 use partita_inference::{Error, Message, Result};
 
+/// The numbers of a silo's answer, all of which are sums: gradient, curvature, and the marks of clipped rows.
+///
+/// # Errors
+/// [`Error::Message`] for an answer without one of them.
+pub(super) fn numbers_of(answer: &Message) -> Result<Vec<f64>> {
+    let clipped = answer.get_number("clipped")?;
+    Ok([answer.get_floats("gradient")?, answer.get_floats("curvature")?, vec![clipped]].concat())
+}
+
 /// The unit of a round: a power of two, far below the clip of every number of the sum.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Unit(f64);

@@ -3,7 +3,7 @@
 use partita_inference::{Error, Message, Refusal, Result, SiloProgram};
 use partita_privacy::{Departures, Masker, Peers, Place, RunKey, SiloKey, SystemEntropy};
 
-use super::fixed_point::Unit;
+use super::fixed_point::{Unit, numbers_of};
 use super::messages::{KEY, MASKED, MaskedRequest, PLAIN, keyed, masked};
 use crate::private::declined;
 
@@ -67,7 +67,7 @@ impl MaskedSilo {
         // Sums over other silos have other noise, whoever asks for them: the ledger knows each by what it was asked with.
         let plain = plain.setting("roster", &roster.join("\n")).word("attempt", attempt);
         let answer = self.own.answer(&plain)?;
-        let numbers = [answer.get_floats("gradient")?, answer.get_floats("curvature")?].concat();
+        let numbers = numbers_of(&answer)?;
         let hidden = masker.mask(place, &roster, &asked, &unit.write(&numbers)?).map_err(declined)?;
         Ok(masked(&hidden.values, &hidden.roster))
     }

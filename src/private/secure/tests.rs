@@ -11,7 +11,7 @@ use partita_inference::{
 use partita_models::GaussianMean;
 use partita_privacy::{Budget, Ledger, RunKey, SeededBits, SignedKey, SiloKey, SystemEntropy};
 
-use super::fixed_point::Unit;
+use super::fixed_point::{Unit, numbers_of};
 use super::messages::{KEY, MaskedRequest, key_of};
 use super::{MaskedSilo, Masking, SecureSums};
 use crate::private::{NoisedSums, silo};
@@ -65,10 +65,10 @@ fn the_masked_sum_has_the_bits_of_the_plain_one() {
     let request = method().outgoing().unwrap().remove(0).message;
     let unit = Unit::of(&request).unwrap();
     // What silos are asked has the roster in it, which their noise is drawn for.
-    let mut sum = vec![0_u64; 2];
+    let mut sum = vec![0_u64; 3];
     for place in 0..3 {
         let answer = plain(place, None).answer(&request).unwrap();
-        let numbers = [answer.get_floats("gradient").unwrap(), answer.get_floats("curvature").unwrap()].concat();
+        let numbers = numbers_of(&answer).unwrap();
         let own = unit.write(&numbers).unwrap();
         sum.iter_mut().zip(own).for_each(|(slot, own)| *slot = slot.wrapping_add(own));
     }
@@ -78,9 +78,7 @@ fn the_masked_sum_has_the_bits_of_the_plain_one() {
     let manifest = method().manifest().clone();
     let outcomes = secure.exchange(Request::to_all(3, &request), &manifest, None).unwrap();
     let numbers = |outcome: &Outcome| match outcome {
-        Outcome::Reply(reply) => {
-            [reply.get_floats("gradient").unwrap(), reply.get_floats("curvature").unwrap()].concat()
-        }
+        Outcome::Reply(reply) => numbers_of(reply).unwrap(),
         other => panic!("{other:?}"),
     };
     assert_eq!(numbers(&outcomes[0]), expected);
@@ -137,7 +135,7 @@ fn changed(number: &str, by: f64) -> Message {
 fn betrayed(folder: &Path, session: &str, north: &Message) -> (Vec<u64>, Vec<u64>) {
     let mut silos: Vec<MaskedSilo> = (0..3).map(|place| masked(place, 3, Some(folder))).collect();
     let keys = exchange_keys(&mut silos, session);
-    let mut sum = vec![0_u64; 2];
+    let mut sum = vec![0_u64; 3];
     for (place, silo) in silos.iter_mut().enumerate() {
         let plain = if place == 0 { north.clone() } else { changed("clip", 1.0) };
         let reply = silo.answer(&asked_for(plain, session, 0, &NAMES, &keys)).unwrap();
@@ -148,7 +146,7 @@ fn betrayed(folder: &Path, session: &str, north: &Message) -> (Vec<u64>, Vec<u64
     drop(silos);
     let request = north.clone().setting("roster", &NAMES.join("\n")).word("attempt", 0);
     let answer = plain(0, Some(folder)).answer(&request).unwrap();
-    let numbers = [answer.get_floats("gradient").unwrap(), answer.get_floats("curvature").unwrap()].concat();
+    let numbers = numbers_of(&answer).unwrap();
     (sum, Unit::of(north).unwrap().write(&numbers).unwrap())
 }
 

@@ -59,6 +59,7 @@ impl Scope<'_> {
                     shape,
                     non_centred,
                     improper: law.is_some_and(|law| law.density.is_improper()),
+                    censored: law.is_some_and(|law| law.density.censoring().is_some()),
                     event: law.map_or(0, Law::mapped_len),
                     block: self.place.plate.as_ref().map_or(0, |plate| plate.block),
                     offset: 0,

@@ -44,8 +44,8 @@ impl Scope<'_> {
         distribution: Distribution<D, S>,
         value: Tensor<D>,
     ) -> Result<()> {
-        let law = self.fit_to_plate(name, distribution.law)?;
-        let handle = Handle::from(self.outcome_of(name, value)?);
+        let mut law = self.fit_to_plate(name, distribution.law)?;
+        let handle = Handle::from(self.outcome_of(name, &mut law, value)?);
         law.check_shape(|| self.operation(name), &handle.shape())?;
         self.enter(name, Role::Observed, Some(&law))?;
         if self.is_empty_here() {

@@ -6,7 +6,7 @@ use super::cumulative::{NO_CUMULATIVE, Tail};
 use super::mass::{EndSlots, Ends, Mass};
 use super::{Component, NumberOrTensor, ObservedOnly, Own, compose};
 use crate::distribution::batch::Distribution;
-use crate::distribution::formula::{Formula, Refusal, Slots};
+use crate::distribution::formula::{Formula, Known, Refusal, Slots};
 use crate::distribution::{Domain, ParameterRule, Support};
 use crate::error::Result;
 use crate::noise::NoiseStream;
@@ -111,8 +111,8 @@ struct Censored {
     kind: Kind,
 }
 
-/// What is known of one event.
-enum Known {
+/// How much is known of one event.
+enum Event {
     Exactly,
     /// The probability of a tail from the value on.
     In(Tail),
@@ -126,14 +126,14 @@ impl Censored {
     }
 
     #[expect(clippy::float_cmp, reason = "a status is exact, and equal ends are the same number")]
-    fn known(&self, value: f64, parameters: &[&[f64]]) -> Known {
+    fn event(&self, value: f64, parameters: &[&[f64]]) -> Event {
         let own = parameters[self.base().range.end][0];
         match self.kind {
-            Kind::Right | Kind::Left if own == 1.0 => Known::Exactly,
-            Kind::Right => Known::In(Tail::Upper),
-            Kind::Left => Known::In(Tail::Lower),
-            Kind::Interval if own == value => Known::Exactly,
-            Kind::Interval => Known::UpTo(own),
+            Kind::Right | Kind::Left if own == 1.0 => Event::Exactly,
+            Kind::Right => Event::In(Tail::Upper),
+            Kind::Left => Event::In(Tail::Lower),
+            Kind::Interval if own == value => Event::Exactly,
+            Kind::Interval => Event::UpTo(own),
         }
     }
 }
@@ -153,10 +153,10 @@ impl Formula for Censored {
 
     fn log_prob(&self, value: &[f64], parameters: &[&[f64]], slots: &mut Slots<'_, '_>) -> f64 {
         let base = self.base();
-        match self.known(value[0], parameters) {
-            Known::Exactly => base.log_prob(value, parameters, slots, 1.0),
-            Known::In(tail) => base.log_tail(tail, value[0], parameters, &mut slots.scaled(base.range.clone(), 1.0)),
-            Known::UpTo(high) => {
+        match self.event(value[0], parameters) {
+            Event::Exactly => base.log_prob(value, parameters, slots, 1.0),
+            Event::In(tail) => base.log_tail(tail, value[0], parameters, &mut slots.scaled(base.range.clone(), 1.0)),
+            Event::UpTo(high) => {
                 let mass = Mass::of(base, parameters, Ends { low: value[0], high });
                 if slots.is_wanted() {
                     let places = EndSlots { low: None, high: Some(base.range.end), low_is_value: true };
@@ -165,6 +165,15 @@ impl Formula for Censored {
                 mass.log
             }
         }
+    }
+
+    fn censoring(&self) -> Option<Known> {
+        let status = self.base().range.end;
+        Some(match self.kind {
+            Kind::Right => Known::Right { status },
+            Kind::Left => Known::Left { status },
+            Kind::Interval => Known::Interval,
+        })
     }
 
     fn draw(&self, parameters: &[&[f64]], noise: &mut NoiseStream, out: &mut [f64]) {
@@ -189,17 +198,17 @@ impl Formula for Censored {
         let (low, high) = support.ends().unwrap_or((f64::NEG_INFINITY, f64::INFINITY));
         let outside = || Err(Refusal::Outside(0, format!("{}, its ends included", support.describe())));
         let fits = |end: f64| (low..=high).contains(&end) && (!support.is_discrete() || end.fract() == 0.0);
-        match self.known(value[0], parameters) {
-            Known::Exactly => base.form.check_value(value, base.at(parameters)),
-            Known::In(_) if !value[0].is_finite() => Err(Refusal::NotFinite(0)),
-            Known::UpTo(_) if value[0].is_nan() => Err(Refusal::NotFinite(0)),
-            Known::In(_) if !fits(value[0]) => outside(),
-            Known::UpTo(end) if end < value[0] => Err(Refusal::Argument(
+        match self.event(value[0], parameters) {
+            Event::Exactly => base.form.check_value(value, base.at(parameters)),
+            Event::In(_) if !value[0].is_finite() => Err(Refusal::NotFinite(0)),
+            Event::UpTo(_) if value[0].is_nan() => Err(Refusal::NotFinite(0)),
+            Event::In(_) if !fits(value[0]) => outside(),
+            Event::UpTo(end) if end < value[0] => Err(Refusal::Argument(
                 "high",
                 end,
                 "a number not below the value, which is the low end: the ends of the interval are exchanged",
             )),
-            Known::UpTo(end) if !(value[0].is_infinite() || fits(value[0])) || !(end.is_infinite() || fits(end)) => {
+            Event::UpTo(end) if !(value[0].is_infinite() || fits(value[0])) || !(end.is_infinite() || fits(end)) => {
                 outside()
             }
             // A limit beyond which nothing lies.

@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 use super::{Component, NumberOrTensor, ObservedOnly, Own, compose};
 use crate::distribution::batch::Distribution;
-use crate::distribution::formula::{Formula, Refusal, Slots};
+use crate::distribution::formula::{Formula, Known, Refusal, Slots};
 use crate::distribution::{Domain, ParameterRule, Support};
 use crate::error::{Error, Result};
 use crate::noise::NoiseStream;
@@ -95,6 +95,11 @@ impl Formula for Weighted {
 
     fn event_rank(&self) -> usize {
         self.base().form.event_rank()
+    }
+
+    fn censoring(&self) -> Option<Known> {
+        // Its own parameters come first.
+        self.base().form.censoring()
     }
 
     fn log_cdf(&self, value: f64, parameters: &[&[f64]], slots: &mut Slots<'_, '_>) -> Option<f64> {

@@ -57,8 +57,10 @@ impl Course {
         let margin = (0.08 * (high - low)).max(1e-6 * high.abs()).max(NEGLIGIBLE);
         let frame = low - CONTEXT * margin..high + margin;
         let below = finite.iter().filter(|point| point.1 < frame.start).count();
+        // A run may begin before there is a bound.
+        let begun = points.iter().skip_while(|point| !point.1.is_finite()).count();
         let mut unseen = String::new();
-        for (count, what) in [(below, "below the frame"), (points.len() - finite.len(), "not finite")] {
+        for (count, what) in [(below, "below the frame"), (begun - finite.len(), "not finite")] {
             if count > 0 {
                 unseen.push_str(&format!(" ({count} of {} values {what})", points.len()));
             }

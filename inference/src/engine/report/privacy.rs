@@ -32,10 +32,39 @@ pub struct Privacy {
     /// no rows were drawn from it.
     #[serde(default)]
     pub clipping_moves: Option<f64>,
+    /// The share of all rows that were longer than the clip in the last third of the rounds; `None` where rows are not counted.
+    #[serde(default)]
+    pub clipped: Option<ClippedShare>,
+}
+
+/// A share of rows that noise is on.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct ClippedShare {
+    /// The share, which noise may have moved below zero.
+    pub share: f64,
+    /// The standard deviation of its noise.
+    pub deviation: f64,
+}
+
+/// What clipping does to rows like those that a posterior expects.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct ExpectedClipping {
+    /// By how many standard deviations it moves the answer.
+    pub moves: f64,
+    /// The share of the rows that are clipped.
+    pub share: f64,
+    /// By how many standard deviations it would move the answer if all rows lost half a clip, all the same way.
+    pub most: f64,
 }
 
 /// The standard deviations that clipping may move an answer that is trusted.
 const CLIPPING: f64 = 0.5;
+
+/// The standard deviations of noise beyond which a share of clipped rows is hardly one by chance, and is none.
+const HARDLY_BY_CHANCE: f64 = 2.0;
+const NOT_BY_CHANCE: f64 = 3.0;
+/// The factor by which it may be above what the posterior expects, whose columns are spread as declared.
+const AS_EXPECTED: f64 = 1.5;
 
 /// The standard deviations that a mean may move in the last round, whatever noise explains.
 const LATE: f64 = 0.5;
@@ -46,23 +75,46 @@ const EXPLAINED: f64 = 4.0;
 const MOSTLY_NOISE: f64 = 3.0;
 
 impl Report {
-    /// Says what the clip does to rows like those that the posterior expects: it would move the answer by so many standard
-    /// deviations, and such a share of the rows is clipped. The verdict counts it.
-    pub fn tell_clipping(&mut self, moves: f64, share: f64) {
-        if let Some(own) = &mut self.privacy {
-            own.clipping_moves = Some(moves);
-        }
-        if moves <= CLIPPING {
-            return;
-        }
-        let problem = format!(
-            "the clip is too short for rows such as this posterior expects: {:.2} % of them are clipped, which moves the answer, in standard deviations, by about",
-            100.0 * share
-        );
-        let remedy = "Outcomes are rare, or have long tails. A new study with a larger `clip` under `[privacy]` has more noise and less of this; so has a larger epsilon, by which the clip is longer by itself.";
-        let warning = Warning::new(Severity::Doubt, problem, remedy).measured(moves);
-        self.warn(vec![warning.beyond(CLIPPING, "standard deviations")]);
+    /// Says what the clip does to rows like those that the posterior expects, and whether more rows are clipped than it
+    /// expects, whose tails are longer then than the family has them. The verdict counts both.
+    pub fn tell_clipping(&mut self, expected: &ExpectedClipping) {
+        let Some(own) = &mut self.privacy else { return };
+        own.clipping_moves = Some(expected.moves);
+        let warnings = [of_short_clip(expected), own.clipped.and_then(|found| of_long_tails(expected, found))];
+        self.warn(warnings.into_iter().flatten().collect());
     }
+}
+
+/// That the clip is short even for rows that are as the posterior has them.
+fn of_short_clip(&ExpectedClipping { moves, share, .. }: &ExpectedClipping) -> Option<Warning> {
+    let problem = format!(
+        "the clip is too short for rows such as this posterior expects: {:.2} % of them are clipped, which moves the answer, in standard deviations, by about",
+        100.0 * share
+    );
+    let remedy = "Outcomes are rare, or have long tails. A new study with a larger `clip` under `[privacy]` has more noise and less of this; so has a larger epsilon, by which the clip is longer by itself.";
+    let warning = Warning::new(Severity::Doubt, problem, remedy).measured(moves);
+    (moves > CLIPPING).then(|| warning.beyond(CLIPPING, "standard deviations"))
+}
+
+/// That more rows are clipped than the posterior expects, beyond what noise explains.
+fn of_long_tails(expected: &ExpectedClipping, found: ClippedShare) -> Option<Warning> {
+    let ClippedShare { share, deviation } = found;
+    let moves = (share - expected.share) * expected.most;
+    let beyond = share - AS_EXPECTED * expected.share;
+    let severity = if beyond > NOT_BY_CHANCE * deviation { Severity::Doubt } else { Severity::Limit };
+    let problem = format!(
+        "{}: {:.1} % of the rows are clipped (known to {:.1}), where {:.1} % were expected. In standard deviations that moves the answer by up to",
+        match severity {
+            Severity::Doubt => "outcomes have longer tails than the family",
+            _ => "outcomes may have longer tails than the family, or noise looks so",
+        },
+        100.0 * share,
+        100.0 * deviation,
+        100.0 * expected.share
+    );
+    let remedy = "Take a family with such tails in a new study: `student` for `gaussian`, `negbinomial` for `poisson`, `beta_binomial` for `binomial`; or declare columns nearer to what they hold.";
+    let warning = Warning::new(severity, problem, remedy).measured(moves);
+    (beyond > HARDLY_BY_CHANCE * deviation && moves > CLIPPING).then(|| warning.beyond(CLIPPING, "standard deviations"))
 }
 
 impl Privacy {
@@ -73,7 +125,18 @@ impl Privacy {
     pub(crate) fn promised(epsilon: f64, delta: f64, releases: u64, noise: f64) -> Self {
         let [widened, last_step, last_step_of_noise] = [const { Vec::new() }; 3];
         let unit = Self::ROW.to_owned();
-        Self { epsilon, delta, unit, releases, noise, widened, last_step, last_step_of_noise, clipping_moves: None }
+        Self {
+            epsilon,
+            delta,
+            unit,
+            releases,
+            noise,
+            widened,
+            last_step,
+            last_step_of_noise,
+            clipping_moves: None,
+            clipped: None,
+        }
     }
 
     /// What was promised, and by which noise it is kept.
@@ -119,5 +182,28 @@ impl Privacy {
         let remedy = "More rows, fewer silos or a larger epsilon need less; intervals have the noise in them, and the estimate moves with it.";
         let severity = if widest > MOSTLY_NOISE { Severity::Doubt } else { Severity::Limit };
         Warning::new(severity, problem, remedy).measured(widest).beyond(MOSTLY_NOISE, "a factor")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn more_clipped_rows_than_noise_and_the_posterior_explain_are_a_limit_and_then_a_doubt() {
+        let expected = ExpectedClipping { moves: 0.1, share: 0.01, most: 100.0 };
+        let told = |share: f64, most: f64| {
+            let found = ClippedShare { share, deviation: 0.004 };
+            of_long_tails(&ExpectedClipping { most, ..expected }, found).map(|own| (own.severity, own.number))
+        };
+        // One and a half times what is expected, and two or three deviations of noise: 0.023 and 0.027.
+        assert_eq!(told(0.0229, 100.0), None);
+        assert!(matches!(told(0.0231, 100.0), Some((Severity::Limit, Some(moves))) if (moves - 1.31).abs() < 1e-9));
+        assert!(matches!(told(0.0269, 100.0), Some((Severity::Limit, _))));
+        assert!(matches!(told(0.0271, 100.0), Some((Severity::Doubt, _))));
+        // What they lost moves the answer by no more than half a deviation.
+        assert_eq!(told(0.0271, 29.0), None);
+        assert!(of_short_clip(&expected).is_none());
+        assert!(of_short_clip(&ExpectedClipping { moves: 0.51, ..expected }).is_some());
     }
 }

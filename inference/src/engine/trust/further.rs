@@ -24,6 +24,9 @@ const FURTHER: f64 = 0.5;
 const ENOUGH: f64 = 0.25;
 /// The error of a standard deviation above which a further look is worth an exchange.
 const LARGE: f64 = 0.06;
+/// The error below which no further look is, after this many, whatever the tail.
+const SMALL: f64 = 0.03;
+const SOME_LOOKS: usize = 3;
 /// The part of a variance that has to be corrected for the tail of what corrects it to matter.
 const MATTERS: f64 = 0.1;
 /// The looks there are at most.
@@ -60,7 +63,9 @@ impl Wide {
             return None;
         }
         let spreads = before.iter().enumerate().map(|(index, (_, _, draws))| (index, self.spread(index, draws)));
-        let is_open = |own: &Spread| own.error > LARGE || own.pareto_k.is_some_and(|own| own > FURTHER);
+        let is_known = |own: &Spread| looks >= SOME_LOOKS && own.error < SMALL;
+        let is_open =
+            |own: &Spread| own.error > LARGE || (own.pareto_k.is_some_and(|own| own > FURTHER) && !is_known(own));
         let open = spreads.filter(|(_, own)| is_open(own)).max_by(|(_, a), (_, b)| a.error.total_cmp(&b.error));
         let is_enough = worth >= ENOUGH * real(self.round.draws.len() / looks);
         let is_light = self.smoothed.pareto_k < if looks == 1 { FURTHER } else { self.smoothed.threshold() };

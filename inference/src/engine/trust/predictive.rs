@@ -98,7 +98,7 @@ impl<M: Model> Fitted<'_, M> {
     /// them, observations given both.
     ///
     /// # Errors
-    /// [`Error::Setting`] for no draws and for a site that observes nothing; what the model reports.
+    /// [`Error::Setting`] for no draws, and for a site that observes nothing or has censored events; what the model reports.
     pub(crate) fn replicate(
         &self,
         posterior: &Posterior<'_>,
@@ -109,6 +109,12 @@ impl<M: Model> Fitted<'_, M> {
         if replicates.draws == 0 {
             let expected = "at least 1; 1,000 or more serve";
             return Err(Error::Setting { setting: "check_draws", found: "0".into(), expected });
+        }
+        let is_censored = |check: &&PredictiveCheck| table.site(&check.site).is_some_and(|site| site.censored);
+        if let Some(check) = checks.iter().find(is_censored) {
+            let found = format!("`{check}`, of which some events may be censored");
+            let expected = "a statistic of what is known in every row: when the others would have been censored is not known; judge such models by rows left out and by calibration";
+            return Err(Error::Setting { setting: "checks", found, expected });
         }
         let observed = statistics(table, checks, &observed_values(model, device, table, data)?)?;
         let noise = Noise::new(replicates.seed);

@@ -5,6 +5,7 @@ use partita_core::{Device, LogDensity, Model, SiteTable, theta};
 use super::super::coordinator::{check, prior_share};
 use super::super::messages::Sizes;
 use super::super::step::Share;
+use super::clipped::{ClippedCount, MeanCount, whole};
 use super::messages::{PrivateAnswer, PrivateRequest};
 use super::options::PrivateRoundsOptions;
 use super::quadratics::Quadratics;
@@ -15,7 +16,7 @@ use crate::engine::believing::{Beginning, Believing};
 use crate::engine::error::{Error, Result};
 use crate::engine::exchange::{Outcome, Request};
 use crate::engine::natural::triangle::unpack;
-use crate::engine::report::Privacy;
+use crate::engine::report::{ClippedShare, Privacy};
 use crate::engine::settings::Settings;
 use crate::engine::start_width::StartWidth;
 use crate::engine::whitened::Draws;
@@ -39,6 +40,8 @@ const STATE: &str = "private.coordinator";
 pub struct PrivateRounds<M: Model> {
     run: Believing<M>,
     options: PrivateRoundsOptions,
+    /// Of the last third of the rounds, where what is believed is near the answer.
+    clipped: ClippedCount,
 }
 
 impl<M: Model> PrivateRounds<M> {
@@ -70,12 +73,12 @@ impl<M: Model> PrivateRounds<M> {
             manifest: Manifest { fields: PrivateAnswer::fields(&Sizes::of(len)) },
         };
         let run = Believing::new((model, device, table), (silos, rows), settings.seed, beginning)?;
-        Ok(Self { run, options: options.clone() })
+        Ok(Self { run, options: options.clone(), clipped: ClippedCount::default() })
     }
 
     /// The request of this round.
     fn request(&self) -> Result<PrivateRequest> {
-        let Self { run, options } = self;
+        let Self { run, options, .. } = self;
         Ok(PrivateRequest {
             step: run.step,
             seed: run.seed,
@@ -99,18 +102,28 @@ impl<M: Model> Algorithm for PrivateRounds<M> {
         let (sizes, at) = (Sizes::of(len), run.belief.whole()?);
         let density = LogDensity::new(&run.model, &run.device, &run.table);
         let mut total = prior_share(&density, &run.draws, &at)?;
+        let mut marks = 0.0;
         for (reply, silo) in replies(outcomes, &run.silos, run.step)?.iter().zip(&run.silos) {
-            let PrivateAnswer { gradient, curvature } = PrivateAnswer::read(reply, &sizes)?;
-            finite(silo, run.step, |_| "its noised sum".into(), &[gradient.as_slice(), &curvature].concat())?;
+            let PrivateAnswer { gradient, curvature, clipped } = PrivateAnswer::read(reply, &sizes)?;
+            finite(
+                silo,
+                run.step,
+                |_| "its noised sum".into(),
+                &[gradient.as_slice(), &curvature, &[clipped]].concat(),
+            )?;
+            marks += clipped;
             total = total.plus(&Share { value: 0.0, gradient, curvature });
         }
-        let noise = request.noise * request.clip * run.count_of_silos().sqrt();
+        let noise = request.noise * request.clip * whole() * run.count_of_silos().sqrt();
         run.hear(&Heard {
             curvature: unpack(len, &total.curvature, 1.0, 1.0),
             gradient: total.gradient,
             gradient_noise: noise,
             curvature_noise: noise / request.curvature,
         })?;
+        if 3 * run.step >= 2 * self.options.rounds {
+            self.clipped.add(marks, request.clip);
+        }
         run.step += 1;
         Ok(StepInfo::still(run.step, Tally::steps(1, run.silos.len())))
     }
@@ -135,7 +148,11 @@ impl<M: Model> Algorithm for PrivateRounds<M> {
     fn privacy(&self) -> Option<Privacy> {
         let PrivateRoundsOptions { epsilon, delta, noise, ref unit, .. } = self.options;
         let unit = if unit == PrivateRoundsOptions::UNIT { Privacy::ROW } else { unit };
-        Some(Privacy { unit: unit.to_owned(), ..self.run.privacy(epsilon, delta, noise) })
+        let clipped = self.clipped.mean(self.run.count_of_silos(), noise).map(|MeanCount { rows, deviation }| {
+            let all = self.run.rows();
+            ClippedShare { share: rows / all, deviation: deviation / all }
+        });
+        Some(Privacy { unit: unit.to_owned(), clipped, ..self.run.privacy(epsilon, delta, noise) })
     }
 
     fn manifest(&self) -> &Manifest {
@@ -147,10 +164,14 @@ impl<M: Model> Algorithm for PrivateRounds<M> {
     }
 
     fn save(&self) -> Message {
-        self.run.save(STATE)
+        self.run.save(STATE).floats("clipped", &self.clipped.flat())
     }
 
     fn load(&mut self, state: &Message) -> Result<()> {
-        self.run.load(state, STATE)
+        let wrong = || Error::Message { kind: state.kind.clone(), problem: "`clipped` is no count of rounds".into() };
+        let clipped = state.get_floats("clipped")?.try_into().map_err(|_| wrong())?;
+        self.run.load(state, STATE)?;
+        self.clipped = ClippedCount::of_flat(clipped);
+        Ok(())
     }
 }

@@ -29,5 +29,7 @@ message! {
         gradient: Vec<f64> = Noised <= sizes.globals,
         /// and of its curvature
         curvature: Vec<f64> = Noised <= sizes.triangle,
+        /// and of the marks of rows that are longer than the clip, each half of the clip
+        clipped: f64 = Noised <= 1,
     }
 }

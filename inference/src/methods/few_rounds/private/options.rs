@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
+use super::clipped::whole;
 use crate::engine::error::{Error, Result};
 
 /// The options of private rounds, the same for all parties.
@@ -74,7 +75,7 @@ impl PrivateRoundsOptions {
     /// $`\sigma c \sqrt{d J / (N T)}`$ standard deviations of the posterior of $`d`$ globals, with the clip $`c`$.
     #[expect(clippy::cast_precision_loss, reason = "rows, silos, rounds and globals are far fewer than 2^52")]
     pub(super) fn times(&self, globals: usize, rows: f64, silos: usize) -> f64 {
-        let one = self.noise * ((globals * silos) as f64 / (rows * self.rounds as f64)).sqrt();
+        let one = self.noise * whole() * ((globals * silos) as f64 / (rows * self.rounds as f64)).sqrt();
         self.clip.unwrap_or_else(|| (OF_NOISE / one).clamp(LEAST_CLIP, MOST_CLIP))
     }
 
@@ -92,6 +93,23 @@ impl PrivateRoundsOptions {
             0 => Err(Error::Setting { setting: "rounds", found: "0".into(), expected: "at least 1" }),
             _ => Ok(()),
         }
+    }
+
+    /// Whether the promise is one for a silo of so many rows: with a delta of one in as many, handing out one row as it is
+    /// would keep it.
+    ///
+    /// # Errors
+    /// [`Error::Setting`] if it is not.
+    #[expect(clippy::cast_precision_loss, reason = "rows are far fewer than 2^52")]
+    pub(super) fn check_delta(&self, rows: usize) -> Result<()> {
+        if self.delta * (rows as f64) < 1.0 {
+            return Ok(());
+        }
+        Err(Error::Setting {
+            setting: "delta",
+            found: format!("{:e}, for a silo of {rows} rows", self.delta),
+            expected: "less than one over the rows of the largest silo, such as a hundredth of that: with more, one row could be handed out as it is",
+        })
     }
 }
 

@@ -5,6 +5,7 @@ use partita_core::{Device, Latents, Model, Role, SiteTable, pointwise_log_likeli
 
 use super::super::coordinator::{check, start};
 use super::super::messages::Sizes;
+use super::clipped::{mark, whole};
 use super::messages::{PrivateAnswer, PrivateRequest};
 use super::options::PrivateRoundsOptions;
 use super::quadratics::{Quadratics, scales};
@@ -86,6 +87,7 @@ impl<M: Model> PrivateRoundsSilo<M> {
                 expected: "silos with more rows; or a smaller `least_rows`",
             });
         }
+        options.check_delta(count)?;
         let len = table.global_len();
         let draws = Draws::new(settings.seed, len, Quadratics::draws(len))?;
         let rows = rows_of(&table, device)?;
@@ -150,21 +152,25 @@ impl<M: Model> PrivateRoundsSilo<M> {
             })?;
             let mut each =
                 quadratics.rows(&Mat::from_fn(draws.len(), chosen.len(), |draw, at| found[draw][chosen[at]]));
-            each.iter_mut().for_each(|row| row.iter_mut().zip(&scales).for_each(|(slot, scale)| *slot *= scale));
+            for row in &mut each {
+                row.iter_mut().zip(&scales).for_each(|(slot, scale)| *slot *= scale);
+                mark(row, clip);
+            }
             Ok(each)
         };
         let remaining = self.options.rounds - step;
-        let (length, count, rate) = (scales.len(), outermost_rows(table), 1.0);
-        let sum = RowSum { length, clip, noise, count, rate, remaining, rows: &mut contributions };
+        let (length, count, rate) = (scales.len() + 1, outermost_rows(table), 1.0);
+        let sum = RowSum { length, clip: clip * whole(), noise, count, rate, remaining, rows: &mut contributions };
         let mut released = mechanism.release(&message.ordered().encode(), sum)?;
-        if released.len() != scales.len() {
-            let problem = format!("a mechanism released {} numbers of {}", released.len(), scales.len());
+        if released.len() != length {
+            let problem = format!("a mechanism released {} numbers of {length}", released.len());
             return Err(Error::Message { kind: PrivateAnswer::KIND.into(), problem });
         }
         released.iter_mut().zip(&scales).for_each(|(slot, scale)| *slot /= scale);
+        let clipped = released.split_off(scales.len()).iter().sum();
         let curvature = released.split_off(len);
         self.step = step + 1;
-        Ok(PrivateAnswer { gradient: released, curvature }.write())
+        Ok(PrivateAnswer { gradient: released, curvature, clipped }.write())
     }
 }
 
