@@ -13,7 +13,7 @@ use partita_inference::{Effect, PredictiveCheck, Report, Scale, UsualPrior};
 use partita_models::regression::{AcrossEffects, EffectLatents, Regression, RegressionPlan, RegressionRows};
 
 use super::StudyError;
-use super::family::ResponseFamily;
+use super::family::{Kind, ResponseFamily};
 use super::groups::{Chain, Crossing};
 use super::predictors::{Predictors, with_parameters};
 use super::priors::{INTERCEPT, PriorLine, effects, lines, parameters, usual};

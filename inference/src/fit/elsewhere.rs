@@ -1,5 +1,7 @@
 //! Fits parties that exist already, behind any exchange, in rounds or as they answer.
 
+use std::time::Instant;
+
 use partita_core::{Device, Key, Loss, Model, Noise, Purpose, SiteTable};
 
 use super::convergence::Convergence;
@@ -134,6 +136,7 @@ impl Asked<'_> {
         let silos = exchange.silos().to_vec();
         let pool = pool(options.threads)?;
         let mut record = pool.install(|| (self.run)(algorithm, exchange, &run_options, progress))?;
+        let judging = Instant::now();
         let counters = &mut record.counters;
         let asking = options.asking(algorithm, settings.seed);
         let (Estimated { bound, reweighted }, trust, wide, draws, judged) = caught(COORDINATOR, || {
@@ -176,6 +179,7 @@ impl Asked<'_> {
             };
             Ok((bound, trust, wide, draws, judged))
         })?;
+        record.seconds += judging.elapsed().as_secs_f64();
         let posterior = algorithm.posterior();
         let mut warnings = Warning::of(&options.algorithm, LocalLatents::Unknown, silos.len());
         let (counts, privacy) = (algorithm.counts(), algorithm.privacy());
