@@ -7,6 +7,7 @@
 //! nodes (Fisher's identity), with nodes and weights held still: one tape over all nodes.
 
 mod at_draws;
+mod carry;
 mod centres;
 mod hermite;
 mod layout;
