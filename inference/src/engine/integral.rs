@@ -177,6 +177,24 @@ impl RowIntegral {
         self.parts.iter().flat_map(|part| part.tree.levels.iter().map(|level| level.each)).collect()
     }
 
+    /// Rows times the combinations of points at which each is evaluated; `None` where no level stands in others that are
+    /// too many for the usual points.
+    pub(crate) fn evaluations(&self) -> Option<u64> {
+        let is_nested = self.parts.iter().any(|part| part.tree.ladder == Ladder::Nested);
+        let of = |part: &Part| part.tree.passes * part.tree.levels.iter().map(|level| level.rows).sum::<usize>();
+        is_nested.then(|| self.parts.iter().map(of).sum::<usize>() as u64)
+    }
+
+    /// Rules that reach farther than these: of a step more points where there may be more.
+    ///
+    /// # Errors
+    /// What the layout of rows refuses.
+    pub(crate) fn reaching(&self, table: &SiteTable) -> Result<Self> {
+        let mut other = self.clone();
+        other.parts.iter_mut().try_for_each(|part| part.reach(table))?;
+        Ok(other)
+    }
+
     /// Takes the points of every level; false if there are not as many levels.
     pub(crate) fn set_points(&mut self, mut points: &[usize], table: &SiteTable) -> Result<bool> {
         for part in &mut self.parts {
