@@ -185,7 +185,7 @@ impl RowIntegral {
         is_nested.then(|| self.parts.iter().map(of).sum::<usize>() as u64)
     }
 
-    /// Rules that reach farther than these: of a step more points where there may be more.
+    /// Rules that reach farther than these: as wide as their rows, and of a step more points where there may be more.
     ///
     /// # Errors
     /// What the layout of rows refuses.

@@ -98,16 +98,17 @@ impl Part {
         Ok(true)
     }
 
-    /// Gives every product a step more points, where there are not too many combinations then.
+    /// Lets every rule stand as wide as its row, and products have a step more points where there are not too many
+    /// combinations then.
     pub(super) fn reach(&mut self, table: &SiteTable) -> Result<()> {
         let mut tree = self.tree.clone();
         for level in (0..tree.levels.len()).filter(|level| self.tree.levels[*level].rule.kind == Kind::Product) {
             self.next(level).map_or(Ok(()), |next| tree.set(level, next))?;
         }
-        if tree.is_too_large() {
-            return Ok(());
+        if !tree.is_too_large() {
+            self.tree = tree;
         }
-        self.tree = tree;
+        self.tree.widen();
         self.lay_out(table)
     }
 
