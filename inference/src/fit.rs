@@ -433,12 +433,17 @@ pub fn silo_program<M: Model + 'static>(
     Ok((Box::new(ListedParty::new(program, manifest)), rows))
 }
 
+/// The silos a thread from which on they keep all threads busy by themselves.
+const MANY_SILOS: usize = 8;
+
 /// The settings that parties are given.
 pub(crate) fn settled(options: &FitOptions, silos: usize) -> Settings {
     // Silos side by side take the threads first; what is left over serves the particles inside each, unless the
     // settings say otherwise. Zero stays zero, to be refused.
     let left_over = (options.threads / silos.max(1)).max(options.threads.min(1));
-    let threads = options.settings.threads.or(Some(left_over));
+    // A few silos of few rounds differ in their rows: a thread whose silo is done takes draws of another.
+    let is_shared = matches!(options.algorithm, AlgorithmChoice::FewRounds(_)) && silos < MANY_SILOS * options.threads;
+    let threads = options.settings.threads.or(Some(if is_shared { options.threads } else { left_over }));
     let start = match options.settings.start {
         StartFrom::Chosen => StartFrom::Mode,
         asked => asked,

@@ -7,6 +7,7 @@
 //! nodes (Fisher's identity), with nodes and weights held still: one tape over all nodes.
 
 mod at_draws;
+mod carry;
 mod centres;
 mod hermite;
 mod layout;
@@ -174,6 +175,24 @@ impl RowIntegral {
     /// The points of every level, an axis of a product or all that are drawn, part by part.
     pub(crate) fn points(&self) -> Vec<usize> {
         self.parts.iter().flat_map(|part| part.tree.levels.iter().map(|level| level.each)).collect()
+    }
+
+    /// Rows times the combinations of points at which each is evaluated; `None` where no level stands in others that are
+    /// too many for the usual points.
+    pub(crate) fn evaluations(&self) -> Option<u64> {
+        let is_nested = self.parts.iter().any(|part| part.tree.ladder == Ladder::Nested);
+        let of = |part: &Part| part.tree.passes * part.tree.levels.iter().map(|level| level.rows).sum::<usize>();
+        is_nested.then(|| self.parts.iter().map(of).sum::<usize>() as u64)
+    }
+
+    /// Rules that reach farther than these: as wide as their rows, and of a step more points where there may be more.
+    ///
+    /// # Errors
+    /// What the layout of rows refuses.
+    pub(crate) fn reaching(&self, table: &SiteTable) -> Result<Self> {
+        let mut other = self.clone();
+        other.parts.iter_mut().try_for_each(|part| part.reach(table))?;
+        Ok(other)
     }
 
     /// Takes the points of every level; false if there are not as many levels.

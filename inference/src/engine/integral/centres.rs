@@ -101,9 +101,21 @@ impl PartCentres {
 #[derive(Debug)]
 pub(crate) struct PartSlopes {
     mean: PartCentres,
-    /// For each component, the slope of every centre, level by level.
-    slopes: Vec<Vec<Vec<f64>>>,
+    /// For each component, the slopes level by level.
+    slopes: Vec<Vec<LevelSlopes>>,
 }
+
+/// Those of one level by one component.
+#[derive(Debug)]
+struct LevelSlopes {
+    /// Of every centre.
+    centre: Vec<f64>,
+    /// Of the logarithm of every scale, one a latent.
+    scale: Vec<f64>,
+}
+
+/// The farthest that the logarithm of a scale is led from its mean: a rule only begins there.
+const MOST_LED: f64 = 1.0;
 
 impl PartSlopes {
     /// From the centres at draws, whose whitened globals `noise` gives.
@@ -117,15 +129,21 @@ impl PartSlopes {
             own.factor.fill(0.0);
         }
         mean.is_settled = centres.iter().all(|own| own.is_settled);
-        let blank = || mean.levels.iter().map(|own| vec![0.0; own.centre.len()]).collect();
-        let mut slopes: Vec<Vec<Vec<f64>>> = (0..noise(0).len()).map(|_| blank()).collect();
+        let blank = |own: &LevelCentres| {
+            let none = vec![0.0; own.centre.len()];
+            LevelSlopes { centre: none.clone(), scale: none }
+        };
+        let mut slopes: Vec<Vec<LevelSlopes>> =
+            (0..noise(0).len()).map(|_| mean.levels.iter().map(blank).collect()).collect();
         for (index, own) in centres.iter().enumerate() {
             let noise = noise(index);
             for (at, level) in own.levels.iter().enumerate() {
                 add_scaled(&mut mean.levels[at].centre, weight, &level.centre);
                 add_scaled(&mut mean.levels[at].factor, weight, &level.factor);
+                let scales: Vec<f64> = level.scales().map(f64::ln).collect();
                 for (slopes, noise) in slopes.iter_mut().zip(&noise) {
-                    add_scaled(&mut slopes[at], weight * noise, &level.centre);
+                    add_scaled(&mut slopes[at].centre, weight * noise, &level.centre);
+                    add_scaled(&mut slopes[at].scale, weight * noise, &scales);
                 }
             }
         }
@@ -135,10 +153,19 @@ impl PartSlopes {
     /// Centres at these whitened globals.
     pub(crate) fn at(&self, white: &[f64]) -> PartCentres {
         let mut centres = self.mean.clone();
-        for (slopes, white) in self.slopes.iter().zip(white) {
-            for (own, slopes) in centres.levels.iter_mut().zip(slopes) {
-                add_scaled(&mut own.centre, *white, slopes);
+        for (at, own) in centres.levels.iter_mut().enumerate() {
+            let mut led = vec![0.0; own.centre.len()];
+            for (slopes, white) in self.slopes.iter().zip(white) {
+                add_scaled(&mut own.centre, *white, &slopes[at].centre);
+                add_scaled(&mut led, *white, &slopes[at].scale);
             }
+            led.iter_mut().for_each(|own| *own = own.clamp(-MOST_LED, MOST_LED).exp());
+            // Each row of a factor by what its latent's scale is led by.
+            let width = own.width();
+            own.factor
+                .chunks_exact_mut(width)
+                .zip(led)
+                .for_each(|(row, led)| row.iter_mut().for_each(|own| *own *= led));
         }
         centres
     }
@@ -151,6 +178,28 @@ fn repeated(values: &[f64], each: usize, parts: usize) -> Vec<f64> {
 }
 
 impl LevelCentres {
+    /// Latents a row.
+    fn width(&self) -> usize {
+        (self.factor.len() / self.centre.len().max(1)).max(1)
+    }
+
+    /// The scale along each latent of each row: the diagonals of factors.
+    fn scales(&self) -> impl Iterator<Item = f64> + '_ {
+        let width = self.width();
+        self.factor.chunks_exact(width * width).flat_map(move |own| own.iter().step_by(width + 1).copied())
+    }
+
+    /// A node of a row, $c + St_n$, in the first numbers of those given.
+    pub(super) fn node(&self, level: &Level, at: usize, node: usize) -> [f64; MOST_LATENTS] {
+        let (width, point) = (level.width, level.rule.point(node));
+        let (centre, factor) = (&self.centre[at * width..][..width], &self.factor[at * width * width..]);
+        let mut found = [0.0; MOST_LATENTS];
+        for (k, (slot, centre)) in found.iter_mut().zip(centre).enumerate() {
+            *slot = centre + factor[k * width..].iter().zip(&point[..=k]).map(|(s, t)| s * t).sum::<f64>();
+        }
+        found
+    }
+
     /// The latents of rows at nodes, $c + St_n$, in the order of `slots`.
     pub(crate) fn put(&self, level: &Level, slots: &[Slot], out: &mut [f64]) {
         let width = level.width;
@@ -184,8 +233,8 @@ impl LevelCentres {
         scales.zip(&self.centre[at * width..]).all(|(scale, centre)| *scale > RESOLVED * centre.abs())
     }
 
-    /// Moves a row's rule to the mean and covariance that `weights`, normalised, give its nodes; how far that was, in
-    /// its own scale.
+    /// Moves a row's rule to the mean and covariance that `weights`, normalised, give its nodes, as narrow as the rule
+    /// stands; how far that was, in its own scale.
     pub(crate) fn follow(&mut self, level: &Level, at: usize, weights: &[f64]) -> f64 {
         let width = level.width;
         match width {
@@ -207,7 +256,8 @@ impl LevelCentres {
             // It travels: there may be more of the way to go.
             moments.keep();
         }
-        let lower = cholesky(moments.safe_spread(&level.rule), width);
+        let mut lower = cholesky(moments.safe_spread(&level.rule), width);
+        lower.iter_mut().flatten().for_each(|own| *own *= level.rule.narrow);
         let factor = &mut self.factor[at * width * width..][..width * width];
         let centre = &mut self.centre[at * width..][..width];
         let mut moved = [[0.0; MOST]; MOST];
@@ -231,7 +281,7 @@ impl LevelCentres {
     fn follow_one(&mut self, level: &Level, at: usize, weights: &[f64]) -> f64 {
         let rule = &level.rule;
         let (mean, variance) = of_one(rule, weights);
-        let scale = safe_square(rule, mean, variance).sqrt();
+        let scale = safe_square(rule, mean, variance).sqrt() * rule.narrow;
         self.centre[at] += self.factor[at] * mean;
         self.factor[at] *= scale;
         mean.abs().max(scale.ln().abs())

@@ -5,6 +5,7 @@ use partita_core::special::HALF_LOG_TWO_PI;
 use partita_core::{Levels, Model};
 
 use super::Conditionals;
+use super::carry::Nodes;
 use super::centres::PartCentres;
 use super::layout::Layout;
 use super::tree::Tree;
@@ -111,13 +112,17 @@ impl Reduced {
         self.roots.iter().map(|at| (tree.levels[*at].block, self.logs[*at].as_slice()))
     }
 
-    /// Moves every rule to the moments of its weights; how far the one that moved most did.
+    /// Moves every rule to the moments of its weights, and inner ones along with outer ones; how far the one that moved
+    /// most did by itself.
     pub(crate) fn move_centres(&mut self, tree: &Tree, centres: &mut PartCentres) -> f64 {
-        let mut most = 0.0_f64;
+        let (mut most, before) = (0.0_f64, Nodes::of(tree, centres));
         for ((level, own), weights) in tree.levels.iter().zip(&mut centres.levels).zip(&self.weights) {
             for (at, weights) in weights.chunks_exact(level.rule.len()).enumerate() {
                 most = most.max(own.follow(level, at, weights));
             }
+        }
+        if let Some(before) = before {
+            before.carry(tree, self, centres);
         }
         most
     }

@@ -1,5 +1,7 @@
 //! Evaluates the particles of a silo's share, on as many threads as there are copies of the model.
 
+use std::sync::atomic::{AtomicUsize, Ordering};
+
 use partita_core::{Device, Key, LogDensity, Model, Part, Purpose, SiteTable};
 use rayon::prelude::*;
 
@@ -153,25 +155,29 @@ pub(super) fn number(particle: usize) -> u32 {
     u32::try_from(particle).unwrap_or(u32::MAX)
 }
 
-/// What `evaluate` gives for 0 to `count`, in order; worker k evaluates k, k + workers, ...
+/// What `evaluate` gives for 0 to `count`, in order; every worker takes the next number that none has taken.
+///
+/// Workers are alike, so that no result depends on which of them found it.
 pub(crate) fn spread<W: Send, T: Send>(
     workers: &mut [W],
     count: usize,
     evaluate: impl Fn(&W, usize) -> Result<T> + Sync,
 ) -> Result<Vec<T>> {
-    let stride = workers.len();
     if let [worker] = workers {
         return (0..count).map(|index| evaluate(worker, index)).collect();
     }
-    let mut lists: Vec<std::vec::IntoIter<Result<T>>> = workers
+    let next = AtomicUsize::new(0);
+    let lists: Vec<Vec<(usize, Result<T>)>> = workers
         .par_iter_mut()
-        .enumerate()
-        .map(|(first, worker)| {
-            let own = (first..count).step_by(stride).map(|index| evaluate(worker, index));
-            own.collect::<Vec<_>>().into_iter()
+        .map(|worker| {
+            let taken =
+                std::iter::from_fn(|| Some(next.fetch_add(1, Ordering::Relaxed)).filter(|index| *index < count));
+            taken.map(|index| (index, evaluate(worker, index))).collect()
         })
         .collect();
-    (0..count).filter_map(|index| lists[index % stride].next()).collect()
+    let mut found: Vec<Option<Result<T>>> = (0..count).map(|_| None).collect();
+    lists.into_iter().flatten().for_each(|(index, own)| found[index] = Some(own));
+    found.into_iter().flatten().collect()
 }
 
 impl Context<'_> {

@@ -32,6 +32,8 @@ const REACH: f64 = 2.25;
 const LEAST_REACH: f64 = 1e-4;
 /// Rows times draws of the round of trust, above which there are fewer draws.
 const MOST_ROW_DRAWS: u64 = 100_000_000;
+/// The same of rows of levels in levels times the combinations of points at which each is evaluated.
+const MOST_EVALUATIONS: u64 = 100_000_000;
 /// The rounds after which a run that has not converged ends, and says so.
 const MOST_ROUNDS: u64 = 40;
 
@@ -68,6 +70,8 @@ pub struct FewRounds<M: Model> {
     points: u64,
     /// Those of all silos, as they said in their starts.
     rows: u64,
+    /// Evaluations of rows a draw in all silos of levels in levels, as they said in their starts.
+    evaluations: u64,
 }
 
 /// What all parties say of a posterior, with the step that it gives.
@@ -193,6 +197,7 @@ impl<M: Model> FewRounds<M> {
             taken_back: 0,
             points: 0,
             rows: 0,
+            evaluations: 0,
         })
     }
 
@@ -217,10 +222,12 @@ impl<M: Model> FewRounds<M> {
     /// Merges the silos' starts: the prior, with a quadratic for each silo's rows around its own posterior.
     fn merge(&mut self, outcomes: Vec<Outcome>) -> Result<()> {
         let (sizes, len) = (self.sizes(), self.table.global_len());
-        let (mut quadratics, mut most, mut count) = (Vec::with_capacity(self.silos.len()), self.points, 0);
+        let (mut quadratics, mut most) = (Vec::with_capacity(self.silos.len()), self.points);
+        let (mut count, mut work) = (0, 0);
         for (reply, silo) in replies(outcomes, &self.silos, self.step)?.iter().zip(&self.silos) {
-            let Answer { own, value, gradient, curvature, points, rows } = Answer::read(reply, &sizes)?;
+            let Answer { own, value, gradient, curvature, points, rows, evaluations } = Answer::read(reply, &sizes)?;
             count += rows.unwrap_or_default();
+            work += evaluations.unwrap_or_default();
             let own = own.unwrap_or_default();
             finite(silo, self.step, |_| "its start".into(), &[own.as_slice(), &gradient, &curvature].concat())?;
             let own = Normal::of_parameters(&own, len).ok_or_else(|| Error::Message {
@@ -240,7 +247,7 @@ impl<M: Model> FewRounds<M> {
             Ok((total, ()))
         })?;
         // Nothing has changed before all of it is known.
-        (self.points, self.rows) = (most, count);
+        (self.points, self.rows, self.evaluations) = (most, count, work);
         self.accept(merged.clone());
         self.course.next = merged;
         self.course.phase = Phase::Rounds;
@@ -395,7 +402,8 @@ impl<M: Model> Algorithm for FewRounds<M> {
 
     fn trust_draws(&self) -> usize {
         // The more rows, the nearer to normal a posterior is, and the more a draw costs.
-        let draws = usize::try_from(MOST_ROW_DRAWS / self.rows.max(1)).unwrap_or(usize::MAX).clamp(256, TRUST_DRAWS);
+        let most = (MOST_ROW_DRAWS / self.rows.max(1)).min(MOST_EVALUATIONS / self.evaluations.max(1));
+        let draws = usize::try_from(most).unwrap_or(usize::MAX).clamp(256, TRUST_DRAWS);
         1 << draws.ilog2()
     }
 
@@ -433,6 +441,7 @@ impl<M: Model> Algorithm for FewRounds<M> {
             .word("taken_back", self.taken_back)
             .word("points", self.points)
             .word("rows", self.rows)
+            .word("evaluations", self.evaluations)
             .number("fraction", *fraction)
             .number("reach", *reach)
             .setting("globals", &global_signature(&self.table))
@@ -478,6 +487,7 @@ impl<M: Model> Algorithm for FewRounds<M> {
         self.taken_back = state.get_count("taken_back", LARGEST_COUNT)?;
         self.points = state.get_count("points", LARGEST_COUNT)?;
         self.rows = state.get_count("rows", LARGEST_COUNT)?;
+        self.evaluations = state.get_count("evaluations", LARGEST_COUNT)?;
         self.step = state.get_count("step", LARGEST_COUNT)?;
         self.parameters = at.parameters();
         self.course = Course { phase, at, share, past, next, fraction, reach };

@@ -59,5 +59,7 @@ message! {
         points: u64 = Data <= LARGEST_COUNT,
         /// in a start, how many rows the silo has
         rows: Option<u64> = Data <= LARGEST_COUNT,
+        /// in a start of levels in levels, rows times the combinations of points at which each is evaluated
+        evaluations: Option<u64> = Data <= LARGEST_COUNT,
     }
 }

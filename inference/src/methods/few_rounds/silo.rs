@@ -196,7 +196,8 @@ impl<M: Model> FewRoundsSilo<M> {
         let Share { value, gradient, curvature } = share;
         let points = self.rows.integral.points().into_iter().max().unwrap_or(0) as u64;
         let rows = own.is_some().then(|| outermost_rows(&self.rows.table) as u64);
-        Answer { own, value, gradient, curvature, points, rows }.write()
+        let evaluations = own.is_some().then(|| self.rows.integral.evaluations()).flatten();
+        Answer { own, value, gradient, curvature, points, rows, evaluations }.write()
     }
 
     /// Log marginal likelihoods at draws of a posterior; rules begin where those of the rounds' draws lead to.
