@@ -43,6 +43,11 @@ pub(crate) trait Products: Backend {
     fn product(a: FloatTensor<Self>, b: FloatTensor<Self>, start: Option<FloatTensor<Self>>) -> FloatTensor<Self> {
         plain::<Self>(a, b, start)
     }
+
+    /// A gradient without numbers that are too small to be multiplied with all their digits.
+    fn without_tiny(gradient: FloatTensor<Self>) -> FloatTensor<Self> {
+        gradient
+    }
 }
 
 fn plain<B: Backend>(a: FloatTensor<B>, b: FloatTensor<B>, start: Option<FloatTensor<B>>) -> FloatTensor<B> {
@@ -60,6 +65,10 @@ impl Products for burn::backend::Flex {
             None => plain::<Self>(a, b, start),
         }
     }
+
+    fn without_tiny(gradient: FloatTensor<Self>) -> FloatTensor<Self> {
+        crate::math::product::without_tiny(gradient)
+    }
 }
 #[cfg(feature = "ndarray")]
 impl Products for burn::backend::NdArray {}
@@ -70,7 +79,11 @@ impl Products for burn::backend::Cube {}
 macro_rules! affine_operations {
     ($backend:ty) => {
         impl AffineOperations for $backend {
-            fn affine(rows: FloatTensor<Self>, weight: FloatTensor<Self>, bias: FloatTensor<Self>) -> FloatTensor<Self> {
+            fn affine(
+                rows: FloatTensor<Self>,
+                weight: FloatTensor<Self>,
+                bias: FloatTensor<Self>,
+            ) -> FloatTensor<Self> {
                 Self::product(rows, weight, Some(bias))
             }
         }
@@ -104,7 +117,7 @@ impl<B: Products> Backward<B, 3> for AffineBackward {
     type State = [FloatTensor<B>; 2];
 
     fn backward(self, ops: Ops<Self::State, 3>, gradients: &mut Gradients, _: &mut Checkpointer) {
-        let gradient = gradients.consume::<B>(&ops.node);
+        let gradient = B::without_tiny(gradients.consume::<B>(&ops.node));
         let ([by_rows, by_weight, by_bias], [rows, weight]) = (ops.parents, ops.state);
         if let Some(node) = by_bias {
             let columns = weight.shape()[1];
@@ -126,7 +139,7 @@ mod tests {
     use burn::tensor::Gradients as Found;
 
     use super::*;
-    use crate::device::Device;
+    use crate::device::{Device, Precision};
     use crate::math::kernel::testing::scattered;
 
     const SIZES: [usize; 3] = [6, 4, 3];
@@ -174,5 +187,24 @@ mod tests {
         close(&values(y.clone()), &values(other.clone()));
         close(&own, &gradient(&w, &other.tanh().sum().backward()));
         assert!(!Handle::from(affine(x, w.inner(), b)).is_tracked());
+    }
+
+    #[test]
+    fn rows_that_a_loss_gives_up_add_nothing_and_change_nothing_else() {
+        let ([rows, inputs, outputs], device) = (SIZES, Device::flex().with_precision(Precision::Single));
+        let x = device.tensor::<2>(scattered(rows * inputs, -1.0, 1.0), [rows, inputs]);
+        let b = device.tensor::<1>(scattered(outputs, 0.0, 3.0), [outputs]);
+        // The last two rows have gradients that single precision cannot hold with all digits.
+        let weights = (0..rows).map(|row| if row < rows - 2 { 1.0 } else { 3e-39 });
+        let weights = device.tensor::<2>(weights.collect(), [rows, 1]);
+        let by_weight = |map: fn(Tensor<2>, Tensor<2>, Tensor<1>) -> Tensor<2>, count: usize| {
+            let w = device.leaf::<2>(scattered(inputs * outputs, -2.0, 1.0), [inputs, outputs]);
+            let y = map(x.clone(), w.clone(), b.clone()).tanh() * weights.clone();
+            gradient(&w, &y.narrow(0, 0, count).sum().backward())
+        };
+        let own = by_weight(affine, rows);
+        assert_eq!(own, by_weight(affine, rows - 2));
+        let burns = by_weight(|x, w, b| x.matmul(w) + b.unsqueeze(), rows);
+        assert!(own.iter().zip(&burns).all(|(own, burns)| (own - burns).abs() < 1e-6), "{own:?} {burns:?}");
     }
 }
