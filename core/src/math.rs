@@ -2,5 +2,7 @@
 
 pub mod kernel;
 pub(crate) mod operation;
+#[cfg(feature = "flex")]
+pub(crate) mod product;
 pub(crate) mod real;
 pub mod special;

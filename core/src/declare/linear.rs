@@ -7,6 +7,7 @@ use burn::tensor::Tensor;
 
 use crate::device::Device;
 use crate::handle::Handle;
+use crate::math::operation::affine;
 use crate::noise::{Key, Noise, NoiseStream};
 
 /// A linear layer, $xW + b$, for [`crate::Scope::linear`] to make Bayesian.
@@ -99,7 +100,7 @@ impl BayesianLinear {
     #[must_use]
     pub fn forward(&self, rows: Tensor<2>) -> Tensor<2> {
         let (weight, bias) = (self.weight.val(), self.bias.val());
-        let Some(local) = &self.local else { return rows.matmul(weight) + bias.unsqueeze() };
+        let Some(local) = &self.local else { return affine(rows, weight, bias) };
         let (mean, deviation) = local.moments([rows, weight], bias);
         let noise = local.draw(mean.dims());
         mean + deviation * noise
@@ -125,8 +126,8 @@ impl LocalNoise {
         if let Some(kept) = passes.kept.iter().find(same).filter(|_| is_shared) {
             return kept.moments.clone();
         }
-        let mean = rows.clone().matmul(weight) + bias.unsqueeze();
-        let variance = (rows.clone() * rows).matmul(self.weight.clone()) + self.bias.clone().unsqueeze();
+        let mean = affine(rows.clone(), weight, bias);
+        let variance = affine(rows.clone() * rows, self.weight.clone(), self.bias.clone());
         let moments = (mean, variance.sqrt());
         if is_shared {
             passes.kept.push(KeptMoments { inputs, moments: moments.clone() });

@@ -9,6 +9,7 @@
     allow(deprecated, reason = "Burn deprecates its ndarray backend; the feature offers it while it lasts")
 )]
 
+mod affine;
 mod cholesky;
 mod custom;
 mod digamma;
@@ -23,6 +24,7 @@ mod scan;
 mod triangle;
 mod triangular_solve;
 
+pub(crate) use affine::affine;
 pub use cholesky::cholesky;
 pub use custom::{Differentiable, custom_vjp, custom_vjp_outputs};
 pub use digamma::digamma;

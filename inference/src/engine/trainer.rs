@@ -85,14 +85,19 @@ impl Descent {
     pub(crate) fn step_in(&mut self, units: &[f64], rate: f64, parameters: &mut [f64], gradient: &mut [f64]) -> Moved {
         let gradient_norm = norm(gradient);
         units::enter(units, parameters, gradient);
-        let moved = self.step_at(rate, parameters, gradient);
+        let moved = self.moved(gradient_norm, rate, parameters, gradient);
         units::leave(units, parameters);
-        Moved { gradient_norm, ..moved }
+        moved
     }
 
     /// The same at a rate of the caller's.
     pub(crate) fn step_at(&mut self, rate: f64, parameters: &mut [f64], gradient: &mut [f64]) -> Moved {
         let gradient_norm = norm(gradient);
+        self.moved(gradient_norm, rate, parameters, gradient)
+    }
+
+    /// The same where the norm to report is known.
+    fn moved(&mut self, gradient_norm: f64, rate: f64, parameters: &mut [f64], gradient: &mut [f64]) -> Moved {
         let is_clipped = self.clip.is_some_and(|clip| clip.apply(gradient));
         self.rule.step(rate, parameters, gradient);
         Moved { gradient_norm, is_clipped, rate }
@@ -259,7 +264,7 @@ impl Trainer {
         if let Some(own) = &self.adapting {
             units::enter(&own.theta_units, &mut self.values[count..], &mut gradient[count..]);
         }
-        let moved = self.descent.step_at(rate, &mut self.values, gradient);
+        let moved = self.descent.moved(gradient_norm, rate, &mut self.values, gradient);
         if let Some(own) = &self.adapting {
             units::leave(&own.theta_units, &mut self.values[count..]);
         }
@@ -267,7 +272,7 @@ impl Trainer {
             chart.leave(&mut self.values);
         }
         self.heed(bound);
-        Moved { gradient_norm, ..moved }
+        moved
     }
 
     /// Finds the units of the family's parameters anew, where they are due: an adaptive rate is one in such units.

@@ -9,14 +9,21 @@ use crate::engine::family::FamilyDraw;
 use crate::engine::terms::Silo;
 use crate::engine::terms::objective::{Drawn, LocalMove, LocalObjective};
 use crate::engine::terms::particles::{AllEvaluated, Context, Draws, Evaluated, Worker, number, spread};
-use crate::engine::terms::silo::{global_key, noise_of};
+use crate::engine::terms::silo::{fill_noise, global_key};
 
 /// Numbers of a draw from which on its noise is made ahead.
 const AHEAD: usize = 16_384;
 
-/// Noise made ahead of its draw. It depends on its key alone: a run is the same without it.
+/// Noise made ahead of its draw, which depends on its key alone: a run is the same without it.
+///
+/// It keeps the long vectors of a draw for the next one, so that the kernel need not clear new pages for them.
 #[derive(Debug, Default)]
-pub(crate) struct NoiseAhead(Option<(Key, Vec<f64>)>);
+pub(crate) struct NoiseAhead {
+    made: Option<(Key, Vec<f64>)>,
+    /// Noise of draws that are done with.
+    spare: Vec<Vec<f64>>,
+    drawn: FamilyDraw,
+}
 
 impl NoiseAhead {
     /// Evaluates a draw while another thread, if there is one, makes the noise of the draw after it.
@@ -24,18 +31,31 @@ impl NoiseAhead {
         &mut self,
         key: Key,
         next: Key,
-        make: impl Fn(Key) -> Vec<f64> + Sync,
-        evaluate: impl FnOnce(Vec<f64>) -> T,
+        fill: impl Fn(Key, &mut Vec<f64>) + Sync,
+        evaluate: impl FnOnce(&mut FamilyDraw, Vec<f64>) -> T,
     ) -> T {
-        let noise = match self.0.take() {
+        let noise = match self.made.take() {
             Some((known, noise)) if known == key => noise,
-            _ => make(key),
+            _ => {
+                let mut noise = self.spare.pop().unwrap_or_default();
+                fill(key, &mut noise);
+                noise
+            }
         };
-        let later = &mut self.0;
-        rayon::in_place_scope(|scope| {
-            scope.spawn(|_| *later = Some((next, make(next))));
-            evaluate(noise)
-        })
+        let mut later = self.spare.pop().unwrap_or_default();
+        let drawn = &mut self.drawn;
+        let evaluated = rayon::in_place_scope(|scope| {
+            scope.spawn(|_| fill(next, &mut later));
+            evaluate(drawn, noise)
+        });
+        self.made = Some((next, later));
+        evaluated
+    }
+
+    /// Keeps the noise of draws that are done with, as much of it as is needed at once.
+    fn keep(&mut self, draws: Vec<Drawn>) {
+        let noise = draws.into_iter().map(|own| own.noise).filter(|noise| noise.len() >= AHEAD);
+        self.spare.extend(noise.take(2_usize.saturating_sub(self.spare.len())));
     }
 }
 
@@ -82,21 +102,22 @@ impl Context<'_> {
         is_joined: bool,
         ahead: &mut NoiseAhead,
     ) -> Result<Vec<Evaluated<Drawn>>> {
-        let whole = |worker: &Worker<M>, particle: u32, noise: Vec<f64>| {
-            let global = self.family.draw(self.globals, &noise);
+        let whole = |worker: &Worker<M>, particle: u32, global: &mut FamilyDraw, noise: Vec<f64>| {
+            self.family.draw_into(self.globals, &noise, global);
             let mut whole = match is_joined {
                 true => Evaluated {
-                    found: Drawn::of(self.prior(worker, &global)?, Vec::new()),
+                    found: Drawn::of(self.prior(worker, global)?, Vec::new()),
                     by_local: self.locals.zeros(self.rows),
                 },
-                false => self.whole(worker, &global, particle)?,
+                false => self.whole(worker, global, particle)?,
             };
             (whole.found.noise, whole.found.has_entropy) = (noise, true);
             Ok(whole)
         };
         if is_joined || self.family.noise_len() < AHEAD {
             return spread(workers, self.draw.count, |worker, particle| {
-                whole(worker, number(particle), self.global_noise(number(particle)))
+                let noise = self.global_noise(number(particle));
+                whole(worker, number(particle), &mut FamilyDraw::default(), noise)
             });
         }
         // Tapes of large models wait for each other: their operations take the threads, and the noise of the next draw.
@@ -105,8 +126,9 @@ impl Context<'_> {
         let draws = (0..number(self.draw.count)).map(|particle| {
             let is_last = particle + 1 == number(self.draw.count);
             let next = if is_last { key(step + 1, 0) } else { key(step, particle + 1) };
-            let make = |key| noise_of(self.family, self.settings, key);
-            ahead.during(key(step, particle), next, make, |noise| whole(&workers[0], particle, noise))
+            let fill = |key, noise: &mut Vec<f64>| fill_noise(self.family, self.settings, key, noise);
+            let evaluate = |global: &mut FamilyDraw, noise| whole(&workers[0], particle, global, noise);
+            ahead.during(key(step, particle), next, fill, evaluate)
         });
         draws.collect()
     }
@@ -135,6 +157,7 @@ impl<M: Model> Silo<M> {
         let joined = joined.map(|likelihood| Drawn::of(likelihood, vec![0.0; self.family.noise_len()]));
         let private = self.locals.private_theta().len();
         let (weights, mut gradient) = self.weighed(globals, &draws, joined.as_ref(), self.theta_len + private)?;
+        ahead.keep(draws);
         finite(&self.name, step, |_| "the bound".into(), &[weights.bound])?;
         self.check_globals(step, &gradient)?;
         let private = gradient.split_off(globals.len() + self.theta_len);

@@ -148,9 +148,8 @@ impl<M: Model> Silo<M> {
         let weights = self.settings.estimator.weigh(&elbos);
         let mut gradient = vec![0.0; globals.len() + theta_len];
         for (own, (family, theta)) in draws.iter().zip(weights.family.iter().zip(&weights.theta)) {
-            self.add_gradient(globals, own, [*family, *theta], &mut gradient)?;
+            self.add_gradient(globals, own, [family, theta].map(|factor| -weights.share * factor), &mut gradient)?;
         }
-        gradient.iter_mut().for_each(|g| *g *= -weights.share);
         if let Some(joined) = joined {
             self.add_gradient(globals, joined, [-1.0, -1.0], &mut gradient)?;
         }

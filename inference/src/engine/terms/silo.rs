@@ -399,9 +399,15 @@ pub(crate) fn global_key(purpose: Purpose, step: u64, owner: u32) -> Key {
 
 /// The noise of one draw from a family.
 pub(crate) fn noise_of(family: &dyn Family, settings: &Settings, key: Key) -> Vec<f64> {
-    let mut noise = vec![0.0; family.noise_len()];
-    Noise::new(settings.seed).kind(settings.noise).normal(key, &mut noise);
+    let mut noise = Vec::new();
+    fill_noise(family, settings, key, &mut noise);
     noise
+}
+
+/// The same in place of other noise.
+pub(crate) fn fill_noise(family: &dyn Family, settings: &Settings, key: Key, noise: &mut Vec<f64>) {
+    noise.resize(family.noise_len(), 0.0);
+    Noise::new(settings.seed).kind(settings.noise).normal(key, noise);
 }
 
 /// One vector of every share.

@@ -1,0 +1,210 @@
+//! Multiplies rows by weights and adds biases as one node of the tape, with products on all threads both ways.
+
+use burn::backend::{Autodiff, Backend, TensorMetadata, backend_extension, tensor::FloatTensor};
+use burn::tensor::Tensor;
+use burn_autodiff::checkpoint::{base::Checkpointer, strategy::CheckpointStrategy};
+use burn_autodiff::grads::Gradients;
+use burn_autodiff::ops::{Backward, Ops, OpsKind};
+
+use crate::handle::{Handle, HostDispatch};
+
+/// $xW + \mathbf{1}b^\top$.
+///
+/// # Shapes
+/// $x$ = `rows` `[rows, inputs]`, $W$ = `weight` `[inputs, outputs]`, $b$ = `bias` `[outputs]`.
+pub(crate) fn affine(rows: Tensor<2>, weight: Tensor<2>, bias: Tensor<1>) -> Tensor<2> {
+    let [rows, weight, bias] = [Handle::from(rows), Handle::from(weight), Handle::from(bias)];
+    let is_tracked = rows.is_tracked() || weight.is_tracked() || bias.is_tracked();
+    // One node cannot mix tracked tensors and constants.
+    let [rows, weight] = [rows, weight].map(|handle| on_tape::<2>(handle, is_tracked));
+    let bias = on_tape::<1>(bias, is_tracked);
+    Handle { tensor: HostDispatch::affine(rows.tensor, weight.tensor, bias.tensor) }.typed()
+}
+
+/// The same numbers as a constant of the tape, where there is one.
+fn on_tape<const D: usize>(handle: Handle, is_tracked: bool) -> Handle {
+    if is_tracked && !handle.is_tracked() { Tensor::<D>::from_inner(handle.typed()).into() } else { handle }
+}
+
+/// Affine maps on every backend Partita is built with.
+#[backend_extension(
+    Autodiff,
+    Flex: cfg(feature = "flex"),
+    NdArray: cfg(feature = "ndarray"),
+    Cube: cfg(any(feature = "wgpu", feature = "vulkan", feature = "cuda"))
+)]
+pub(crate) trait AffineOperations: Backend {
+    fn affine(rows: FloatTensor<Self>, weight: FloatTensor<Self>, bias: FloatTensor<Self>) -> FloatTensor<Self>;
+}
+
+/// Matrix products of a backend without a tape.
+pub(crate) trait Products: Backend {
+    /// $AB$, or $AB + \mathbf{1}s^\top$ with $s$ = `start`.
+    fn product(a: FloatTensor<Self>, b: FloatTensor<Self>, start: Option<FloatTensor<Self>>) -> FloatTensor<Self> {
+        plain::<Self>(a, b, start)
+    }
+
+    /// A gradient without numbers that are too small to be multiplied with all their digits.
+    fn without_tiny(gradient: FloatTensor<Self>) -> FloatTensor<Self> {
+        gradient
+    }
+}
+
+fn plain<B: Backend>(a: FloatTensor<B>, b: FloatTensor<B>, start: Option<FloatTensor<B>>) -> FloatTensor<B> {
+    let product = B::float_matmul(a, b);
+    let Some(start) = start else { return product };
+    let columns = start.shape().num_elements();
+    B::float_add(product, B::float_reshape(start, vec![1, columns].into()))
+}
+
+#[cfg(feature = "flex")]
+impl Products for burn::backend::Flex {
+    fn product(a: FloatTensor<Self>, b: FloatTensor<Self>, start: Option<FloatTensor<Self>>) -> FloatTensor<Self> {
+        match crate::math::product::product(&a, &b, start.as_ref()) {
+            Some(product) => product,
+            None => plain::<Self>(a, b, start),
+        }
+    }
+
+    fn without_tiny(gradient: FloatTensor<Self>) -> FloatTensor<Self> {
+        crate::math::product::without_tiny(gradient)
+    }
+}
+#[cfg(feature = "ndarray")]
+impl Products for burn::backend::NdArray {}
+#[cfg(any(feature = "wgpu", feature = "vulkan", feature = "cuda"))]
+impl Products for burn::backend::Cube {}
+
+/// Implements affine maps of a backend by its products.
+macro_rules! affine_operations {
+    ($backend:ty) => {
+        impl AffineOperations for $backend {
+            fn affine(
+                rows: FloatTensor<Self>,
+                weight: FloatTensor<Self>,
+                bias: FloatTensor<Self>,
+            ) -> FloatTensor<Self> {
+                Self::product(rows, weight, Some(bias))
+            }
+        }
+    };
+}
+
+#[cfg(feature = "flex")]
+affine_operations!(burn::backend::Flex);
+#[cfg(feature = "ndarray")]
+affine_operations!(burn::backend::NdArray);
+#[cfg(any(feature = "wgpu", feature = "vulkan", feature = "cuda"))]
+affine_operations!(burn::backend::Cube);
+
+impl<B: AffineOperations + Products, C: CheckpointStrategy> AffineOperations for Autodiff<B, C> {
+    fn affine(rows: FloatTensor<Self>, weight: FloatTensor<Self>, bias: FloatTensor<Self>) -> FloatTensor<Self> {
+        let nodes = [rows.node(), weight.node(), bias.node()];
+        let [rows, weight, bias] = [rows, weight, bias].map(|tensor| tensor.into_primitive());
+        let output = B::affine(rows.clone(), weight.clone(), bias);
+        match AffineBackward.prepare::<C>(nodes).compute_bound().stateful() {
+            OpsKind::Tracked(preparation) => preparation.finish([rows, weight], output),
+            OpsKind::UnTracked(preparation) => preparation.finish(output),
+        }
+    }
+}
+
+#[derive(Debug)]
+struct AffineBackward;
+
+impl<B: Products> Backward<B, 3> for AffineBackward {
+    /// Rows and weights.
+    type State = [FloatTensor<B>; 2];
+
+    fn backward(self, ops: Ops<Self::State, 3>, gradients: &mut Gradients, _: &mut Checkpointer) {
+        let gradient = B::without_tiny(gradients.consume::<B>(&ops.node));
+        let ([by_rows, by_weight, by_bias], [rows, weight]) = (ops.parents, ops.state);
+        if let Some(node) = by_bias {
+            let columns = weight.shape()[1];
+            let sum = B::float_reshape(B::float_sum_dim(gradient.clone(), 0), vec![columns].into());
+            gradients.register::<B>(node.id, sum);
+        }
+        if let Some(node) = by_weight {
+            let own = B::product(B::float_swap_dims(rows, 0, 1), gradient.clone(), None);
+            gradients.register::<B>(node.id, own);
+        }
+        if let Some(node) = by_rows {
+            gradients.register::<B>(node.id, B::product(gradient, B::float_swap_dims(weight, 0, 1), None));
+        }
+    }
+}
+
+#[cfg(all(test, feature = "flex"))]
+mod tests {
+    use burn::tensor::Gradients as Found;
+
+    use super::*;
+    use crate::device::{Device, Precision};
+    use crate::math::kernel::testing::scattered;
+
+    const SIZES: [usize; 3] = [6, 4, 3];
+
+    fn values<const D: usize>(tensor: Tensor<D>) -> Vec<f64> {
+        Handle::from(tensor).read().unwrap().values
+    }
+
+    fn gradient<const D: usize>(leaf: &Tensor<D>, found: &Found) -> Vec<f64> {
+        values(leaf.grad(found).unwrap())
+    }
+
+    fn close(found: &[f64], expected: &[f64]) {
+        assert_eq!(found.len(), expected.len());
+        assert!(found.iter().zip(expected).all(|(a, b)| (a - b).abs() < 1e-14), "{found:?} {expected:?}");
+    }
+
+    /// The value, and the gradients by rows, weights and biases of a function that is not linear in them.
+    fn found(map: impl Fn(Tensor<2>, Tensor<2>, Tensor<1>) -> Tensor<2>) -> [Vec<f64>; 4] {
+        let ([rows, inputs, outputs], device) = (SIZES, Device::flex());
+        let x = device.leaf::<2>(scattered(rows * inputs, -1.0, 1.0), [rows, inputs]);
+        let w = device.leaf::<2>(scattered(inputs * outputs, -2.0, 1.0), [inputs, outputs]);
+        let b = device.leaf::<1>(scattered(outputs, 0.0, 3.0), [outputs]);
+        let y = map(x.clone(), w.clone(), b.clone());
+        let gradients = y.clone().tanh().sum().backward();
+        [values(y), gradient(&x, &gradients), gradient(&w, &gradients), gradient(&b, &gradients)]
+    }
+
+    #[test]
+    fn value_and_gradients_are_those_of_burns_operations() {
+        let own = found(affine);
+        let burns = found(|x, w, b| x.matmul(w) + b.unsqueeze());
+        own.iter().zip(&burns).for_each(|(own, burns)| close(own, burns));
+    }
+
+    #[test]
+    fn constants_stand_beside_tracked_tensors() {
+        let ([rows, inputs, outputs], device) = (SIZES, Device::flex());
+        let x = device.tensor(scattered(rows * inputs, -1.0, 1.0), [rows, inputs]);
+        let b = device.tensor(scattered(outputs, 0.0, 3.0), [outputs]);
+        let w = device.leaf::<2>(scattered(inputs * outputs, -2.0, 1.0), [inputs, outputs]);
+        let y = affine(x.clone(), w.clone(), b.clone());
+        let own = gradient(&w, &y.clone().tanh().sum().backward());
+        let other = x.clone().matmul(w.clone()) + b.clone().unsqueeze();
+        close(&values(y.clone()), &values(other.clone()));
+        close(&own, &gradient(&w, &other.tanh().sum().backward()));
+        assert!(!Handle::from(affine(x, w.inner(), b)).is_tracked());
+    }
+
+    #[test]
+    fn rows_that_a_loss_gives_up_add_nothing_and_change_nothing_else() {
+        let ([rows, inputs, outputs], device) = (SIZES, Device::flex().with_precision(Precision::Single));
+        let x = device.tensor::<2>(scattered(rows * inputs, -1.0, 1.0), [rows, inputs]);
+        let b = device.tensor::<1>(scattered(outputs, 0.0, 3.0), [outputs]);
+        // The last two rows have gradients that single precision cannot hold with all digits.
+        let weights = (0..rows).map(|row| if row < rows - 2 { 1.0 } else { 3e-39 });
+        let weights = device.tensor::<2>(weights.collect(), [rows, 1]);
+        let by_weight = |map: fn(Tensor<2>, Tensor<2>, Tensor<1>) -> Tensor<2>, count: usize| {
+            let w = device.leaf::<2>(scattered(inputs * outputs, -2.0, 1.0), [inputs, outputs]);
+            let y = map(x.clone(), w.clone(), b.clone()).tanh() * weights.clone();
+            gradient(&w, &y.narrow(0, 0, count).sum().backward())
+        };
+        let own = by_weight(affine, rows);
+        assert_eq!(own, by_weight(affine, rows - 2));
+        let burns = by_weight(|x, w, b| x.matmul(w) + b.unsqueeze(), rows);
+        assert!(own.iter().zip(&burns).all(|(own, burns)| (own - burns).abs() < 1e-6), "{own:?} {burns:?}");
+    }
+}

@@ -1,0 +1,89 @@
+//! Fills a long vector in parts on the threads that are idle, while the caller takes no other work than its own.
+
+use std::ops::Range;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+/// What the caller and its helpers share.
+struct Shared<T, F> {
+    state: Mutex<State<T, F>>,
+}
+
+struct State<T, F> {
+    /// Parts that nobody has begun: the caller takes the first, helpers take the last.
+    left: Range<usize>,
+    /// Parts that helpers are at.
+    helped: usize,
+    done: Vec<(usize, Vec<T>)>,
+    /// How a part is filled; nothing once all are, so that a helper that comes late keeps no matrix.
+    fill: Option<Arc<F>>,
+}
+
+impl<T, F> Shared<T, F> {
+    fn state(&self) -> MutexGuard<'_, State<T, F>> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Fills `out`, `length` numbers at a time, by `fill`, which is told the number of the part.
+///
+/// Helpers are idle threads of the rayon pool around the caller. The caller works and waits for helpers, but never takes
+/// another task of that pool meanwhile, as rayon's own loops do: Burn calls it while it holds the lock of its tape, and a
+/// task that wants a tape of its own would wait for this lock forever. `fill` must not wait for anything.
+pub(super) fn fill_in_parts<T, F>(out: &mut [T], length: usize, fill: F)
+where
+    T: Copy + Default + Send + 'static,
+    F: Fn(usize, &mut [T]) + Send + Sync + 'static,
+{
+    let (total, count) = (out.len(), out.len().div_ceil(length));
+    let helpers = rayon::current_num_threads().min(count).saturating_sub(1);
+    let mut parts: Vec<&mut [T]> = out.chunks_mut(length).collect();
+    if helpers == 0 {
+        parts.iter_mut().enumerate().for_each(|(part, out)| fill(part, out));
+        return;
+    }
+    let fill = Arc::new(fill);
+    let state = State { left: 0..count, helped: 0, done: Vec::new(), fill: Some(Arc::clone(&fill)) };
+    let shared = Arc::new(Shared { state: Mutex::new(state) });
+    for _ in 0..helpers {
+        let shared = Arc::clone(&shared);
+        rayon::spawn(move || help(&shared, total, length));
+    }
+    // In two steps: the lock is not held while a part is filled.
+    loop {
+        let Some(part) = shared.state().left.next() else { break };
+        fill(part, parts[part]);
+    }
+    shared.state().fill = None;
+    loop {
+        let mut state = shared.state();
+        if state.helped == 0 {
+            state.done.drain(..).for_each(|(part, numbers)| parts[part].copy_from_slice(&numbers));
+            return;
+        }
+        drop(state);
+        // A part takes a tenth of a millisecond: no longer than it takes to fall asleep and to be woken.
+        std::thread::yield_now();
+    }
+}
+
+/// Fills parts as long as there are any.
+fn help<T, F>(shared: &Shared<T, F>, total: usize, length: usize)
+where
+    T: Copy + Default,
+    F: Fn(usize, &mut [T]),
+{
+    loop {
+        let (part, fill) = {
+            let mut state = shared.state();
+            let Some(fill) = state.fill.clone() else { return };
+            let Some(part) = state.left.next_back() else { return };
+            state.helped += 1;
+            (part, fill)
+        };
+        let mut numbers = vec![T::default(); length.min(total - part * length)];
+        fill(part, &mut numbers);
+        let mut state = shared.state();
+        state.done.push((part, numbers));
+        state.helped -= 1;
+    }
+}
