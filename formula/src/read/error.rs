@@ -85,6 +85,16 @@ pub enum FrameError {
         /// The line of the quote.
         line: u64,
     },
+    /// The first line says the delimiter, for a spreadsheet.
+    #[error(
+        "reading {file}: line 1: found {found:?}, expected names of columns. Take this line out: the delimiter is found without it."
+    )]
+    Separator {
+        /// The file.
+        file: String,
+        /// The line.
+        found: String,
+    },
     /// The first line has numbers in the place of names.
     #[error("reading {file}: line 1: found {found:?}, expected names of columns. Add a first line with the names.")]
     Header {

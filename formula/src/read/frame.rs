@@ -123,6 +123,9 @@ impl Frame {
         if !text.contains('\n') {
             text = text.replace('\r', "\n").into();
         }
+        if let Some(found) = text.lines().next().filter(|line| line.starts_with("sep=")) {
+            return Err(FrameError::Separator { file: file.into(), found: found.trim_end().into() });
+        }
         let delimiter = match options.delimiter {
             Delimiter::Byte(byte) => byte,
             Delimiter::AsFound => delimiter(file, &text)?,

@@ -99,9 +99,10 @@ fn without_the_rows_that_are_dropped_a_file_is_the_one_without_these_rows() {
 
 #[test]
 fn twenty_bad_files_say_where_and_what_to_do() {
-    let cases: [(&[u8], &str, &str); 24] = [
+    let cases: [(&[u8], &str, &str); 25] = [
         (b"", "y ~ x", "found nothing, expected a line of column names"),
         (b"y,x\n", "y ~ x", "found column names but no rows"),
+        (b"sep=;\r\ny;x\r\n1;2\r\n", "y ~ x", "line 1: found \"sep=;\", expected names of columns. Take this line out"),
         (b"y,x,x\n1,2,3\n", "y ~ x", "column name `x` occurs twice"),
         (b"y,x\n1,2\n3\n4,5,6\n", "y ~ x", "line 3 has 1; line 4 has 3"),
         (b"1,2\n3,4\n", "y ~ x", "line 1: found [\"1\", \"2\"], expected names of columns. Add a first line"),
