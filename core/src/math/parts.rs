@@ -29,7 +29,7 @@ impl<T, F> Shared<T, F> {
 /// Helpers are idle threads of the rayon pool around the caller. The caller works and waits for helpers, but never takes
 /// another task of that pool meanwhile, as rayon's own loops do: Burn calls it while it holds the lock of its tape, and a
 /// task that wants a tape of its own would wait for this lock forever. `fill` must not wait for anything.
-pub(super) fn fill_in_parts<T, F>(out: &mut [T], length: usize, fill: F)
+pub(crate) fn fill_in_parts<T, F>(out: &mut [T], length: usize, fill: F)
 where
     T: Copy + Default + Send + 'static,
     F: Fn(usize, &mut [T]) + Send + Sync + 'static,
