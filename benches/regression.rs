@@ -56,8 +56,12 @@ impl Run {
 }
 
 /// The cases: a name, the rows of a silo, and the threads it may use.
-const CASES: [(&str, usize, usize); 3] =
-    [("pooled_k1", ROWS, 1), ("two_silos_k1", ROWS / 2, 2), ("fifty_silos_k1_one_thread", ROWS / 50, 1)];
+const CASES: [(&str, usize, usize); 4] = [
+    ("pooled_k1", ROWS, 2),
+    ("pooled_k1_one_thread", ROWS, 1),
+    ("two_silos_k1", ROWS / 2, 2),
+    ("fifty_silos_k1_one_thread", ROWS / 50, 1),
+];
 
 /// Prints the median over 20 blocks of 20 steps, in microseconds a step.
 fn lines(images: &Images) {

@@ -2,6 +2,7 @@
 
 pub mod kernel;
 pub(crate) mod operation;
+pub(crate) mod parts;
 #[cfg(feature = "flex")]
 pub(crate) mod product;
 pub(crate) mod real;

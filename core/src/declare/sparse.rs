@@ -21,6 +21,7 @@ use crate::error::{Error, Result};
 use crate::handle::Handle;
 use crate::math::kernel::{sparse_columns, sparse_product, sparse_transposed};
 use crate::math::operation;
+use crate::math::parts::fill_in_parts;
 
 /// A constant matrix with many zeros, row by row: bag-of-words counts, pixels, one-hot codes.
 ///
@@ -257,16 +258,36 @@ impl SparseRows {
         eta
     }
 
+    /// The transpose times a gradient: where the entries are kept by column, in parts on all threads, with the same bits.
+    fn by_coefficients(&self, gradient: &[f64], outputs: usize) -> Vec<f64> {
+        let mut sums = vec![0.0; self.columns * outputs];
+        let threads = rayon::current_num_threads();
+        // Each part copies the gradients: no more parts than keep threads busy.
+        let part = if threads == 1 { self.columns } else { self.columns.div_ceil(2 * threads) };
+        match self.by_column.view(&self.entries, self.columns, 0..self.columns) {
+            None => sparse_transposed(&self.entries.starts, self.entries.view(), gradient, outputs, &mut sums),
+            Some(blocks) if part == self.columns || outputs == 0 => {
+                sparse_columns(&blocks, gradient, outputs, &mut sums);
+            }
+            Some(_) => {
+                let (matrix, gradient) = (self.clone(), gradient.to_vec());
+                fill_in_parts(&mut sums, part * outputs, move |index, sums| {
+                    let first = index * part;
+                    let own = first..first + sums.len() / outputs;
+                    if let Some(blocks) = matrix.by_column.view(&matrix.entries, matrix.columns, own) {
+                        sparse_columns(&blocks, &gradient, outputs, sums);
+                    }
+                });
+            }
+        }
+        sums
+    }
+
     /// The gradients by coefficients and by intercepts, as far as `wanted`.
     fn vjp(&self, gradient: &[f64], outputs: usize, wanted: [bool; 2]) -> Vec<Vec<f64>> {
         let mut results = Vec::with_capacity(2);
         if wanted[0] {
-            let mut sums = vec![0.0; self.columns * outputs];
-            match self.by_column.view(&self.entries, self.columns) {
-                Some(blocks) => sparse_columns(&blocks, gradient, outputs, &mut sums),
-                None => sparse_transposed(&self.entries.starts, self.entries.view(), gradient, outputs, &mut sums),
-            }
-            results.push(sums);
+            results.push(self.by_coefficients(gradient, outputs));
         }
         if wanted[1] {
             let mut sums = vec![0.0; outputs];
@@ -276,5 +297,34 @@ impl SparseRows {
             results.push(sums);
         }
         results
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::math::kernel::testing::{bits, scattered};
+
+    #[test]
+    fn gradients_by_coefficients_have_the_same_bits_for_any_number_of_threads() {
+        let (shape, outputs) = ([600, 57], 3);
+        let dense = scattered(shape[0] * shape[1], -1.0, 1.0).into_iter().map(|number| number.max(0.3) - 0.3);
+        let matrix = SparseRows::from_dense(&dense.collect::<Vec<f64>>(), shape).unwrap();
+        let gradient = scattered(shape[0] * outputs, -2.0, 1.0);
+        let on = |threads: usize| {
+            let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().unwrap();
+            pool.install(|| matrix.by_coefficients(&gradient, outputs))
+        };
+        let alone = on(1);
+        (0..10).for_each(|_| assert_eq!([bits(&on(2)), bits(&on(5))], [bits(&alone), bits(&alone)]));
+        let mut expected = vec![0.0; alone.len()];
+        for (row, gradient) in gradient.chunks_exact(outputs).enumerate() {
+            let (columns, values) = matrix.row(row);
+            for (column, value) in columns.iter().zip(values) {
+                let sums = &mut expected[*column as usize * outputs..][..outputs];
+                sums.iter_mut().zip(gradient).for_each(|(sum, gradient)| *sum += value * gradient);
+            }
+        }
+        assert!(alone.iter().zip(&expected).all(|(own, expected)| (own - expected).abs() < 1e-12));
     }
 }

@@ -1,7 +1,5 @@
 //! Multiplies matrices that lie in this process on all threads: what Burn does on one.
 
-mod parts;
-
 use std::ops::Neg;
 
 use burn::tensor::{DType, TensorData};
@@ -10,7 +8,7 @@ use faer::linalg::matmul::matmul;
 use faer::traits::ComplexField;
 use faer::{Accum, MatMut, MatRef, Par};
 
-use self::parts::fill_in_parts;
+use crate::math::parts::fill_in_parts;
 
 /// Multiplications of one part: a tenth of a millisecond.
 const PART: usize = 4_000_000;

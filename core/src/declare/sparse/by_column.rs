@@ -1,5 +1,6 @@
 //! Keeps the entries of a sparse matrix by column as well, for the products of backward passes.
 
+use std::ops::Range;
 use std::sync::OnceLock;
 
 use super::entries::Entries;
@@ -45,8 +46,13 @@ enum Kept {
 }
 
 impl ByColumn {
-    /// The view that kernels read, if the copy is kept.
-    pub(super) fn view<'a>(&'a self, entries: &'a Entries, columns: usize) -> Option<Vec<SparseColumns<'a>>> {
+    /// The view of some of the columns that kernels read, if the copy is kept.
+    pub(super) fn view<'a>(
+        &'a self,
+        entries: &'a Entries,
+        columns: usize,
+        own: Range<usize>,
+    ) -> Option<Vec<SparseColumns<'a>>> {
         let Self::Kept(kept) = self else { return None };
         let rows = entries.starts.len() - 1;
         let make = || (0..rows).step_by(ROWS).map(|first| Block::new(entries, columns, first, rows)).collect();
@@ -56,7 +62,7 @@ impl ByColumn {
                 (Kept::Plain(columns, values), _) => SparseEntries::Plain { columns, values },
                 (Kept::Coded(..), None) => unreachable!("invariant: codes are of a table"),
             };
-            SparseColumns { rows: block.rows, starts: &block.starts, entries: kept }
+            SparseColumns { rows: block.rows, starts: &block.starts[own.start..=own.end], entries: kept }
         };
         Some(kept.get_or_init(make).iter().map(view).collect())
     }

@@ -134,7 +134,7 @@ impl<B: Products> Backward<B, 3> for AffineBackward {
     }
 }
 
-#[cfg(all(test, feature = "flex"))]
+#[cfg(test)]
 mod tests {
     use burn::tensor::Gradients as Found;
 

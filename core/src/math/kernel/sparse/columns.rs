@@ -2,7 +2,7 @@
 
 use super::{Coded, Cut, Half, Lanes, NARROW, Outputs, Plain, Read, SparseEntries, Sums, TAIL, WIDE, sum_of_products};
 
-/// The entries of some rows of a sparse matrix, column after column.
+/// The entries of some rows of a sparse matrix, column after column: of all columns, or of some that follow each other.
 #[derive(Debug, Clone, Copy)]
 pub struct SparseColumns<'a> {
     /// The number of rows.
@@ -15,7 +15,7 @@ pub struct SparseColumns<'a> {
 
 impl SparseColumns<'_> {
     fn fits(&self, columns: usize) -> bool {
-        self.starts.len() == columns + 1 && self.starts.last() == Some(&self.entries.len())
+        self.starts.len() == columns + 1 && self.starts.last().is_some_and(|end| *end <= self.entries.len())
     }
 }
 

@@ -29,7 +29,7 @@ impl<T, F> Shared<T, F> {
 /// Helpers are idle threads of the rayon pool around the caller. The caller works and waits for helpers, but never takes
 /// another task of that pool meanwhile, as rayon's own loops do: Burn calls it while it holds the lock of its tape, and a
 /// task that wants a tape of its own would wait for this lock forever. `fill` must not wait for anything.
-pub(super) fn fill_in_parts<T, F>(out: &mut [T], length: usize, fill: F)
+pub(crate) fn fill_in_parts<T, F>(out: &mut [T], length: usize, fill: F)
 where
     T: Copy + Default + Send + 'static,
     F: Fn(usize, &mut [T]) + Send + Sync + 'static,
@@ -85,5 +85,38 @@ where
         let mut state = shared.state();
         state.done.push((part, numbers));
         state.helped -= 1;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicUsize, Ordering};
+    use std::time::{Duration, Instant};
+
+    use super::*;
+
+    #[test]
+    fn parts_that_helpers_fill_stand_where_they_belong() {
+        let pool = rayon::ThreadPoolBuilder::new().num_threads(3).build().unwrap();
+        let mut out = vec![0; 47];
+        let helped = Arc::new(AtomicUsize::new(0));
+        let count = Arc::clone(&helped);
+        pool.install(|| {
+            let caller = std::thread::current().id();
+            fill_in_parts(&mut out, 5, move |part, numbers| {
+                numbers.iter_mut().enumerate().for_each(|(index, slot)| *slot = 5 * part + index);
+                if std::thread::current().id() != caller {
+                    count.fetch_add(1, Ordering::SeqCst);
+                    return;
+                }
+                // The caller leaves time for a helper to come.
+                let start = Instant::now();
+                while count.load(Ordering::SeqCst) == 0 && start.elapsed() < Duration::from_secs(20) {
+                    std::thread::yield_now();
+                }
+            });
+        });
+        assert!(helped.load(Ordering::SeqCst) > 0);
+        assert_eq!(out, (0..47).collect::<Vec<usize>>());
     }
 }
