@@ -185,16 +185,6 @@ impl RowIntegral {
         is_nested.then(|| self.parts.iter().map(of).sum::<usize>() as u64)
     }
 
-    /// Rules that reach farther than these: as wide as their rows, and of a step more points where there may be more.
-    ///
-    /// # Errors
-    /// What the layout of rows refuses.
-    pub(crate) fn reaching(&self, table: &SiteTable) -> Result<Self> {
-        let mut other = self.clone();
-        other.parts.iter_mut().try_for_each(|part| part.reach(table))?;
-        Ok(other)
-    }
-
     /// Takes the points of every level; false if there are not as many levels.
     pub(crate) fn set_points(&mut self, mut points: &[usize], table: &SiteTable) -> Result<bool> {
         for part in &mut self.parts {

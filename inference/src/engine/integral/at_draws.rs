@@ -26,8 +26,8 @@ pub(crate) struct AtDraws<M: Model> {
 }
 
 /// How far numbers of points are raised where one global is far from the middle, as few draws with much weight are: what it
-/// costs is bounded, and a tenth of a nat is a small part of the 4.5 that draws there are less probable by.
-const FAR: Until = Until { tolerance: 0.1, nodes: 255, ..UNTIL };
+/// costs is bounded.
+const FAR: Until = Until { tolerance: 0.05, nodes: 255, ..UNTIL };
 
 /// Draws of the globals at which rules are compared with others, and as many twins.
 const COMPARED: usize = 8;
@@ -248,10 +248,8 @@ impl<M: Model> AtDraws<M> {
         count: usize,
         globals: impl Fn(usize) -> Vec<f64> + Sync,
     ) -> Result<Vec<Option<Vec<Observation>>>> {
-        // Without an observation the latents of its row may lie farther out than with it.
-        let wide = self.integral.reaching(&self.table)?;
-        self.each(around, count, globals, |_, integrand, globals, there| {
-            match here_or_anew(&wide, &wide.fit(there.clone()), |own| wide.observations(integrand, globals, own)) {
+        self.each(around, count, globals, |integral, integrand, globals, there| {
+            match here_or_anew(integral, there, |own| integral.observations(integrand, globals, own)) {
                 Err(error) if error.is_outside() => Ok(None),
                 other => Ok(Some(other?.0)),
             }

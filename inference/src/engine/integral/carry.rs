@@ -1,10 +1,10 @@
 //! Carries inner rules along where the nodes of outer ones move: each inner centre follows the latents around it.
 //!
-//! An inner rule has a centre for every combination of the nodes around it. Where an outer rule moves, its nodes stand for
-//! other latents, and centres that stayed would be those of the latents before: inner rules would chase outer ones, and
-//! outer ones the integrals of inner rules that stand wrong. So the centres $`c_p`$ of a row at the combinations $`p`$, with
-//! latents $`x_p`$ around it, are led by a regression: $`c_p + B(x'_p - x_p)`$, with the slope $`B`$ of the centres on
-//! latents, by how much the combinations weigh.
+//! An inner rule has a centre for every combination of the nodes around it. Where an outer rule moves, its nodes stand
+//! for other latents, and centres that stayed would be those of the latents before: inner rules would chase outer ones,
+//! and outer ones the integrals of inner rules that stand wrong. So the centres $`c_p`$ of a row at the combinations
+//! $`p`$, with latents $`x_p`$ around it, are led by a regression: $`c_p + B(x'_p - x_p)`$, with the slope $`B`$ of the
+//! centres on latents, by how much the combinations weigh.
 
 use super::MOST_LATENTS;
 use super::centres::{PartCentres, Square, cholesky};

@@ -233,8 +233,8 @@ impl LevelCentres {
         scales.zip(&self.centre[at * width..]).all(|(scale, centre)| *scale > RESOLVED * centre.abs())
     }
 
-    /// Moves a row's rule to the mean and covariance that `weights`, normalised, give its nodes, as narrow as the rule
-    /// stands; how far that was, in its own scale.
+    /// Moves a row's rule to the mean and covariance that `weights`, normalised, give its nodes; how far that was, in
+    /// its own scale.
     pub(crate) fn follow(&mut self, level: &Level, at: usize, weights: &[f64]) -> f64 {
         let width = level.width;
         match width {
@@ -256,8 +256,7 @@ impl LevelCentres {
             // It travels: there may be more of the way to go.
             moments.keep();
         }
-        let mut lower = cholesky(moments.safe_spread(&level.rule), width);
-        lower.iter_mut().flatten().for_each(|own| *own *= level.rule.narrow);
+        let lower = cholesky(moments.safe_spread(&level.rule), width);
         let factor = &mut self.factor[at * width * width..][..width * width];
         let centre = &mut self.centre[at * width..][..width];
         let mut moved = [[0.0; MOST]; MOST];
@@ -281,7 +280,7 @@ impl LevelCentres {
     fn follow_one(&mut self, level: &Level, at: usize, weights: &[f64]) -> f64 {
         let rule = &level.rule;
         let (mean, variance) = of_one(rule, weights);
-        let scale = safe_square(rule, mean, variance).sqrt() * rule.narrow;
+        let scale = safe_square(rule, mean, variance).sqrt();
         self.centre[at] += self.factor[at] * mean;
         self.factor[at] *= scale;
         mean.abs().max(scale.ln().abs())

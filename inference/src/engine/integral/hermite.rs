@@ -22,8 +22,6 @@ pub(crate) struct Rule {
     pub(crate) reach: f64,
     /// The distance between points of an axis at its centre.
     pub(crate) gap: f64,
-    /// The scale at which it stands, in standard deviations of a row.
-    pub(crate) narrow: f64,
     pub(crate) kind: Kind,
 }
 
@@ -54,10 +52,6 @@ const TILTS: usize = 40;
 /// The farthest point of an axis, in standard deviations: a rule that reaches farther is drawn together, which brings its
 /// points closer to each other where the mass is.
 const FARTHEST: f64 = 16.0;
-/// The part of the integral of a normal row that may be missing: rounding.
-const ROUNDING: f64 = 1e-14;
-/// The narrowest scale of a rule, in standard deviations of a row.
-const NARROWEST: f64 = 0.78;
 
 impl Rule {
     /// The product rule of so many points an axis; in no dimension it is one point.
@@ -82,7 +76,7 @@ impl Rule {
             }
             log_factors.push(log_factor);
         }
-        Self { width, points, log_factors, reach, gap, narrow: narrow(each), kind: Kind::Product }
+        Self { width, points, log_factors, reach, gap, kind: Kind::Product }
     }
 
     /// The rule of so many draws; `scramble` numbers rules of other draws.
@@ -103,7 +97,7 @@ impl Rule {
             let square = square(&points[index * width..]);
             log_factors.push(-log_sum_exp(&[near - 0.5 * square, far - 0.5 * square / (FAR * FAR)]));
         }
-        let mut rule = Self { width, points, log_factors, reach: 0.0, gap: 1.0, narrow: 1.0, kind: Kind::Drawn };
+        let mut rule = Self { width, points, log_factors, reach: 0.0, gap: 1.0, kind: Kind::Drawn };
         for _ in 0..TILTS {
             let weights = rule.normalise();
             let lower = cholesky(Moments::<MOST_LATENTS>::of(&rule, &weights).covariance, width);
@@ -141,17 +135,6 @@ impl Rule {
     }
 }
 
-/// The scale, in standard deviations of a row, at which a rule of so many points stands: points closer together see more of
-/// a row that is not normal, and of one that is nothing is lost.
-///
-/// A normal row under a rule of scale $s$ is the mean of $e^{ct^2}$ with $c = (1 - s^2)/2$, of which $n$ points miss about the
-/// part $(c/(1-c))^n$: what rounding leaves of it says how small $s$ may be. Logistic rows then have a tenth of the error of
-/// rules with the standard deviation of their row.
-fn narrow(each: usize) -> f64 {
-    let ratio = ROUNDING.powf(1.0 / real(each));
-    ((1.0 - ratio) / (1.0 + ratio)).sqrt().max(NARROWEST)
-}
-
 fn square(point: &[f64]) -> f64 {
     point.iter().map(|t| t * t).sum()
 }
@@ -179,21 +162,6 @@ mod tests {
         };
         assert!((expected(|t| t[0] * t[0] * t[1] * t[1]) - 1.0).abs() < 1e-12);
         assert!(expected(|t| t[0] * t[1]).abs() < 1e-14);
-    }
-
-    #[test]
-    fn a_normal_row_is_exact_however_narrow_a_rule_stands() {
-        for each in [5, 9, 15, 21, 31, 63] {
-            let rule = Rule::new(1, each);
-            let inner = 0.5 * (1.0 - rule.narrow * rule.narrow);
-            let mean: f64 =
-                (0..each).map(|n| (rule.log_factors[n] - (0.5 - inner) * rule.point(n)[0].powi(2)).exp()).sum();
-            assert!((mean * rule.narrow - 1.0).abs() < 1e-13, "{each}: {}", mean * rule.narrow);
-        }
-        // One that stood narrower would not be.
-        let (rule, inner) = (Rule::new(1, 15), 0.5 * (1.0 - 0.7 * 0.7));
-        let mean: f64 = (0..15).map(|n| (rule.log_factors[n] - (0.5 - inner) * rule.point(n)[0].powi(2)).exp()).sum();
-        assert!((mean * 0.7 - 1.0).abs() > 1e-10, "{}", mean * 0.7);
     }
 
     #[test]

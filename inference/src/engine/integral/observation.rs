@@ -386,7 +386,7 @@ mod tests {
         let data = Data::new(sizes, each, weights, &device);
         let table = SiteTable::of(model, &device, &data).unwrap();
         let integrand = Integrand { model, data: &data, device: &device, table: &table };
-        let integral = RowIntegral::new(&table).unwrap().reaching(&table).unwrap();
+        let integral = RowIntegral::new(&table).unwrap();
         let found = integral.observations(&integrand, &[mean], &mut integral.start()).unwrap();
         let (mut of_weights, mut of_visits, mut visit) = (Vec::new(), Vec::new(), 0);
         for (patient, size) in sizes.iter().enumerate() {
@@ -421,7 +421,7 @@ mod tests {
             for (place, (own, exact)) in found.iter().zip(&exact).enumerate() {
                 let apart = (own.left_out - exact[0]).abs().max((own.seen - exact[1]).abs());
                 // A row without an observation is at most 1.3 times as wide, and up to 1.7 deviations away: 15 points leave
-                // 2e-6 of that, and these are more.
+                // 2e-6 of that.
                 assert!(apart < 3e-6, "{model:?}, {} patients, {place}: {own:?} {exact:?}", sizes.len());
             }
         }

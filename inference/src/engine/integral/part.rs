@@ -3,7 +3,6 @@
 use partita_core::{Levels, LogDensity, Minibatch, Model, SiteTable, ValueAndGradient};
 
 use super::centres::PartCentres;
-use super::hermite::Kind;
 use super::layout::{Layout, Passes};
 use super::reduce::{Grid, Reduced};
 use super::tree::{Ladder, Tree};
@@ -96,20 +95,6 @@ impl Part {
         self.tree = tree;
         self.lay_out(table)?;
         Ok(true)
-    }
-
-    /// Lets every rule stand as wide as its row, and products have a step more points where there are not too many
-    /// combinations then.
-    pub(super) fn reach(&mut self, table: &SiteTable) -> Result<()> {
-        let mut tree = self.tree.clone();
-        for level in (0..tree.levels.len()).filter(|level| self.tree.levels[*level].rule.kind == Kind::Product) {
-            self.next(level).map_or(Ok(()), |next| tree.set(level, next))?;
-        }
-        if !tree.is_too_large() {
-            self.tree = tree;
-        }
-        self.tree.widen();
-        self.lay_out(table)
     }
 
     /// The log marginal likelihood of these rows at these globals.

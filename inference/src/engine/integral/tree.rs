@@ -176,13 +176,6 @@ impl Tree {
         Ok(())
     }
 
-    /// Lets every rule stand as wide as its row.
-    pub(crate) fn widen(&mut self) {
-        for level in &mut self.levels {
-            level.rule = Arc::new(Rule { narrow: 1.0, ..(*level.rule).clone() });
-        }
-    }
-
     /// Whether there are more combinations than are visited, of levels in levels.
     pub(crate) fn is_too_large(&self) -> bool {
         self.ladder == Ladder::Nested && self.passes > MOST_COMBINATIONS
