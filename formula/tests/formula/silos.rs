@@ -350,7 +350,7 @@ fn what_other_columns_leave_of_a_column_is_as_by_regression() {
     // About zero without an intercept: sqrt(sum(resid(lm(a ~ 0 + b))^2) / 6).
     close(&sums("y ~ 0 + a + b", &[north, south]).left_sds(), &[30.431_416_515_028, 0.533_523_630_378]);
     // Of a column that others give nothing is left.
-    assert_eq!(sums("y ~ a + I(2 * a)", &[north]).left_sds()[2], 0.0);
+    assert!(sums("y ~ a + I(2 * a)", &[north]).left_sds()[2].abs() <= 0.0);
     assert!(sums("y ~ a + b", &[north]).left_sds()[1] > 0.0);
 }
 
