@@ -336,6 +336,7 @@ fn bits(algorithm: AlgorithmChoice, hospitals: Hospitals, is_interrupted: bool) 
             resume,
             elbo_draws: 3,
             summary_draws: 3,
+            trust_draws: Some(0),
             ..FitOptions::default()
         };
         fit(&Wards { hospitals }, &silos, &device, &options, None).unwrap()

@@ -136,8 +136,14 @@ fn threads_change_no_bit_of_a_fit_by_steps_or_by_rounds() {
         let parameters = |threads: usize| {
             let family = FamilyPlan::new().global(Gaussian::diagonal());
             let settings = Settings { steps: 30, family, ..Settings::default() };
-            let options =
-                FitOptions { algorithm: algorithm.clone(), settings, threads, elbo_draws: 2, ..FitOptions::default() };
+            let options = FitOptions {
+                algorithm: algorithm.clone(),
+                settings,
+                threads,
+                elbo_draws: 2,
+                trust_draws: Some(0),
+                ..FitOptions::default()
+            };
             let fit = fit(&model, &silos, &device, &options, None).unwrap();
             let bits: Vec<u64> = fit.posterior().parameters.iter().map(|number| number.to_bits()).collect();
             (bits, fit.report.theta.iter().map(|number| number.to_bits()).collect::<Vec<_>>())

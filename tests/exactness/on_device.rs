@@ -97,8 +97,14 @@ impl Visit for SameRun {
                 // Fits on the device start as declared and know no phases: so does the pooled fit.
                 let (schedule, start) = (Schedule::cosine(), StartFrom::Declared);
                 let settings = Settings { steps: STEPS, estimator, schedule, start, ..settings.clone() };
-                let options =
-                    FitOptions { algorithm, settings, elbo_draws: 3, summary_draws: 2, ..FitOptions::default() };
+                let options = FitOptions {
+                    algorithm,
+                    settings,
+                    elbo_draws: 3,
+                    summary_draws: 2,
+                    trust_draws: Some(0),
+                    ..FitOptions::default()
+                };
                 fit(model, &silos, &device, &options, None).unwrap()
             };
             let (mut host, mut resident) =
