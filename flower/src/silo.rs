@@ -64,8 +64,8 @@ const LONGEST_PAUSE: Duration = Duration::from_millis(500);
 /// The file in a silo's folder that records a task in progress.
 const UNFINISHED: &str = "task.json";
 
-/// Serves requests until `stop` is set, also where it waits for an engine that does not answer, behind a SuperNode or, where the engine has a key, as a node itself; `log`
-/// receives one line for each event.
+/// Serves requests behind a SuperNode or, where the engine has a key, as a node itself, until `stop` is set, which is heard too
+/// where an engine does not answer; `log` receives one line for each event.
 ///
 /// # Errors
 /// [`Error::Transport`] if the SuperNode is unreachable for longer than the patience; [`Error::File`] for a state that
@@ -73,27 +73,25 @@ const UNFINISHED: &str = "task.json";
 pub fn serve(options: &SiloOptions, keeper: &mut Keeper, stop: &Arc<AtomicBool>, log: &Log) -> Result<()> {
     let user = User { log: Arc::clone(log), interrupt: Arc::clone(stop) };
     let connection = Connection::new(&options.engine)?.for_user(Some(user));
-    match serve_over(connection, options, keeper, stop, &mut |line| log(line)) {
+    if options.coordinator.is_none() {
+        log(
+            "warning: this silo answers whoever sends it a request. Give it the key of its coordinator: `coordinator` in its file",
+        );
+    }
+    let serve = if options.engine.key.is_some() { serve_as_node } else { serve_behind_supernode };
+    match serve(connection, options, keeper, stop, &mut |line| log(line)) {
         Err(Error::Interrupted { .. }) => Ok(()),
         ended => ended,
     }
 }
 
-fn serve_over(
+fn serve_behind_supernode(
     connection: Connection,
     options: &SiloOptions,
     keeper: &mut Keeper,
     stop: &AtomicBool,
     log: &mut dyn FnMut(&str),
 ) -> Result<()> {
-    if options.coordinator.is_none() {
-        log(
-            "warning: this silo answers whoever sends it a request. Give it the key of its coordinator: `coordinator` in its file",
-        );
-    }
-    if options.engine.key.is_some() {
-        return serve_as_node(connection, options, keeper, stop, log);
-    }
     let limits = Limits { bytes: options.largest_request, ..Limits::default() };
     give_back(&keeper.folder().join(UNFINISHED), &connection, log);
     let (mut pause, mut newer, mut sent) = (PAUSE, None, SentInRun::default());

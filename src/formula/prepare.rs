@@ -170,7 +170,7 @@ impl Study {
         if let (Some(check), false) = (asked.first(), self.formula.status_columns().is_empty()) {
             let found = format!("`{check}`, where times may be censored");
             let expected = "an outcome that is known in every row: when a time with an event would have been censored is not known, so that a model cannot draw others like it";
-            let remedy = "Judge the model by rows left out (`--leave-one-out`), and the method by `partita calibrate`.";
+            let remedy = "Judge the model by rows left out (`leave_one_out_draws` of a study), and the method by `partita calibrate`.";
             return Err(unfit(found, expected, remedy));
         }
         let names = [self.formula.outcome(), self.formula.outcome_column()];
@@ -208,9 +208,10 @@ impl Study {
             study.declared.groups_across_silos.insert(crossing.fewer);
         };
         notes.extend(columns.iter().filter_map(left_out));
-        notes.extend(study.notes_on(&agreement, &summary));
         notes.extend(shared_names(&designs));
-        Ok(Prepared { notes, ..study.prepared(silos, designs, agreement, &summary, device)? })
+        let prepared = study.prepared(silos, designs, agreement, &summary, device)?;
+        notes.extend_from_slice(&prepared.notes);
+        Ok(Prepared { notes, ..prepared })
     }
 
     /// What one should know of what silos agree on: levels that differ in case alone, and which of two levels of text is the event.
@@ -238,8 +239,8 @@ impl Study {
         let rows = designs.iter().map(|design| Ok((design.silo.clone(), self.rows(design, &plan, device)?)));
         let rows = rows.collect::<Result<_, StudyError>>()?;
         let groups = designs.into_iter().map(|design| design.random.into_iter().map(RowGroups::of).collect()).collect();
-        let (study, tables) = (self.clone(), silos.to_vec());
-        Ok(Prepared { plan, silos: rows, notes: Vec::new(), agreement, study, tables, groups })
+        let (study, tables, notes) = (self.clone(), silos.to_vec(), self.notes_on(&agreement, summary));
+        Ok(Prepared { plan, silos: rows, notes, agreement, study, tables, groups })
     }
 
     /// The cells of a silo's file that the formula needs.
@@ -440,13 +441,8 @@ fn said_twice(grouping: &str, name: &str, [one, other]: [&String; 2]) -> String 
 /// What one should know of a silo's file.
 pub(super) fn left_out(columns: &Columns) -> Option<String> {
     let lost = columns.dropped();
-    (lost > 0).then(|| {
-        format!(
-            "{}: {lost} {} left out",
-            columns.silo(),
-            if lost == 1 { "row with missing cells was" } else { "rows with missing cells were" }
-        )
-    })
+    let rows = if lost == 1 { "row with missing cells was" } else { "rows with missing cells were" };
+    (lost > 0).then(|| format!("{}: {lost} {rows} left out", columns.silo()))
 }
 
 pub(super) fn unfit(found: String, expected: &str, remedy: &str) -> StudyError {

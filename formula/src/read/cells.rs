@@ -84,12 +84,11 @@ impl Reading<'_> {
                 text.iter().map(|cell| cell.and_then(logical).map_or(f64::NAN, |yes| f64::from(u8::from(yes))));
             return Ok(Cells { kind: CellKind::Logical, numbers: numbers.collect(), text });
         }
+        let meant = text.iter().zip(&numbers).filter(|(cell, number)| is_meant_as(**cell, **number)).count();
         let others = || (0..text.len()).filter(|at| text[*at].is_some() && numbers[*at].is_nan());
         let kind = if found == 0 && text.iter().flatten().all(|cell| is_date(cell)) {
             CellKind::Dates(others().next().map_or(place(0), place))
-        } else if 2 * text.iter().zip(&numbers).filter(|(cell, number)| is_meant_as(**cell, **number)).count()
-            >= present
-        {
+        } else if 2 * meant >= present {
             let cells = others().take(LISTED).map(place).collect();
             CellKind::Mixed { numbers: found, count: present - found, cells }
         } else {

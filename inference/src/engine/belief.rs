@@ -4,6 +4,7 @@ use faer::Mat;
 use faer::linalg::solvers::{DenseSolveCore, Solve};
 
 use crate::engine::error::{Error, Result};
+use crate::engine::family::real;
 use crate::engine::natural::triangle::{pack, unpack};
 use crate::engine::normal::Normal;
 use crate::engine::symmetric::Eigen;
@@ -216,11 +217,6 @@ fn symmetric(matrix: &Mat<f64>) -> Mat<f64> {
 fn none() -> Error {
     let quantity = "the covariance of what is believed of the globals".into();
     Error::NotFinite { who: "the coordinator".into(), step: 0, quantity, found: f64::NAN }
-}
-
-#[expect(clippy::cast_precision_loss, reason = "rows and globals are far fewer than 2^52")]
-fn real(number: usize) -> f64 {
-    number as f64
 }
 
 #[cfg(test)]

@@ -10,6 +10,7 @@ use super::MOST_LATENTS;
 use super::centres::{PartCentres, Square, cholesky};
 use super::reduce::Reduced;
 use super::tree::Tree;
+use crate::engine::family::real;
 
 /// The weight of all combinations together that none goes below: the slope is then known where few have weight.
 const LEAST: f64 = 1e-3;
@@ -140,11 +141,6 @@ fn solve(lower: &Square<MOST_LATENTS>, mut right: Vec<f64>) -> Vec<f64> {
         right[row] = (right[row] - known) / lower[row][row];
     }
     right
-}
-
-#[expect(clippy::cast_precision_loss, reason = "combinations of nodes are few")]
-fn real(number: usize) -> f64 {
-    number as f64
 }
 
 #[cfg(test)]

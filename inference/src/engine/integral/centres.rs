@@ -6,6 +6,7 @@ use super::MOST_LATENTS;
 use super::hermite::{Kind, Rule};
 use super::layout::Slot;
 use super::tree::{Level, Tree};
+use crate::engine::family::real;
 
 /// Centres and scales of the rows of a part, level by level.
 #[derive(Debug, Clone, PartialEq)]
@@ -316,11 +317,6 @@ fn tempered(weights: &[f64], enough: f64) -> Option<Vec<f64>> {
     }
     let sum: f64 = raised(low).sum();
     Some(raised(low).map(|own| own / sum).collect())
-}
-
-#[expect(clippy::cast_precision_loss, reason = "rows have few latents")]
-fn real(number: usize) -> f64 {
-    number as f64
 }
 
 /// Numbers of one row, of which the first `width` count: rows are many, and allocate nothing.

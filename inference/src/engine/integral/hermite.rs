@@ -5,6 +5,7 @@ use partita_core::special::log_sum_exp;
 use super::MOST_LATENTS;
 use super::centres::{Moments, cholesky};
 use crate::engine::error::Result;
+use crate::engine::family::real;
 use crate::engine::gauss_hermite::GaussHermite;
 use crate::engine::whitened::Draws;
 
@@ -137,11 +138,6 @@ impl Rule {
 
 fn square(point: &[f64]) -> f64 {
     point.iter().map(|t| t * t).sum()
-}
-
-#[expect(clippy::cast_precision_loss, reason = "points and latents are few")]
-fn real(count: usize) -> f64 {
-    count as f64
 }
 
 #[cfg(test)]

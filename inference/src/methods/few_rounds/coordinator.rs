@@ -30,10 +30,9 @@ const STATE: &str = "few.coordinator";
 const REACH: f64 = 2.25;
 /// The reach below which a run has got stuck.
 const LEAST_REACH: f64 = 1e-4;
-/// Rows times draws of the round of trust, above which there are fewer draws.
+/// Rows times draws of the round of trust, above which there are fewer draws; rows of levels in levels count as often as there
+/// are combinations of points at which each is evaluated.
 const MOST_ROW_DRAWS: u64 = 100_000_000;
-/// The same of rows of levels in levels times the combinations of points at which each is evaluated.
-const MOST_EVALUATIONS: u64 = 100_000_000;
 /// The rounds after which a run that has not converged ends, and says so.
 const MOST_ROUNDS: u64 = 40;
 
@@ -402,7 +401,7 @@ impl<M: Model> Algorithm for FewRounds<M> {
 
     fn trust_draws(&self) -> usize {
         // The more rows, the nearer to normal a posterior is, and the more a draw costs.
-        let most = (MOST_ROW_DRAWS / self.rows.max(1)).min(MOST_EVALUATIONS / self.evaluations.max(1));
+        let most = MOST_ROW_DRAWS / self.rows.max(self.evaluations).max(1);
         let draws = usize::try_from(most).unwrap_or(usize::MAX).clamp(256, TRUST_DRAWS);
         1 << draws.ilog2()
     }
