@@ -68,7 +68,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let effects =
         vec![odds("beta[1]", "Mother smokes"), odds("beta[2]", "A year of age"), odds("beta[3]", "Both"), deviation];
     let prior = federated.prior(&model, &device)?;
-    let page = HtmlOptions { title: "Wheezing in six cities".into(), effects, prior };
+    let page = HtmlOptions { title: "Wheezing in six cities".into(), effects, prior, ..HtmlOptions::default() };
     federated.write_html(&folder.join("report.html"), &page)?;
     let point = |(step, elbo): &(u64, f64)| Ok((f64::from(u32::try_from(*step)?), *elbo));
     let trace = federated.record.trace.iter().map(point).collect::<Result<Vec<_>, std::num::TryFromIntError>>()?;

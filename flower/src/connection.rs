@@ -202,14 +202,19 @@ fn refused(operation: &'static str, status: u16, answer: &[u8]) -> Error {
         detail: String,
     }
     let detail = serde_json::from_slice::<Detail>(answer)
-        .map_or_else(|_| String::from_utf8_lossy(&answer[..answer.len().min(200)]).into_owned(), |found| found.detail);
+        .map_or_else(|_| String::from_utf8_lossy(&answer[..answer.len().min(400)]).into_owned(), |found| found.detail);
     let remedy = match status {
-        401 | 403 => "Check the secret, the keys that are registered, and that no other program took this task.",
+        401 => "Check the secret, the keys that are registered, and that no other program took this task.",
+        403 => {
+            "If the run has ended meanwhile, nothing is to be done; otherwise check the secret, and that no other program took this task."
+        }
         404 => "This is not an engine of the version that Partita speaks: install flwr 1.41.",
-        412 => "The engine has another version: install flwr 1.41 everywhere.",
+        412 => "See the engine's log; if the engine has another version, install flwr 1.41 everywhere.",
         _ => "See the engine's log.",
     };
-    Error::Refused { operation, status, detail: crate::error::shown(&detail), remedy }
+    // The sentence goes on after it.
+    let detail = crate::error::shown(detail.trim_end_matches('.'));
+    Error::Refused { operation, status, detail, remedy }
 }
 
 fn decode<A: Message + Default>(operation: &'static str, bytes: Vec<u8>) -> Result<A> {

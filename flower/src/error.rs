@@ -76,7 +76,7 @@ pub enum Error {
     },
     /// Its user interrupted this party while it waited.
     #[error(
-        "interrupted while waiting for {what}. The last checkpoint stays: start again with `--resume` to go on from it."
+        "interrupted while waiting for {what}. Start again with `--resume` to go on from the last checkpoint, or without it if the folder `state` has no checkpoint yet."
     )]
     Interrupted {
         /// What it waited for.
@@ -104,7 +104,25 @@ impl Error {
     }
 }
 
-/// The beginning of a peer's text, for errors.
+/// The most letters of a peer's text in an error.
+const SHOWN: usize = 400;
+
+/// A peer's text, for errors; of a long one the beginning.
 pub(crate) fn shown(text: &str) -> String {
-    text.chars().filter(|letter| !letter.is_control()).take(60).collect()
+    let mut letters = text.chars().filter(|letter| !letter.is_control());
+    let mut shown: String = letters.by_ref().take(SHOWN).collect();
+    shown.extend(letters.next().map(|_| '…'));
+    shown
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_text_of_a_peer_is_whole_up_to_four_hundred_letters_and_has_no_line_breaks() {
+        assert_eq!(shown("one\r\ntwo"), "onetwo");
+        assert_eq!(shown(&"é".repeat(400)), "é".repeat(400));
+        assert_eq!(shown(&"é".repeat(401)), "é".repeat(400) + "…");
+    }
 }

@@ -32,6 +32,16 @@ const STILL_THERE: Duration = Duration::from_secs(75);
 const PAUSE: Duration = Duration::from_millis(100);
 const LONGEST_PAUSE: Duration = Duration::from_secs(1);
 
+/// How often a node that is not taken says so: at its start, and once it has been one before.
+const SAID_AT_START: Duration = Duration::from_secs(15);
+const SAID_AGAIN: Duration = Duration::from_secs(10);
+
+/// The status of a call by a node that the engine does not know.
+const UNKNOWN: u16 = 401;
+/// How many such answers in a row show that the engine has lost the node, as one that keeps nothing on disk does when it
+/// is started again.
+const STRANGER: u32 = 3;
+
 /// How long after its last answer a node does not say that it leaves.
 const FETCHED: Duration = Duration::from_secs(60);
 
@@ -54,6 +64,25 @@ struct FleetNode {
     /// When it last answered.
     answered: Option<Instant>,
     sent: SentInRun,
+    /// How often in a row the engine has not known it.
+    strange: u32,
+    /// When it last said that it gets no message.
+    said: Seldom,
+}
+
+/// When a line was last said that must not fill a log.
+#[derive(Debug, Default)]
+struct Seldom(Option<Instant>);
+
+impl Seldom {
+    /// Whether to say it now: the first time, and `pause` after the last.
+    fn is_due(&mut self, pause: Duration) -> bool {
+        let is_due = self.0.is_none_or(|said| said.elapsed() >= pause);
+        if is_due {
+            self.0 = Some(Instant::now());
+        }
+        is_due
+    }
 }
 
 /// Serves requests as a node until `stop` is set; `log` receives one line for each event.
@@ -70,20 +99,20 @@ pub(crate) fn serve_as_node(
     while !stop.load(Ordering::Relaxed) {
         let is_stopped = node.heart.as_ref().is_none_or(Heart::is_stopped);
         match node.carrier.pull(limits, &mut || is_stopped || stop.load(Ordering::Relaxed)) {
-            Ok(arrived) => match arrived {
-                Some(arrived) => {
-                    pause = PAUSE;
-                    node.answer(arrived, options, keeper, log)?;
+            Ok(arrived) => {
+                node.strange = 0;
+                match arrived {
+                    Some(arrived) => {
+                        pause = PAUSE;
+                        node.answer(arrived, options, keeper, log)?;
+                    }
+                    None => {
+                        std::thread::sleep(pause);
+                        pause = pause.mul_f64(1.2).min(LONGEST_PAUSE);
+                    }
                 }
-                None => {
-                    std::thread::sleep(pause);
-                    pause = pause.mul_f64(1.2).min(LONGEST_PAUSE);
-                }
-            },
-            Err(error @ (Error::Refused { .. } | Error::Malformed { .. })) => {
-                log(&format!("no message: {error}"));
-                std::thread::sleep(10 * PAUSE);
             }
+            Err(error @ (Error::Refused { .. } | Error::Malformed { .. })) => node.unserved(&error, stop, log)?,
             Err(Error::Interrupted { .. }) => break,
             Err(error) => return Err(error),
         }
@@ -107,16 +136,14 @@ impl FleetNode {
         let known = place.node != 0 && beat(&connection, place.node).unwrap_or(false);
         let node = match known {
             true => place.node,
-            false => match activate(&connection, stop, log)? {
+            false => match wait_for_place(&connection, stop, log)? {
                 Some(node) => node,
                 None => return Ok(None),
             },
         };
-        let own = connection.for_user(None);
-        // A call that fails is repeated by the next beat; only a node that the engine does not know has stopped.
-        let heart = Heart::start(move || beat(&own, node).unwrap_or(true))?;
-        let carrier = Carrier { connection, node, api: Api::Fleet };
-        let joined = Self { carrier, file, heart: Some(heart), answered: None, sent: SentInRun::default() };
+        let heart = Some(heart_of(&connection, node)?);
+        let (carrier, sent) = (Carrier { connection, node, api: Api::Fleet }, SentInRun::default());
+        let joined = Self { carrier, file, heart, answered: None, sent, strange: 0, said: Seldom::default() };
         if let Some(bytes) = place.unanswered.filter(|_| known)
             && let Ok(head) = Metadata::decode(bytes.as_slice())
         {
@@ -127,6 +154,46 @@ impl FleetNode {
         }
         joined.keep(None)?;
         Ok(Some(joined))
+    }
+
+    /// Sees to a look for a message that the engine refused: a node that it does not know any more joins anew.
+    fn unserved(&mut self, error: &Error, stop: &AtomicBool, log: &mut dyn FnMut(&str)) -> Result<()> {
+        let is_strange = matches!(error, Error::Refused { status: UNKNOWN, .. });
+        self.strange = if is_strange { self.strange + 1 } else { 0 };
+        if self.strange >= STRANGER {
+            return self.join_anew(stop, log);
+        }
+        if self.said.is_due(SAID_AGAIN) {
+            log(&format!("no message: {error}"));
+        }
+        std::thread::sleep(10 * PAUSE);
+        Ok(())
+    }
+
+    /// Becomes a node once more, as at the start, however long the engine takes none; a wait ends with `stop`.
+    fn join_anew(&mut self, stop: &AtomicBool, log: &mut dyn FnMut(&str)) -> Result<()> {
+        log("the engine does not know this node any more: it is registered anew");
+        self.heart = None;
+        let mut said = Seldom(Some(Instant::now()));
+        while !stop.load(Ordering::Relaxed) {
+            match activate(&self.carrier.connection) {
+                Ok(node) => {
+                    self.carrier.node = node;
+                    self.heart = Some(heart_of(&self.carrier.connection, node)?);
+                    self.strange = 0;
+                    log("the engine has taken this node again");
+                    return self.keep(None);
+                }
+                Err(Error::Refused { status, detail, .. }) => {
+                    if said.is_due(SAID_AGAIN) {
+                        log(&not_taken(status, &detail));
+                    }
+                    std::thread::sleep(Duration::from_secs(1));
+                }
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(())
     }
 
     /// Answers a message, or tells the engine why there is no answer.
@@ -141,11 +208,12 @@ impl FleetNode {
         self.keep(Some(&head))?;
         let content = arrived.content.map_err(unreadable);
         let served = match content.and_then(|(objects, root)| options.serve(&head, &objects, &root, keeper)) {
-            Ok(Served { answer, envelope, line }) => {
+            Ok(Served { answer, envelope, line, is_counted }) => {
                 log(&line);
                 let run = envelope.run.clone();
                 match self.carrier.push(&Parcel { metadata: head, message: &answer, envelope }) {
-                    Ok(sent) => self.sent.add(&run, sent.bytes, log),
+                    Ok(sent) if is_counted => self.sent.add(&run, sent.bytes, log),
+                    Ok(_) => {}
                     Err(error) => log(&format!("that answer was not taken: {error}")),
                 }
                 Ok(())
@@ -202,34 +270,27 @@ fn beat(connection: &Connection, node: u64) -> Result<bool> {
     }
 }
 
-/// The node of a key that is registered, or that a SuperLink without registration takes as it comes.
-fn activate(connection: &Connection, stop: &AtomicBool, log: &mut dyn FnMut(&str)) -> Result<Option<u64>> {
-    let public_key = connection.public_key().unwrap_or_default().to_vec();
-    let request = ActivateNodeRequest { public_key: public_key.clone(), heartbeat_interval: INTERVAL };
-    let started = Instant::now();
-    let mut is_told = false;
+/// The heartbeats of a node.
+fn heart_of(connection: &Connection, node: u64) -> Result<Heart> {
+    let own = connection.for_user(None);
+    // A call that fails is repeated by the next beat; only a node that the engine does not know has stopped.
+    Heart::start(move || beat(&own, node).unwrap_or(true))
+}
+
+/// Waits at the start until the engine takes this silo as a node; `None` if it was stopped before.
+fn wait_for_place(connection: &Connection, stop: &AtomicBool, log: &mut dyn FnMut(&str)) -> Result<Option<u64>> {
+    let (started, mut said) = (Instant::now(), Seldom::default());
     while !stop.load(Ordering::Relaxed) {
-        let joined: Result<ActivateNodeResponse> =
-            connection.call("joining as a node", "fleet/activate-node", &request);
-        match joined {
-            Ok(answer) => return Ok(Some(answer.node_id)),
-            Err(Error::Refused { .. }) => {}
-            Err(error) => return Err(error),
-        }
-        let register = RegisterNodeFleetRequest { public_key: public_key.clone() };
-        let registered: Result<Empty> = connection.call("registering a node", "fleet/register-node", &register);
-        match registered {
-            Ok(_) => continue,
-            // Its key is known, and another process, or one that was killed, still counts as this node; or keys are
-            // registered by the engine's operator alone, who has yet to do it.
+        match activate(connection) {
+            Ok(node) => return Ok(Some(node)),
             Err(Error::Refused { operation, status, detail, .. }) => {
                 if started.elapsed() > STILL_THERE.min(connection.patience()) {
                     let remedy = "Give the silo's public key to the operator of the SuperLink, who registers it with \
                                   `flwr supernode register`; and start no second silo with this key.";
                     return Err(Error::Refused { operation, status, detail, remedy });
                 }
-                if !std::mem::replace(&mut is_told, true) {
-                    log(&format!("waiting to be taken as a node: {detail}"));
+                if said.is_due(SAID_AT_START) {
+                    log(&not_taken(status, &detail));
                 }
                 std::thread::sleep(Duration::from_secs(1));
             }
@@ -237,4 +298,58 @@ fn activate(connection: &Connection, stop: &AtomicBool, log: &mut dyn FnMut(&str
         }
     }
     Ok(None)
+}
+
+/// What a silo says that the engine does not take as a node: the causes that the engine does not tell apart, and remedies.
+fn not_taken(status: u16, detail: &str) -> String {
+    let causes = match status {
+        UNKNOWN => "The clocks of this machine and of the engine differ by too much: set them",
+        _ if detail.contains("authentication is enabled") => {
+            "Either the key of this silo is not registered: give its public key to the operator of the SuperLink, for `flwr supernode register`. Or the silo was registered under this key moments ago, and its state folder was deleted or another process still runs with the key: wait a minute"
+        }
+        _ => {
+            "The silo was registered under this key moments ago, and its state folder was deleted or another process still runs with the key: wait a minute, and start no second silo with it"
+        }
+    };
+    format!("waiting to be taken as a node: {detail}. {causes}")
+}
+
+/// Tries once to be the node of a key that is registered, or that a SuperLink without registration takes as it comes.
+fn activate(connection: &Connection) -> Result<u64> {
+    let public_key = connection.public_key().unwrap_or_default().to_vec();
+    let request = ActivateNodeRequest { public_key: public_key.clone(), heartbeat_interval: INTERVAL };
+    let activate =
+        || -> Result<ActivateNodeResponse> { connection.call("joining as a node", "fleet/activate-node", &request) };
+    match activate() {
+        Err(Error::Refused { .. }) => {}
+        joined => return joined.map(|answer| answer.node_id),
+    }
+    // It is refused where the key is known, and another process, or one that was killed, still counts as this node; and
+    // where keys are registered by the engine's operator alone, who has yet to do it.
+    let _: Empty =
+        connection.call("registering a node", "fleet/register-node", &RegisterNodeFleetRequest { public_key })?;
+    activate().map(|answer| answer.node_id)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_node_that_is_not_taken_says_both_causes_where_keys_are_registered() {
+        let disabled =
+            not_taken(412, "SuperNode authentication is enabled. All SuperNodes must be registered via the CLI");
+        for words in ["`flwr supernode register`", "wait a minute", "registered via the CLI. Either"] {
+            assert!(disabled.contains(words), "{disabled}");
+        }
+        let in_use = not_taken(412, "Public key already in use");
+        assert!(in_use.contains("wait a minute") && !in_use.contains("flwr supernode"), "{in_use}");
+        assert!(not_taken(401, "Invalid SuperNode authentication").contains("clocks"));
+    }
+
+    #[test]
+    fn a_line_is_said_at_once_and_not_again_before_its_pause() {
+        let mut said = Seldom::default();
+        assert!(said.is_due(SAID_AGAIN) && !said.is_due(SAID_AGAIN) && said.is_due(Duration::ZERO));
+    }
 }

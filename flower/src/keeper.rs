@@ -13,6 +13,7 @@ use crate::envelope::Envelope;
 use crate::error::{Error, Result};
 use crate::folder_lock::FolderLock;
 use crate::object::ObjectId;
+use crate::refused;
 
 /// Makes a silo's program in its state before the first request of a run.
 pub type Program = Box<dyn FnMut() -> partita_inference::Result<Box<dyn SiloProgram>> + Send>;
@@ -162,7 +163,7 @@ impl Keeper {
         }
         if envelope.identity != self.state.identity {
             return Err(Error::Unwelcome {
-                what: "the model and settings of a run",
+                what: refused::IDENTITY_OF_RUN,
                 found: envelope.identity.clone(),
                 expected: self.state.identity.clone(),
                 remedy: "Start the coordinator with the settings of the run that it continues.",
@@ -189,7 +190,7 @@ impl Keeper {
         }
         if settled.answers.len() >= MOST_STATES {
             return Err(Error::Unwelcome {
-                what: "the states that a run asks to be kept",
+                what: refused::STATES,
                 found: format!("{} since the coordinator's checkpoint", settled.answers.len()),
                 expected: format!("at most {MOST_STATES}"),
                 remedy: "Let the coordinator write checkpoints more often.",
@@ -215,18 +216,18 @@ impl Keeper {
         let (start, round) = self.state.latest;
         if (envelope.start, envelope.round) <= (start, round) || envelope.round <= envelope.accepted {
             return Err(Error::Unwelcome {
-                what: "the age of a request",
+                what: refused::AGE_OF_REQUEST,
                 found: format!("round {} of start {}", envelope.round, envelope.start),
                 expected: format!("one after round {round} of start {start}"),
-                remedy: "It is a message of the past: no action is needed.",
+                remedy: "A message of the past needs no action; if it comes again, another coordinator goes on with the same run: stop one of the two.",
             });
         }
         if !self.state.has(envelope.accepted) {
             return Err(Error::Unwelcome {
-                what: "the state of this silo",
+                what: refused::STATE,
                 found: format!("a request after round {}", envelope.accepted),
                 expected: format!("one after round {}, the silo's own", self.state.newest()),
-                remedy: "This silo's folder does not match the run: restore its latest state.",
+                remedy: "This silo's folder does not match the run: start it with its latest state, and not from a copy of its folder.",
             });
         }
         Ok(())
@@ -238,8 +239,8 @@ impl Keeper {
         let own = format!("run `{}`, the one this silo has the state of", self.state.run);
         if envelope.began < self.state.began {
             let found = format!("run `{}`, made {} ms earlier", envelope.run, self.state.began - envelope.began);
-            let remedy = "It is a message of the past; to go on with that run, give this silo its state folder, or what `archive` in it has of that run.";
-            return unwelcome("the age of a run", found, own, remedy);
+            let remedy = "Another coordinator has begun a run with this silo since, or this is a message of the past. Stop one of the two; to go on with the earlier run, give this silo its state folder, or what `archive` in it has of that run.";
+            return unwelcome(refused::AGE_OF_RUN, found, own, remedy);
         }
         // A start in the future would make every later run one of the past.
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_millis();
@@ -251,13 +252,13 @@ impl Keeper {
                 (envelope.began - latest + AHEAD) / 1_000
             );
             let remedy = "Set the clocks of this machine and of the coordinator's, and start the run again.";
-            return unwelcome("the start of a run", found, format!("at most {} s ahead", AHEAD / 1_000), remedy);
+            return unwelcome(refused::START_OF_RUN, found, format!("at most {} s ahead", AHEAD / 1_000), remedy);
         }
         if envelope.accepted > 0 {
             let found =
                 format!("run `{}`, of which the coordinator has taken round {}", envelope.run, envelope.accepted);
             let remedy = "Give this silo the state folder of that run, or start a new run.";
-            return unwelcome("the state of this silo", found, own, remedy);
+            return unwelcome(refused::STATE, found, own, remedy);
         }
         let Envelope { run, began, identity, .. } = envelope.clone();
         self.program = None;

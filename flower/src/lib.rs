@@ -21,6 +21,7 @@ mod node_signer;
 mod notice;
 mod object;
 mod pem;
+mod refused;
 mod run_file;
 mod seal;
 mod secret;

@@ -1,4 +1,4 @@
-//! Counts what a silo has sent in a run, and says so once the run is over for it.
+//! Counts what a silo has sent in a run, and says so when it answers another run or is stopped.
 
 /// The answers of one run, and their bytes as they crossed the wire without the transport's own headers.
 #[derive(Debug, Default)]
@@ -9,7 +9,7 @@ pub(crate) struct SentInRun {
 }
 
 impl SentInRun {
-    /// Adds an answer; one of another run ends the run before.
+    /// Adds an answer; at one of another run it is said what was sent in the run before.
     pub(crate) fn add(&mut self, run: &str, bytes: u64, log: &mut dyn FnMut(&str)) {
         if self.run != run {
             self.finish(log);
@@ -24,7 +24,7 @@ impl SentInRun {
         let Self { run, answers, bytes } = std::mem::take(self);
         if answers > 0 {
             let run = crate::error::shown(&run);
-            log(&format!("run `{run}` finished for this silo, {bytes} bytes sent in {answers} answers"));
+            log(&format!("run `{run}`: {bytes} bytes sent in {answers} answers"));
         }
     }
 }
@@ -43,9 +43,7 @@ mod tests {
         }
         sent.finish(&mut log);
         sent.finish(&mut log);
-        let line = |run, bytes, answers| {
-            format!("run `{run}` finished for this silo, {bytes} bytes sent in {answers} answers")
-        };
+        let line = |run, bytes, answers| format!("run `{run}`: {bytes} bytes sent in {answers} answers");
         assert_eq!(said, [line("a", 120, 2), line("b", 7, 1)]);
     }
 }

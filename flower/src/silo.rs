@@ -17,6 +17,7 @@ use crate::frame::unpack;
 use crate::keeper::Keeper;
 use crate::notice::{Log, User};
 use crate::object::{Limits, ObjectId, Objects};
+use crate::refused::{ASKED, IDENTITY, OTHER_SILO, word};
 use crate::seal::seal;
 use crate::sent::SentInRun;
 use crate::signature::{PartyKey, PartyPublicKey, SIGNATURE};
@@ -179,13 +180,14 @@ fn answer(
     keep_unfinished(&unfinished, &task, &head)?;
     let content = arrived.content.map_err(unreadable);
     let served = match content.and_then(|(objects, root)| options.serve(&head, &objects, &root, keeper)) {
-        Ok(Served { answer, envelope, line }) => {
+        Ok(Served { answer, envelope, line, is_counted }) => {
             let run = envelope.run.clone();
             let sent = task.carrier().push(&Parcel { metadata: head, message: &answer, envelope });
             let problem = sent.as_ref().err().map(|_| "the answer was not taken");
             log(&line);
             match sent {
-                Ok(sent) => account.add(&run, sent.bytes, log),
+                Ok(sent) if is_counted => account.add(&run, sent.bytes, log),
+                Ok(_) => {}
                 Err(error) => log(&format!("that answer was not taken: {error}")),
             }
             // The engine has received the answer's head, or expects none: it would take an error now for the next
@@ -271,6 +273,8 @@ pub(crate) struct Served {
     pub(crate) answer: Message,
     pub(crate) envelope: Envelope,
     pub(crate) line: String,
+    /// Whether it is of a run: a coordinator that goes on with one says hello under another.
+    pub(crate) is_counted: bool,
 }
 
 impl SiloOptions {
@@ -291,7 +295,7 @@ impl SiloOptions {
             // A stranger learns nothing else, not even the silo's name.
             let stranger = Envelope { run: envelope.run, round: envelope.round, ..Envelope::default() };
             let answer = Message::new(FAILED).setting("error", "Unwelcome").setting("what", SIGNATURE);
-            return Ok(Served { answer, envelope: stranger, line: format!("refused: {error}") });
+            return Ok(Served { answer, envelope: stranger, line: format!("refused: {error}"), is_counted: false });
         }
         let (reply, line) = self.reply(&message, &envelope, keeper)?;
         // Only who was checked to be the coordinator says for whom an answer is sealed.
@@ -305,7 +309,7 @@ impl SiloOptions {
             Some(key) => key.sign_answer(&reply, own),
             None => own,
         };
-        Ok(Served { answer: reply, envelope: own, line })
+        Ok(Served { answer: reply, envelope: own, line, is_counted: message.kind != HELLO })
     }
 
     /// The answer to a request: the result, or the kind of the error. The error's text stays here, since it may quote
@@ -342,16 +346,21 @@ impl SiloOptions {
         let Self { name, allow, .. } = self;
         if envelope.silo != *name {
             let remedy = "Give every silo the name that the coordinator calls it by.";
-            return unwelcome("the silo that a request is for", &envelope.silo, format!("`{name}`"), remedy);
+            return unwelcome(OTHER_SILO, &envelope.silo, format!("`{name}`"), remedy);
         }
         if envelope.identity != self.identity {
             let remedy = "Start all parties with the same model, settings and algorithm.";
-            return unwelcome("the model and settings of a request", &envelope.identity, self.identity.clone(), remedy);
+            return unwelcome(IDENTITY, &envelope.identity, self.identity.clone(), remedy);
         }
-        let verb = message.kind.split_once('.').map_or(message.kind.as_str(), |(algorithm, _)| algorithm);
-        if OWN.contains(&message.kind.as_str()) || !allow.iter().any(|known| known == verb) {
-            let remedy = "Add it to `allow` in this silo's configuration, if its owner agrees.";
-            return unwelcome("what a silo is asked", &message.kind, format!("one of {}", allow.join(", ")), remedy);
+        let word = word(&message.kind);
+        if OWN.contains(&message.kind.as_str()) {
+            let expected = "a request that leaves the silo's files alone".into();
+            return unwelcome(ASKED, &message.kind, expected, "No coordinator may ask for it: no action is needed.");
+        }
+        if !allow.iter().any(|known| known == word) {
+            let found = format!("`{word}`, of the request `{}`", message.kind);
+            let remedy = "Add it to `allow` in the silo's file, if its owner agrees.";
+            return unwelcome(ASKED, &found, format!("one of {}", allow.join(", ")), remedy);
         }
         Ok(())
     }

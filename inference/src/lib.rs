@@ -34,12 +34,12 @@ pub use engine::plug::Plug;
 pub use engine::private_party::PrivateParty;
 pub use engine::report::{
     ClippedShare, Effect, ExpectedClipping, HtmlOptions, OwnChecks, PageContent, Privacy, Report, Scale, Severity,
-    SiteSummary, StartBound, UsualPrior, Warning,
+    ShownContrast, SiteSummary, StartBound, UsualPrior, Warning, in_places,
 };
 #[cfg(feature = "plots")]
 pub use engine::report::{Panel, plot};
 pub use engine::run::{
-    Counters, Metrics, Progress, RunOptions, RunRecord, Silent, Tolerance, run, run_asynchronous, step,
+    Counters, Judging, Metrics, Progress, RunOptions, RunRecord, Silent, Tolerance, run, run_asynchronous, step,
 };
 pub use engine::settings::{Settings, StartFrom};
 pub use engine::terms::Silo;

@@ -30,7 +30,8 @@ use response::{Observed, Parameter};
 /// Globals: one site `[1]` for each coefficient, named as its column; for effects of grouping `g` a site
 /// `sd(COLUMN | g)` `[1]` for each column and, where they are correlated, `cor(A, B | g)` `[1]` of two columns, or of
 /// more the Cholesky factor `cholesky(g)` `[K, K]`, from which every `cor(A, B | g)` is found; `effect(COLUMN | g = GROUP)`
-/// `[1]` of each group that all silos know; the parameters of the response. Locals: `effects(g)` `[groups, K]` in the plate `g`, levels inside one another. Data: `y` `[rows]` in the
+/// `[1]` of each group that all silos know; the parameters of the response. Locals: `effects(g)` `[groups, K]` in the plate `g`, levels inside one another, those of the silo
+/// outermost in the plate `silo` of one row. Data: `y` `[rows]` in the
 /// plate `row`.
 ///
 /// # Example
@@ -133,7 +134,7 @@ impl Regression {
                 all.push(Carried { effects: rows.expand(&own.effects)?, rows: own.rows });
             }
             for ((plan, factor), rows_of) in plans.iter().zip(factors).zip(&level.effects) {
-                all.push(Carried { effects: plan.draw(scope, factor, Some(rows.len()))?, rows: rows_of });
+                all.push(Carried { effects: plan.draw(scope, factor, rows.len())?, rows: rows_of });
             }
             self.descend(scope, globals, data, depth + 1, all)
         };
@@ -253,10 +254,16 @@ impl partita_core::Model for Regression {
 
     fn local(&self, scope: &mut Scope<'_>, globals: &RegressionGlobals, data: &RegressionRows) -> Result<()> {
         data.check(&self.plan)?;
-        let mut carried = Vec::new();
-        for ((plan, factor), rows) in self.plan.silo.iter().zip(&globals.silo).zip(&data.silo) {
-            carried.push(Carried { effects: plan.draw(scope, factor, None)?, rows });
+        if self.plan.silo.is_empty() {
+            return self.descend(scope, globals, data, 0, Vec::new());
         }
-        self.descend(scope, globals, data, 0, carried)
+        // A plate of one row, which an integral evaluates at several nodes together.
+        scope.plate("silo", 1, |scope, rows| {
+            let all = self.plan.silo.iter().zip(&globals.silo).zip(&data.silo);
+            let one = all
+                .map(|((plan, factor), own)| Ok(Carried { effects: plan.draw(scope, factor, rows.len())?, rows: own }));
+            let carried = one.collect::<Result<Vec<_>>>()?;
+            self.descend(scope, globals, data, 0, carried)
+        })
     }
 }

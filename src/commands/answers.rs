@@ -34,7 +34,8 @@ impl Fitted<'_> {
         say_contrasts(&contrasts)?;
         let Some(folder) = &options.output else { return Ok(()) };
         let prior = self.fit.prior(&prepared.plan.model, device)?;
-        let page = HtmlOptions { title: self.title, effects: prepared.plan.effects.clone(), prior };
+        let (effects, shown) = (prepared.plan.effects.clone(), contrasts.iter().map(Contrasted::shown).collect());
+        let page = HtmlOptions { title: self.title, effects, contrasts: shown, prior };
         let mut written = write_page(&self.fit, &page, folder)?;
         let predicted = predict.into_iter().map(|RowsToPredict { text, rows, whose }| {
             Ok((text, prepared.predicted(&rows, whose, &mut self.fit, device)?))

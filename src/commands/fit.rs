@@ -14,7 +14,7 @@ use super::say::{note, say, text};
 use crate::executables::questions::{Answers, PRIOR_PREDICTIVE, Questions, RowsAsked, write};
 use crate::executables::{MOST_STEPS, StudyFile};
 use crate::formula::{Contrast, Prepared, SiloTable, Study};
-use crate::inference::{FewRoundsOptions, HtmlOptions, PredictiveCheck};
+use crate::inference::{FewRoundsOptions, HtmlOptions, Metrics, PredictiveCheck};
 use crate::{AlgorithmChoice, Device, FitOptions, Schedule, Settings};
 
 /// What is fitted to what.
@@ -149,7 +149,7 @@ fn formula(options: &Options, study: &Study, file: Option<&StudyFile>) -> Result
         return Ok(());
     }
     let questions = options.questions(file, &prepared, &device)?;
-    let mut fit = crate::fit(&prepared.plan.model, &prepared.silos, &device, &how, None)?;
+    let mut fit = crate::fit(&prepared.plan.model, &prepared.silos, &device, &how, Some(&mut Metrics::line()))?;
     fit.report.tell_usual_priors(&prepared.plan.usual);
     text(format_args!("\n{}{}", fit.report, prepared.plan.readings(&fit.report)))?;
     let title = options.asked.title(file);
@@ -163,8 +163,9 @@ pub(super) fn say_prepared(prepared: &Prepared) -> std::io::Result<()> {
 }
 
 fn compiled_in(options: &Options, model: &dyn Compiled) -> Result<(), Box<dyn Error>> {
+    let how = options.how(None, options.checks.clone())?;
     let ModelFit { fit, draws, prior } =
-        model.fit(&options.asked.tables()?, &options.how(None, options.checks.clone())?, &Device::flex())?;
+        model.fit(&options.asked.tables()?, &how, &Device::flex(), &mut Metrics::line())?;
     text(&fit.report)?;
     let Some(folder) = &options.output else { return Ok(()) };
     let page = HtmlOptions { title: options.asked.title(None), prior, ..HtmlOptions::default() };

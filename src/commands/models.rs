@@ -50,7 +50,13 @@ pub struct Models {
 pub(super) trait Compiled {
     fn name(&self) -> &str;
     fn about(&self) -> &str;
-    fn fit(&self, silos: &[SiloTable], options: &FitOptions, device: &Device) -> Result<ModelFit, Box<dyn Error>>;
+    fn fit(
+        &self,
+        silos: &[SiloTable],
+        options: &FitOptions,
+        device: &Device,
+        progress: &mut dyn Progress,
+    ) -> Result<ModelFit, Box<dyn Error>>;
     fn check(&self, silos: &[SiloTable], device: &Device) -> Result<CheckReport, Box<dyn Error>>;
     fn calibrate(
         &self,
@@ -105,9 +111,15 @@ impl<M: Model + ModuleDisplay + 'static> Compiled for Entry<M> {
         &self.about
     }
 
-    fn fit(&self, silos: &[SiloTable], options: &FitOptions, device: &Device) -> Result<ModelFit, Box<dyn Error>> {
+    fn fit(
+        &self,
+        silos: &[SiloTable],
+        options: &FitOptions,
+        device: &Device,
+        progress: &mut dyn Progress,
+    ) -> Result<ModelFit, Box<dyn Error>> {
         let (model, data) = self.loaded(silos, device)?;
-        let fit = fit(&model, &data, device, options, None)?;
+        let fit = fit(&model, &data, device, options, Some(progress))?;
         let (draws, prior) = (fit.answer_draws(&model, device)?, fit.prior(&model, device)?);
         Ok(ModelFit { fit, draws, prior })
     }

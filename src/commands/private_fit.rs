@@ -9,7 +9,7 @@ use super::say::{say, text};
 use crate::executables::questions::{Answers, Questions, RowsAsked, RowsToPredict};
 use crate::executables::{StudyFile, StudyPrivacy, write_privacy, write_report};
 use crate::formula::predict::globals;
-use crate::formula::{Contrast, Prepared, Study, Whose};
+use crate::formula::{Contrast, Contrasted, Prepared, Study, Whose};
 use crate::inference::HtmlOptions;
 use crate::privacy::SystemEntropy;
 use crate::private::clipping::Clipped;
@@ -61,7 +61,8 @@ impl Promised<'_> {
             .map(|RowsToPredict { text, rows, .. }| Ok((text, shared.predicted(&rows, None, &at, seed, &device)?)));
         let predicted = predicted.collect::<Result<Vec<_>, Box<dyn Error>>>()?;
         let prior = fitted.prior(&prepared.plan.model, &device)?;
-        let page = HtmlOptions { title: file.formula.clone(), effects: prepared.plan.effects.clone(), prior };
+        let (effects, shown) = (prepared.plan.effects.clone(), contrasts.iter().map(Contrasted::shown).collect());
+        let page = HtmlOptions { title: file.formula.clone(), effects, contrasts: shown, prior };
         let folder: &Path = folder;
         let mut written = write_report(&fitted.report, &fitted.page(&page), folder)?;
         write_privacy(&fitted.report, folder)?;

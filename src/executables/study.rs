@@ -6,6 +6,7 @@ mod file;
 mod owner;
 mod privacy;
 mod program;
+mod saved_rows;
 mod silo;
 
 pub use coordinator::{StudyQuestions, StudyResult, run_study_coordinator};

@@ -4,7 +4,7 @@ use std::fmt;
 
 use partita_core::{Device, DrawNoise, Noise, Predictive, SiteTable, expected_values};
 use partita_formula::{Columns, Decimal, Delimiter, Design, Formula, Frame, MissingCells, ReadOptions, nearest};
-use partita_inference::{AnswerDraws, Scale, SiteSummary};
+use partita_inference::{AnswerDraws, Scale, ShownContrast, SiteSummary, in_places};
 
 use super::contrast_text::Contrast;
 use super::family::Kind;
@@ -41,9 +41,10 @@ pub(crate) struct Comparison {
 /// What a silo says for an averaged contrast.
 #[derive(Debug, Clone)]
 pub(crate) struct Averaged {
-    /// For each draw the sum over its rows of the differences of expected outcomes.
+    /// For each draw the sum over its rows of the differences of expected outcomes, each as often as its weight says.
     pub(crate) sums: Vec<f64>,
-    pub(crate) rows: usize,
+    /// The sum of the weights: the number of rows where they have none.
+    pub(crate) weight: f64,
 }
 
 /// The rows of a silo over which expected outcomes are summed.
@@ -61,8 +62,8 @@ impl Study {
     ///
     /// With $x_1$ and $x_0$ the columns of a row with the variable at its two values it is $(x_1 - x_0)^\top\beta$, which
     /// needs the values of those variables alone that stand in a term with it. An averaged one is
-    /// $\frac1n\sum_i E(y_i \mid x_{i1}, \theta) - E(y_i \mid x_{i0}, \theta)$ over the rows of all silos, with the effects of
-    /// groups drawn anew.
+    /// $\frac1n\sum_i E(y_i \mid x_{i1}, \theta) - E(y_i \mid x_{i0}, \theta)$ over the rows of all silos, each as often as its
+    /// weight says, with the effects of groups drawn anew.
     ///
     /// # Errors
     /// [`StudyError::Unfit`] for an unknown variable, a variable whose value is missing, and what [`Design::of`] refuses.
@@ -101,8 +102,13 @@ impl SharedModel<'_> {
     /// Finds what a contrast compares, before there is an answer.
     pub(crate) fn comparison(&self, contrast: &Contrast) -> Result<Comparison, StudyError> {
         let formula = &self.study.formula;
-        if contrast.is_averaged || self.study.family.kind == Kind::Categorical {
-            self.study.has_numbers()?;
+        let kind = self.study.family.kind;
+        if kind == Kind::Categorical || (contrast.is_averaged && kind.has_levels()) {
+            return Err(unfit(
+                format!("`{}` of `{}`, an outcome of levels", contrast.text, self.study.outcome()),
+                "an outcome of numbers; of ordered levels a contrast that is not averaged",
+                "Predict two rows that differ in this variable: each level has its probability there (of a command `--predict`).",
+            ));
         }
         let part = formula.terms_with(&contrast.variable).ok_or_else(|| self.unknown(&contrast.variable))?;
         if let Some((name, _)) = contrast.at.iter().find(|(name, _)| formula.terms_with(name).is_none()) {
@@ -129,9 +135,9 @@ impl SharedModel<'_> {
             None => {
                 let globals: Vec<Vec<f64>> = spread(&answer.latents, AVERAGED_DRAWS).cloned().collect();
                 let silos = silos(&contrast, &globals)?;
-                let rows: usize = silos.iter().map(|own| own.rows).sum();
+                let weight: f64 = silos.iter().map(|own| own.weight).sum();
                 let total = |draw: usize| silos.iter().map(|own| own.sums[draw]).sum::<f64>();
-                let all: Vec<f64> = (0..globals.len()).map(|draw| total(draw) / rows as f64).collect();
+                let all: Vec<f64> = (0..globals.len()).map(|draw| total(draw) / weight).collect();
                 let above = all.iter().filter(|own| **own > 0.0).count() as f64 / all.len() as f64;
                 (SiteSummary::of(contrast.text.clone(), contrast.text.clone(), &all), above)
             }
@@ -151,6 +157,8 @@ impl SharedModel<'_> {
     ) -> Result<Averaged, StudyError> {
         let (model, AveragedRows { columns, place }) = (&self.plan.model, of);
         let mut sums = vec![0.0; globals.len()];
+        let weights = Design::of(&self.study.formula, columns, self.agreement)?.weights;
+        let weights = weights.unwrap_or_else(|| vec![1.0; columns.rows()]);
         for (sign, value) in [(1.0, &contrast.value), (-1.0, &contrast.reference)] {
             let held = columns.held(&contrast.variable, value).ok_or_else(|| {
                 let found = format!("`{value}` as a value of `{}`", contrast.variable);
@@ -163,10 +171,11 @@ impl SharedModel<'_> {
                 let noise = DrawNoise { noise: Noise::new(AVERAGED_SEED), index: draw | place << 32 };
                 let predictive = Predictive { globals, locals: None, noise };
                 let means = expected_values(model, device, &at, &rows, predictive)?;
-                *sum += sign * means.iter().flat_map(|(_, own)| &own.values).sum::<f64>();
+                let means = means.iter().flat_map(|(_, own)| &own.values);
+                *sum += sign * means.zip(&weights).map(|(mean, weight)| mean * weight).sum::<f64>();
             }
         }
-        Ok(Averaged { sums, rows: columns.rows() })
+        Ok(Averaged { sums, weight: weights.iter().sum() })
     }
 
     fn unknown(&self, name: &str) -> StudyError {
@@ -215,6 +224,19 @@ impl SharedModel<'_> {
 }
 
 impl Contrasted {
+    /// As a page shows it.
+    #[must_use]
+    pub fn shown(&self) -> ShownContrast {
+        let (unit, scale) = match self.ratio {
+            Some(unit) => (unit, Scale::Exponential),
+            None if self.contrast.is_averaged => ("difference of expected outcomes", Scale::Identity),
+            None => ("difference", Scale::Identity),
+        };
+        let Self { contrast, difference, above, .. } = self;
+        let name = contrast.text.clone();
+        ShownContrast { name, unit: unit.to_owned(), scale, difference: difference.quantiles, above: *above }
+    }
+
     /// Contrasts as comma-separated values, one a line.
     #[must_use]
     pub fn csv(all: &[Self]) -> String {
@@ -241,16 +263,18 @@ impl fmt::Display for Contrasted {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { contrast, difference, above, ratio } = self;
         let SiteSummary { mean, sd, quantiles: q, .. } = difference;
+        let [mean, spread, low, high] = [*mean, *sd, q.p2_5, q.p97_5].map(|own| in_places(own, *sd));
         write!(
             out,
-            "contrast {}: {mean:.4}, sd {sd:.4}, 95 % from {:.4} to {:.4}, above 0 with probability {above:.3}",
-            contrast.text, q.p2_5, q.p97_5
+            "contrast {}: {mean}, sd {spread}, 95 % from {low} to {high}, above 0 with probability {above:.3}",
+            contrast.text
         )?;
         match ratio {
             None => Ok(()),
             Some(unit) => {
-                let [middle, low, high] = [q.p50, q.p2_5, q.p97_5].map(f64::exp);
-                write!(out, "; {unit} {middle:.4}, 95 % from {low:.4} to {high:.4}")
+                let ends = [q.p50, q.p2_5, q.p97_5].map(f64::exp);
+                let [middle, low, high] = ends.map(|own| in_places(own, ends[2] - ends[1]));
+                write!(out, "; {unit} {middle}, 95 % from {low} to {high}")
             }
         }
     }

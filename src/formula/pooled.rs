@@ -24,6 +24,7 @@ impl Prepared {
 fn joined(mut one: Design, two: Design) -> Design {
     one.rows = one.rows.saturating_add(two.rows);
     one.lines.extend(two.lines);
+    one.numbers.extend(two.numbers);
     match (&mut one.outcome, two.outcome) {
         (Some(Outcome::Numbers(all)), Some(Outcome::Numbers(own))) => all.extend(own),
         (Some(Outcome::Levels { codes, .. }), Some(Outcome::Levels { codes: own, .. })) => codes.extend(own),

@@ -11,7 +11,7 @@ use partita_models::regression::RegressionRows;
 
 use super::groups::Chain;
 use super::known_groups::{KNOWN_GROUPS, KnownGroups, Silo};
-use super::prepare::RowGroups;
+use super::prepare::{RowGroups, RowPlaces};
 use super::prior_predictive::quoted;
 use super::shared_model::{OutcomeFree, SharedModel, spread, unfit};
 use super::{Prepared, SiloTable, Study, StudyError};
@@ -28,6 +28,8 @@ pub enum Whose {
 /// What is predicted of some rows.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Prediction {
+    /// The place of each row in its file, the first of which is 1: rows that were left out count.
+    pub rows: Vec<usize>,
     /// For each row which of its groups are known and which are new, in words; empty without groups.
     pub groups: Vec<String>,
     /// For each row the expected outcome; NaN for a family without one.
@@ -99,7 +101,7 @@ impl Prepared {
 
     fn known(&self, place: usize, fit: &mut Fit) -> Result<KnownSilo<'_>, StudyError> {
         let moments = fit.exchange.programs()[place].local_moments().map_err(StudyError::Inference)?;
-        Ok(KnownSilo { rows: &self.silos[place].1, groups: &self.groups[place], moments, place })
+        Ok(KnownSilo { rows: &self.silos[place].1, places: &self.places[place], moments, place })
     }
 }
 
@@ -111,7 +113,7 @@ pub(crate) fn globals(answer: &AnswerDraws) -> Vec<Vec<f64>> {
 /// A silo whose groups are known where its rows are.
 pub(crate) struct KnownSilo<'a> {
     pub(crate) rows: &'a RegressionRows,
-    pub(crate) groups: &'a [RowGroups],
+    pub(crate) places: &'a RowPlaces,
     /// Posterior means and standard deviations of its latents, block by block.
     pub(crate) moments: Vec<(Vec<f64>, Vec<f64>)>,
     pub(crate) place: usize,
@@ -120,8 +122,7 @@ pub(crate) struct KnownSilo<'a> {
 /// Rows with the groups of each random term.
 struct Rows<'a> {
     rows: &'a RegressionRows,
-    groups: &'a [RowGroups],
-    count: usize,
+    places: &'a RowPlaces,
 }
 
 impl SharedModel<'_> {
@@ -134,8 +135,8 @@ impl SharedModel<'_> {
         seed: u64,
         device: &Device,
     ) -> Result<Prediction, StudyError> {
-        let OutcomeFree { rows, groups, count } = rows;
-        self.prediction(&Rows { rows, groups, count: *count }, silo, globals, seed, device)
+        let OutcomeFree { rows, places } = rows;
+        self.prediction(&Rows { rows, places }, silo, globals, seed, device)
     }
 
     /// Predicts the rows of a silo that were fitted.
@@ -146,7 +147,7 @@ impl SharedModel<'_> {
         seed: u64,
         device: &Device,
     ) -> Result<Prediction, StudyError> {
-        let rows = Rows { rows: silo.rows, groups: silo.groups, count: silo.rows.len() };
+        let rows = Rows { rows: silo.rows, places: silo.places };
         self.prediction(&rows, Some(silo), globals, seed, device)
     }
 
@@ -159,11 +160,12 @@ impl SharedModel<'_> {
         device: &Device,
     ) -> Result<Prediction, StudyError> {
         let (model, levels) = (&self.plan.model, &self.plan.levels);
-        let numbers = rows.count * levels.len().max(1);
+        let row_count = rows.rows.len();
+        let numbers = row_count * levels.len().max(1);
         let count = (MOST_NUMBERS / numbers.max(1)).min(globals.len());
         if count < FEWEST.min(globals.len()) {
             return Err(unfit(
-                format!("{} rows to predict", rows.count),
+                format!("{row_count} rows to predict"),
                 &format!("at most {}", MOST_NUMBERS / FEWEST / levels.len().max(1)),
                 "Predict them in parts.",
             ));
@@ -176,8 +178,8 @@ impl SharedModel<'_> {
         };
         let noise = Noise::new(seed);
         let mut fresh = noise.stream(Key::new(Purpose::Predictive, u64::MAX).block(KNOWN_GROUPS));
-        let [mut expected, mut outcomes] = [0, 1].map(|_| vec![Vec::new(); rows.count]);
-        let mut probabilities = vec![vec![Vec::new(); rows.count]; levels.len()];
+        let [mut expected, mut outcomes] = [0, 1].map(|_| vec![Vec::new(); row_count]);
+        let mut probabilities = vec![vec![Vec::new(); row_count]; levels.len()];
         for (index, globals) in (0_u64..).zip(spread(globals, count)) {
             let mut locals: Vec<Vec<f64>> =
                 table.blocks().iter().map(|block| vec![0.0; block.rows * block.width]).collect();
@@ -203,7 +205,8 @@ impl SharedModel<'_> {
         let summary = |draws: &Vec<f64>| SiteSummary::of(outcome.to_owned(), outcome.to_owned(), draws);
         let all = |draws: &[Vec<f64>]| draws.iter().filter(|own| !own.is_empty()).map(summary).collect();
         Ok(Prediction {
-            groups: places.words(rows.count),
+            rows: rows.places.numbers.clone(),
+            groups: places.words(row_count),
             expected: all(&expected),
             outcomes: all(&outcomes),
             levels: levels.iter().cloned().zip(probabilities.iter().map(|own| all(own))).collect(),
@@ -219,7 +222,7 @@ impl SharedModel<'_> {
     where
         Self: 'a,
     {
-        let KnownSilo { rows, groups, moments, place } = silo;
+        let KnownSilo { rows, places: RowPlaces { groups, .. }, moments, place } = silo;
         let Chain { groupings, .. } = &self.plan.chain;
         let groups = groupings.iter().map(|own| (own.name.as_str(), &groups[own.terms[0]])).collect();
         KnownGroups::new(&self.plan.model, device, Silo { rows, groups, moments, place: place as u64 }, seed)
@@ -249,9 +252,9 @@ impl<'a> Places<'a> {
         for (block, own) in table.blocks().iter().enumerate().filter(|(_, own)| own.width > 0) {
             let grouping = own.plate.as_ref().and_then(|plate| groupings.iter().find(|own| own.name == *plate));
             let place = |term: usize| {
-                let RowGroups { levels, group } = &rows.groups[term];
+                let RowGroups { levels, group } = &rows.places.groups[term];
                 let own: HashMap<&str, usize> = match silo {
-                    Some(silo) => silo.groups[term].levels.iter().map(String::as_str).zip(0..).collect(),
+                    Some(silo) => silo.places.groups[term].levels.iter().map(String::as_str).zip(0..).collect(),
                     None => HashMap::new(),
                 };
                 (Some(group.as_slice()), levels.iter().map(|level| own.get(level.as_str()).copied()).collect())
@@ -317,17 +320,16 @@ impl Prediction {
         let columns = if has_levels { "groups,level,probability,sd,p2_5,p50,p97_5" } else { COLUMNS };
         let mut text = format!("file,row,{columns}\n");
         for (name, own) in predictions {
-            for (row, groups) in own.groups.iter().enumerate() {
+            for (row, (number, groups)) in own.rows.iter().zip(&own.groups).enumerate() {
                 for (level, all) in &own.levels {
-                    let place = format!("{},{},{},{}", quoted(name), row + 1, quoted(groups), quoted(level));
+                    let place = format!("{},{number},{},{}", quoted(name), quoted(groups), quoted(level));
                     text += &format!("{place},{}\n", numbers(&all[row]));
                 }
             }
-            for (row, ((groups, expected), outcome)) in
-                own.groups.iter().zip(&own.expected).zip(&own.outcomes).enumerate()
-            {
+            let outcomes = own.expected.iter().zip(&own.outcomes);
+            for ((number, groups), (expected, outcome)) in own.rows.iter().zip(&own.groups).zip(outcomes) {
                 let numbers = [expected, outcome].map(numbers);
-                text += &format!("{},{},{},{}\n", quoted(name), row + 1, quoted(groups), numbers.join(","));
+                text += &format!("{},{number},{},{}\n", quoted(name), quoted(groups), numbers.join(","));
             }
         }
         text

@@ -9,7 +9,7 @@ use partita_formula::{
     nearest,
 };
 #[cfg(feature = "cli")]
-use partita_inference::{Effect, PredictiveCheck, Report, Scale, UsualPrior};
+use partita_inference::{Effect, PredictiveCheck, Report, Scale, UsualPrior, in_places};
 use partita_models::regression::{AcrossEffects, EffectLatents, Regression, RegressionPlan, RegressionRows};
 
 use super::StudyError;
@@ -89,8 +89,9 @@ pub(crate) fn readings(effects: &[Effect], report: &Report) -> String {
             text = format!("\n{:<width$} {:>9} {:>9} {:>9}\n", effect.unit, "median", "2.5 %", "97.5 %");
         }
         if let Some(own) = answer.iter().find(|own| own.label == effect.label) {
-            let [middle, low, high] = [own.quantiles.p50, own.quantiles.p2_5, own.quantiles.p97_5].map(f64::exp);
-            text += &format!("{:<width$} {middle:>9.4} {low:>9.4} {high:>9.4}\n", effect.name);
+            let ends = [own.quantiles.p50, own.quantiles.p2_5, own.quantiles.p97_5].map(f64::exp);
+            let [middle, low, high] = ends.map(|own| in_places(own, ends[2] - ends[1]));
+            text += &format!("{:<width$} {middle:>9} {low:>9} {high:>9}\n", effect.name);
         }
     }
     text
@@ -111,8 +112,23 @@ pub struct Prepared {
     pub(super) study: Study,
     /// The files of the silos.
     pub(super) tables: Vec<SiloTable>,
-    /// For each silo the groups of its rows, by random term.
-    pub(super) groups: Vec<Vec<RowGroups>>,
+    /// For each silo where its rows stand.
+    pub(super) places: Vec<RowPlaces>,
+}
+
+/// Where the rows of a file stand: in the file, and in groups.
+#[derive(Debug, Clone)]
+pub(crate) struct RowPlaces {
+    /// The place of each row in the file, the first of which is 1.
+    pub(super) numbers: Vec<usize>,
+    /// The groups of the rows in each random term.
+    pub(super) groups: Vec<RowGroups>,
+}
+
+impl RowPlaces {
+    pub(crate) fn of(design: Design) -> Self {
+        Self { numbers: design.numbers, groups: design.random.into_iter().map(RowGroups::of).collect() }
+    }
 }
 
 /// The groups of the rows of a silo in one random term.
@@ -123,7 +139,7 @@ pub(crate) struct RowGroups {
 }
 
 impl RowGroups {
-    pub(crate) fn of(term: RandomDesign) -> Self {
+    fn of(term: RandomDesign) -> Self {
         Self { levels: term.levels, group: term.group }
     }
 }
@@ -238,9 +254,9 @@ impl Study {
         let plan = self.plan(summary)?;
         let rows = designs.iter().map(|design| Ok((design.silo.clone(), self.rows(design, &plan, device)?)));
         let rows = rows.collect::<Result<_, StudyError>>()?;
-        let groups = designs.into_iter().map(|design| design.random.into_iter().map(RowGroups::of).collect()).collect();
+        let places = designs.into_iter().map(RowPlaces::of).collect();
         let (study, tables, notes) = (self.clone(), silos.to_vec(), self.notes_on(&agreement, summary));
-        Ok(Prepared { plan, silos: rows, notes, agreement, study, tables, groups })
+        Ok(Prepared { plan, silos: rows, notes, agreement, study, tables, places })
     }
 
     /// The cells of a silo's file that the formula needs.
@@ -315,7 +331,7 @@ impl Study {
             return Err(unfit(
                 own.to_string(),
                 "columns of which none is given by others",
-                "Take one of them out of the formula.",
+                "Take one of them out of the formula. Where levels of two factors never meet, make one factor of the pairs that do.",
             ));
         }
         if let Some(moments) =
@@ -354,8 +370,14 @@ impl Study {
         stated_prior::put(&self.priors, &mut plan)?;
         let usual = usual(&before, &plan);
         let (unit, shown) = self.family.reading();
-        let names = plan.coefficients.iter().map(|(name, _)| name);
-        let shown = names.filter(|name| !name.ends_with(INTERCEPT)).map(|name| Effect {
+        // Levels in the place of an intercept are compared with nothing.
+        let has_intercept = sums.names.iter().any(|name| name.ends_with(INTERCEPT));
+        let levels = if has_intercept { 0..0 } else { sums.levels() };
+        let is_effect = |(place, name): &(usize, &String)| {
+            !name.ends_with(INTERCEPT) && !levels.contains(&(place % sums.names.len().max(1)))
+        };
+        let names = plan.coefficients.iter().map(|(name, _)| name).enumerate().filter(is_effect);
+        let shown = names.map(|(_, name)| Effect {
             label: name.clone(),
             name: self.units.get(name).map_or_else(|| name.clone(), |unit| format!("{name} ({unit})")),
             unit: unit.into(),

@@ -34,27 +34,32 @@ pub(super) fn coefficients(sums: &ColumnSums, outcome: &OutcomeScale) -> Vec<(St
     let sds = sums.sds().into_iter().zip(sums.left_sds()).map(|(own, left)| own.min(2.0 * left));
     let sds: Vec<f64> = sds.collect();
     let unit = |place: usize| if sds[place].is_finite() && sds[place] > 0.0 { sds[place] } else { 1.0 };
-    let others = (0..sds.len()).filter(|place| sums.names[*place] != INTERCEPT);
+    // Without an intercept each level of a factor has one of its own.
+    let has_intercept = sums.names.iter().any(|name| name == INTERCEPT);
+    let levels = if has_intercept { 0..0 } else { sums.levels() };
+    let is_intercept = |place: usize| sums.names[place] == INTERCEPT || levels.contains(&place);
+    let others = (0..sds.len()).filter(|place| !is_intercept(*place));
     let apart = others.map(|place| (sums.means[place] / unit(place)).powi(2)).sum::<f64>().sqrt();
     let prior = |(place, name): (usize, &String)| {
-        let (mean, sd) = match name.as_str() {
+        let (mean, sd) = match is_intercept(place) {
             // Where columns are at their means it varies by 2.5 units, and the columns are so far from 0.
-            INTERCEPT => (outcome.middle, 2.5 * outcome.unit * apart.mul_add(apart, 1.0).sqrt()),
-            _ => (0.0, 2.5 * outcome.unit / unit(place)),
+            true => (outcome.middle, 2.5 * outcome.unit * apart.mul_add(apart, 1.0).sqrt()),
+            false => (0.0, 2.5 * outcome.unit / unit(place)),
         };
         (name.clone(), Prior::Normal { mean: four_digits(mean), sd: four_digits(sd) })
     };
     sums.names.iter().enumerate().map(prior).collect()
 }
 
-/// The effects of a grouping, with standard deviations in units of the outcome for one of the column.
+/// The effects of a grouping: a standard deviation of effects has 2.5 units of the outcome for one of its column, at least.
 pub(super) fn effects(term: &RandomSummary, sums: &ColumnSums, outcome: &OutcomeScale) -> Effects {
     let sds = sums.sds();
     let known = |name: &String| sums.names.iter().position(|own| own == name).map(|place| sds[place]);
-    let units = term.columns.iter().filter(|name| *name != INTERCEPT).filter_map(known).filter(|sd| *sd > 0.0);
-    // One scale serves all columns of a grouping: that of the one which varies least.
-    let unit = units.fold(1.0, f64::min);
-    let prior = Prior::HalfStudentT { degrees: DEGREES, scale: four_digits(2.5 * outcome.unit / unit) };
+    let prior = |name: &String| {
+        let sd = known(name).filter(|sd| name != INTERCEPT && *sd > 0.0);
+        let scale = four_digits(2.5 * outcome.unit / sd.map_or(1.0, |sd| sd.min(1.0)));
+        Prior::HalfStudentT { degrees: DEGREES, scale }
+    };
     Effects {
         group: term.grouping.clone(),
         columns: term.columns.clone(),
@@ -63,7 +68,7 @@ pub(super) fn effects(term: &RandomSummary, sums: &ColumnSums, outcome: &Outcome
         } else {
             Dependence::Independent
         },
-        deviations: vec![prior; term.columns.len()],
+        deviations: term.columns.iter().map(prior).collect(),
     }
 }
 

@@ -7,7 +7,7 @@ use partita_formula::{Agreement, ColumnKind, Columns, Design};
 use partita_models::regression::RegressionRows;
 
 use super::family::Kind;
-use super::prepare::RowGroups;
+use super::prepare::RowPlaces;
 use super::{Plan, Prepared, SiloTable, Study, StudyError};
 
 /// What all parties of a study know. Who has the posterior of the globals too answers questions to it, in one process and
@@ -23,8 +23,7 @@ pub(crate) struct SharedModel<'a> {
 #[derive(Debug)]
 pub(crate) struct OutcomeFree {
     pub(super) rows: RegressionRows,
-    pub(super) groups: Vec<RowGroups>,
-    pub(super) count: usize,
+    pub(super) places: RowPlaces,
 }
 
 impl OutcomeFree {
@@ -59,7 +58,7 @@ impl SharedModel<'_> {
         let design = study.with_columns_of_parameters(design, columns, agreement)?;
         let outcome = if study.family.kind == Kind::Beta { 0.5 } else { 1.0 };
         let rows = study.rows_with(vec![outcome; design.rows], &design, plan, device)?;
-        Ok(OutcomeFree { rows, count: design.rows, groups: design.random.into_iter().map(RowGroups::of).collect() })
+        Ok(OutcomeFree { rows, places: RowPlaces::of(design) })
     }
 
     /// Refuses columns that hold something else than those of the silos did.

@@ -93,6 +93,14 @@ impl Study {
         &self,
         declared: &BTreeMap<String, DeclaredColumn>,
     ) -> Result<AgreedAlone, StudyError> {
+        let labels = self.formulas().into_iter().flat_map(|formula| formula.random_labels());
+        if let Some(label) = labels.into_iter().find(|label| label.ends_with(&format!("| {SILO}"))) {
+            return Err(unfit(
+                format!("`({label})`, an effect of the silo, which ties all its rows together"),
+                "effects of groups within silos: a row, or a group, is what is protected",
+                "Take it out, or write the silo as a fixed factor.",
+            ));
+        }
         let groupings = self.groupings();
         if let [one, two, ..] = groupings.as_slice() {
             return Err(unfit(
@@ -331,6 +339,8 @@ mod tests {
         let both = r#"{"y": [0, 1], "x": [0.0, 2.5]}"#;
         for (formula, declared, words) in [
             ("y ~ x", r#"{"y": [0, 1]}"#, "the column `x`, of which the study declares nothing"),
+            ("y ~ x + (1 | silo)", both, "`(1 | silo)`, an effect of the silo, which ties all its rows together"),
+            ("y ~ x + (x || silo)", both, "| silo)`, an effect of the silo"),
             ("y ~ scale(x)", both, "`mean-sd:scale(x)`, which silos would say"),
             ("y ~ poly(x, 2)", both, "`sums:poly(x, 2)`"),
             ("y ~ bs(x, df = 5)", both, "`quantiles:bs(x, df = 5)`"),

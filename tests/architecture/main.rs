@@ -192,7 +192,7 @@ fn the_surface_does_not_grow_unseen() {
         ("core", 120),
         ("models", 50),
         ("datasets", 35),
-        ("inference", 254),
+        ("inference", 257),
         ("laws", 47),
         ("gpu", 5),
         ("flower", 38),

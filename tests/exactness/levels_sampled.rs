@@ -1,6 +1,7 @@
 //! Compares the widths of all levels of a hierarchy with unknown variances with those of the sampler.
 #![allow(clippy::unwrap_used, reason = "a failure in a test is to be loud")]
 
+use fixtures::golden;
 use partita::burn::module::Module;
 use partita::burn::tensor::Tensor;
 use partita::core::{Groups, Key, Noise, Purpose};
@@ -131,7 +132,7 @@ fn fitted(silos: &[(String, Hospital)], device: &Device, family: FamilyPlan) -> 
 fn widths_of_three_levels_are_those_of_the_sampler() {
     let device = Device::flex();
     let silos = hospitals(&device);
-    let truth = sampled(&silos, &device);
+    let truth: Widths = golden("widths_of_three_levels", || sampled(&silos, &device));
     let against = |found: &Widths| [0, 1, 2, 3].map(|level| ratios(&found[level], &truth[level]));
     let default_family = against(&fitted(&silos, &device, FamilyPlan::new()));
     // The mean of all is another matter: three hospitals say little of the scale that its tails depend on, and the

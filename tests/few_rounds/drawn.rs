@@ -1,5 +1,6 @@
 //! Holds fits whose rows have more latents than products of points serve to long chains.
 
+use fixtures::golden;
 use partita::burn::module::Module;
 use partita::burn::tensor::Tensor;
 use partita::core::{Key, Noise, Purpose};
@@ -80,17 +81,19 @@ fn four_coefficients_of_groups_are_those_of_long_chains() {
     let few =
         FitOptions { algorithm: AlgorithmChoice::FewRounds(FewRoundsOptions::default()), ..FitOptions::default() };
     let (model, silos) = (Coefficients {}, given(2, 20, &device));
-    let chains = Nuts { warmup: 500, draws: 2_500, chains: 4, threads: 2, ..Nuts::default() };
-    let exact = chains.sample(&model, &silos, &device).unwrap();
+    let exact: Vec<SiteSummary> = golden("four_coefficients", || {
+        let chains = Nuts { warmup: 500, draws: 2_500, chains: 4, threads: 2, ..Nuts::default() };
+        chains.sample(&model, &silos, &device).unwrap().sites
+    });
     for (options, verdict) in [(FitOptions::default(), Verdict::TrustWithLimits), (few, Verdict::Trust)] {
         let report = fit(&model, &silos, &device, &FitOptions { threads: 2, ..options }, None).unwrap().report;
-        let [mean, ratio] = worst(&report.answer(), &exact.sites);
+        let [mean, ratio] = worst(&report.answer(), &exact);
         assert!(mean < 0.1 && (ratio - 1.0).abs() < 0.05, "{mean} {ratio}\n{report}");
         assert_eq!(report.verdict, verdict, "{report}");
         let is_few = verdict == Verdict::Trust;
         // 256 and 512 draws a row are noisier than is let pass.
         assert_eq!(report.to_string().contains("1024 points"), is_few, "{report}");
-        let approximation = worst(&report.sites.iter().collect::<Vec<_>>(), &exact.sites);
+        let approximation = worst(&report.sites.iter().collect::<Vec<_>>(), &exact);
         let is_off = approximation[0] > 0.2 || (approximation[1] - 1.0).abs() > 0.2;
         assert_eq!(is_off, verdict == Verdict::TrustWithLimits, "{approximation:?}\n{report}");
     }

@@ -42,7 +42,7 @@ fn page(folder: &Path, names: [&str; 2], title: &str) -> (PathBuf, String) {
     let path = folder.join("report.html");
     let fit = six_cities(names);
     let prior = fit.prior(&MixedLogistic::new(4), &Device::flex()).unwrap();
-    fit.write_html(&path, &HtmlOptions { title: title.into(), effects, prior }).unwrap();
+    fit.write_html(&path, &HtmlOptions { title: title.into(), effects, prior, ..HtmlOptions::default() }).unwrap();
     let text = std::fs::read_to_string(&path).unwrap();
     (path, text)
 }
@@ -169,7 +169,7 @@ fn a_page_that_is_written_anew_from_the_files_of_a_fit_is_its_page() {
     let fit = six_cities(["north", "south"]);
     let effects = vec![effect("beta[1]", "Mother smokes", Scale::Exponential)];
     let prior = fit.prior(&MixedLogistic::new(4), &Device::flex()).unwrap();
-    let options = HtmlOptions { title: "Six cities".into(), effects, prior };
+    let options = HtmlOptions { title: "Six cities".into(), effects, prior, ..HtmlOptions::default() };
     let at = |name: &str| folder.path().join(name);
     let text = |name: &str| std::fs::read_to_string(at(name)).unwrap();
     fit.write_html(&at("report.html"), &options).unwrap();

@@ -142,6 +142,43 @@ fn a_study_over_an_engine_has_the_bits_of_one_process_and_every_silo_has_the_rep
 }
 
 #[test]
+fn an_interrupted_study_tells_silos_nothing_and_goes_on_where_it_was() {
+    let Some(programs) = installed() else { return };
+    let scratch = tempfile::tempdir().unwrap();
+    let folder = scratch.path();
+    let deployment = Deployment::start(&programs, folder, NAMES.len(), Pace::Capped);
+    // So many steps take minutes.
+    let run = |steps: u64| study(&format!("[run]\nalgorithm = \"sfvi\"\nsteps = {steps}"));
+    write_files(folder, &deployment, &run(3_000), "");
+    let mut silos: Vec<Running> = NAMES.iter().map(|name| start_with(folder, "silo", name, &["--once"])).collect();
+    let mut coordinator = start(folder, "coordinator", "coordinator");
+    let steps = || read(folder, "output/metrics.jsonl").lines().count();
+    while steps() < 15 {
+        assert!(!coordinator.is_over(), "{}", read(folder, "coordinator.log"));
+        std::thread::sleep(std::time::Duration::from_millis(50));
+    }
+    Command::new("kill").args(["-INT", &coordinator.id().to_string()]).status().unwrap();
+    wait(&mut coordinator);
+    let said = read(folder, "coordinator.log");
+    assert!(said.contains("interrupted while waiting for the end of the fit") && !said.contains("verdict"), "{said}");
+    assert!(!folder.join("output/result.json").exists() && !folder.join("north-report/result.json").exists());
+    assert!(silos.iter_mut().all(|silo| !silo.is_over()), "{}", read(folder, "north.log"));
+    // Other rows are refused where a silo goes on with what it began.
+    drop(silos.pop());
+    let rows = read(folder, "west.csv");
+    std::fs::write(folder.join("west.csv"), rows.lines().take(500).collect::<Vec<_>>().join("\n") + "\n").unwrap();
+    let mut other = start_with(folder, "silo", "west", &["--once"]);
+    let mut resumed = start_with(folder, "coordinator", "resumed", &["--resume"]);
+    while !(other.is_over() || resumed.is_over()) && steps() < 40 {
+        std::thread::sleep(std::time::Duration::from_millis(100));
+    }
+    let said = read(folder, "west.log") + &read(folder, "resumed.log");
+    assert!(said.contains("`data` has other rows now") || said.contains("rows"), "{said}");
+    assert!(steps() < 40, "it went on with other rows: {said}");
+    assert!(!folder.join("output/result.json").exists(), "{said}");
+}
+
+#[test]
 fn questions_to_a_study_over_an_engine_have_the_answers_of_one_process_and_rows_stay() {
     let Some(programs) = installed() else { return };
     let scratch = tempfile::tempdir().unwrap();

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use serde_json::Value;
 
-use partita::formula::{Contrast, Prepared, SiloTable, Study, Whose};
+use partita::formula::{Contrast, MissingCells, Prepared, SiloTable, Study, Whose};
 use partita::inference::SiteSummary;
 use partita::models::regression::Prior;
 use partita::{Device, Fit, FitOptions, fit};
@@ -132,6 +132,96 @@ fn expected_outcomes_are_on_the_scale_of_the_outcome() {
     assert!(ratio.ratio == Some("odds ratio") && ratio.to_string().contains("; odds ratio "), "{ratio}");
     let csv = partita::formula::Prediction::csv(&[("new.csv".into(), found)]);
     assert!(csv.starts_with("file,row,groups,mean,sd,p2_5,p50,p97_5,new_mean,") && csv.lines().count() == 3, "{csv}");
+}
+
+#[test]
+fn rows_of_predictions_are_those_of_the_file_where_some_are_left_out() {
+    let text = "y,x\n1,0\nNA,1\n3,2\n4,\n5,4\n6,5\n7,6\n";
+    let (device, folder) = (Device::flex(), tempfile::tempdir().unwrap());
+    let mut study = Study::new("y ~ x", "gaussian".parse().unwrap()).unwrap();
+    study.missing = MissingCells::Drop;
+    let silo = table(folder.path(), "all", text);
+    let prepared = study.prepare(std::slice::from_ref(&silo), &device).unwrap();
+    let options = FitOptions { trust_draws: Some(0), ..FitOptions::default() };
+    let fit = fit(&prepared.plan.model, &prepared.silos, &device, &options, None).unwrap();
+    let mut own = Fitted { study, prepared, fit, device, folder };
+    let found = own.prepared.fitted(0, &mut own.fit, &own.device).unwrap();
+    assert_eq!(found.rows, [1, 3, 5, 6, 7]);
+    let new = own.predict("x\nNA\n4\n", Whose::New);
+    let csv = partita::formula::Prediction::csv(&[("new".into(), new)]);
+    assert!(csv.lines().nth(1).unwrap().starts_with("new,2,"), "{csv}");
+}
+
+#[test]
+fn averaged_contrasts_count_a_row_as_often_as_its_weight_says() {
+    let rows = [(0, 0, 9), (0, 1, 3), (1, 0, 2), (1, 1, 8), (2, 0, 30), (2, 1, 20)];
+    let weighted: String = rows.iter().map(|(x, y, w)| format!("{y},{},{},{w}\n", x % 2, x / 2)).collect();
+    let single = |(x, y, w): &(usize, usize, usize)| format!("{y},{},{},1\n", x % 2, x / 2).repeat(*w);
+    let single: String = rows.iter().map(single).collect();
+    let contrast = |text: String| {
+        let own = fitted("y | weights(w) ~ x + z", "bernoulli", &[("all", &format!("y,x,z,w\n{text}"))]);
+        own.contrast("z: 1 - 0 averaged").unwrap().difference.mean
+    };
+    let [weighted, single] = [contrast(weighted), contrast(single)];
+    // The same posterior, whose priors know columns by their rows: a hundredth.
+    assert!((weighted - single).abs() < 0.01, "{weighted} and {single}");
+}
+
+#[test]
+fn levels_in_the_place_of_an_intercept_are_no_ratios() {
+    let text = "y,g,x\n".to_owned()
+        + &(0..60).map(|row| format!("{},{},{}\n", row % 5, ["a", "b", "c"][row % 3], row % 2)).collect::<String>();
+    let (device, folder) = (Device::flex(), tempfile::tempdir().unwrap());
+    let silo = table(folder.path(), "all", &text);
+    let named = |formula: &str| {
+        let study = Study::new(formula, "poisson".parse().unwrap()).unwrap();
+        let prepared = study.prepare(std::slice::from_ref(&silo), &device).unwrap();
+        prepared.plan.effects.iter().map(|own| own.label.clone()).collect::<Vec<_>>()
+    };
+    assert_eq!(named("y ~ 0 + g + x"), ["x"]);
+    assert_eq!(named("y ~ 0 + x + g"), ["x"]);
+    assert_eq!(named("y ~ g + x"), ["gb", "gc", "x"]);
+}
+
+#[test]
+fn the_usual_prior_of_a_deviation_of_intercepts_does_not_hang_on_the_unit_of_a_slope() {
+    let text = |unit: f64| {
+        let line = |row: usize| format!("{},{},c{}\n", (row * 7 % 11) as f64, (row % 13) as f64 * unit, row % 4);
+        "y,x,g\n".to_owned() + &(0..120).map(line).collect::<String>()
+    };
+    let (device, folder) = (Device::flex(), tempfile::tempdir().unwrap());
+    let priors = |unit: f64| {
+        let silo = table(folder.path(), "all", &text(unit));
+        let study = Study::new("y ~ x + (x || g)", "gaussian".parse().unwrap()).unwrap();
+        let plan = study.prepare(&[silo], &device).unwrap().plan;
+        let line = |name: &str| plan.priors.iter().find(|own| own.name == name).unwrap().prior.clone();
+        ["sd((Intercept) | g)", "sd(x | g)"].map(line)
+    };
+    let [[intercept, slope], [of_small, slope_of_small]] = [1.0, 0.01].map(priors);
+    assert_eq!(intercept, of_small);
+    assert_ne!(slope, slope_of_small);
+}
+
+#[test]
+fn slopes_of_silos_have_an_answer() {
+    let silo = |name: usize| {
+        let line = |row: usize| {
+            let x = (row % 8) as f64 - 3.5;
+            format!("{},{x}\n", 3.0 * name as f64 + (0.5 + 0.4 * name as f64) * x + ((row * 7) % 5) as f64 / 2.0)
+        };
+        "y,x\n".to_owned() + &(0..40).map(line).collect::<String>()
+    };
+    let texts: Vec<String> = (0..6).map(silo).collect();
+    let names = ["a", "b", "c", "d", "e", "f"];
+    let silos: Vec<(&str, &str)> = names.into_iter().zip(texts.iter().map(String::as_str)).collect();
+    let mut own = fitted("y ~ x + (x || silo)", "gaussian", &silos);
+    assert_ne!(own.fit.report.verdict, partita::inference::Verdict::DoNotTrust, "{}", own.fit.report);
+    // Slopes rise by .4 from silo to silo, so that they scatter by .75.
+    let slope = own.fit.report.answer().into_iter().find(|own| own.label == "sd(x | silo)").unwrap().mean;
+    assert!((0.5..1.3).contains(&slope), "{}", own.fit.report);
+    let at = |own: &mut Fitted, place| own.predict("x\n1\n0\n", Whose::Silo(place)).expected;
+    let [first, last] = [0, 5].map(|place| at(&mut own, place)).map(|own| own[0].mean - own[1].mean);
+    assert!((last - first - 2.0).abs() < 0.3, "{first} {last}");
 }
 
 #[test]

@@ -60,6 +60,13 @@ fn priors_predictions_and_contrasts_are_asked_for_by_flags() {
     }
     let file = |name: &str| std::fs::read_to_string(folder.path().join("out").join(name)).unwrap();
     assert_eq!(file("contrasts.csv").lines().count(), 3);
+    let page = file("report.html");
+    let (_, contrasts) = page.split_once("<h2 id=\"contrasts-heading\">Contrasts").unwrap();
+    for words in
+        ["smoke: 1 - 0 at age = 0", "Forest plot: difference of expected outcomes", "Probability of each direction"]
+    {
+        assert!(contrasts.contains(words), "{words}");
+    }
     let predicted = file("predicted.csv");
     let rows: Vec<&str> = predicted.lines().skip(1).collect();
     assert!(rows[0].starts_with("north=new.csv,1,child known,") && rows[1].starts_with("north=new.csv,2,child new,"));

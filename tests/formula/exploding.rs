@@ -1,5 +1,7 @@
 //! Fits a regression whose rows have ten correlated latents: high rates explode there, which is undone, or reported.
 
+#![allow(clippy::print_stdout, reason = "what a test that fails has found")]
+
 use std::path::Path;
 
 use partita::formula::{Prepared, SiloTable, Study};
@@ -18,27 +20,32 @@ fn report(settings: Settings, change: impl Fn(FitOptions) -> FitOptions) -> Repo
     fit(&plan.model, &silos, &device, &options, None).unwrap().report
 }
 
-#[test]
-fn ten_correlated_latents_a_row_are_right_by_defaults_or_not_trusted_although_the_first_rate_explodes() {
-    // The third explodes and does not come back.
-    let mut right = 0;
-    for seed in [1, 3] {
-        let found = report(Settings { seed, ..Settings::default() }, |options| options);
-        println!("seed {seed}: {found}");
-        // A run that has not come back when its steps are over says so.
-        if found.verdict == Verdict::DoNotTrust {
-            continue;
-        }
-        right += 1;
-        let sigma = found.site("sigma").unwrap().mean;
-        // Without correlations the bound is -99 and sigma 1.29; with a lower first rate -100.2 and 1.34.
-        assert!((1.25..1.45).contains(&sigma), "seed {seed}: {sigma}");
-        let bound = (found.elbo, found.elbo_se);
-        assert!((bound.0 + 100.2).abs() < 1.5 && bound.1 < 1.0, "seed {seed}: {bound:?}");
-        // Nothing compares ten latents a row with the model: that is a limit.
-        assert_eq!(found.verdict, Verdict::TrustWithLimits, "seed {seed}: {found}");
+/// Whether the answer by defaults is right; where it is not, it is not trusted.
+fn is_right_by_defaults(seed: u64) -> bool {
+    let found = report(Settings { seed, ..Settings::default() }, |options| options);
+    println!("seed {seed}: {found}");
+    // A run that has not come back when its steps are over says so.
+    if found.verdict == Verdict::DoNotTrust {
+        return false;
     }
-    assert!(right >= 1, "{right} of 2");
+    let sigma = found.site("sigma").unwrap().mean;
+    // Without correlations the bound is -99 and sigma 1.29; with a lower first rate -100.2 and 1.34.
+    assert!((1.25..1.45).contains(&sigma), "seed {seed}: {sigma}");
+    let bound = (found.elbo, found.elbo_se);
+    assert!((bound.0 + 100.2).abs() < 1.5 && bound.1 < 1.0, "seed {seed}: {bound:?}");
+    // Nothing compares ten latents a row with the model: that is a limit.
+    assert_eq!(found.verdict, Verdict::TrustWithLimits, "seed {seed}: {found}");
+    true
+}
+
+#[test]
+fn ten_correlated_latents_a_row_are_right_by_defaults_although_the_first_rate_explodes() {
+    assert!(is_right_by_defaults(1));
+}
+
+#[test]
+fn ten_correlated_latents_a_row_are_right_or_not_trusted_where_the_rate_explodes_for_good() {
+    is_right_by_defaults(3);
 }
 
 #[test]

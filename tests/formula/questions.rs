@@ -105,5 +105,5 @@ fn rows_are_predicted_with_the_formula_of_their_zeros_and_levels_have_no_mean() 
     let draws = own.answer_draws(&prepared.plan.model, &device).unwrap();
     let averaged = "x: 1 - 0 averaged".parse().unwrap();
     let said = study.contrast(&averaged, &draws, &prepared, &device).unwrap_err().to_string();
-    assert!(said.contains("an outcome of levels") && said.contains("levels have probabilities"), "{said}");
+    assert!(said.contains("an outcome of levels") && said.contains("each level has its probability"), "{said}");
 }

@@ -9,8 +9,8 @@ use std::sync::atomic::AtomicBool;
 use fixtures::{ConjugateGaussian, conjugate, groups, latest_step, steps_shown, structured};
 use partita::burn::tensor::Tensor;
 use partita::inference::{
-    Adam, AdamW, Algorithm, Counters, ElboSamples, Ending, Manifest, Message, Optimiser, Outcome, Plug, Posterior,
-    Progress, Request, Result, RmsProp, RunRecord, Sfvi, Sgd, StepInfo, fit_parties, parties, start,
+    Adam, AdamW, Algorithm, Counters, ElboSamples, Ending, Judging, Manifest, Message, Optimiser, Outcome, Plug,
+    Posterior, Progress, Request, Result, RmsProp, RunRecord, Sfvi, Sgd, StepInfo, fit_parties, parties, start,
 };
 use partita::{
     AlgorithmChoice, Clip, Device, FamilyPlan, Fit, FitOptions, Gaussian, Metrics, RoundOptions, Schedule, Settings,
@@ -99,6 +99,7 @@ struct Written {
     /// The step of each exchange, and that of the latest checkpoint before it.
     seen: Vec<(u64, Option<u64>)>,
     ends: usize,
+    judging: Vec<Judging>,
 }
 
 impl Progress for Written {
@@ -109,6 +110,11 @@ impl Progress for Written {
     fn end(&mut self, record: &RunRecord) {
         self.metrics.end(record);
         self.ends += 1;
+    }
+    fn judging(&mut self, stage: Judging) {
+        self.metrics.judging(stage);
+        assert_eq!(self.ends, 1, "before the end of the run");
+        self.judging.push(stage);
     }
 }
 
@@ -124,12 +130,16 @@ fn exchanges_of_three_steps_write_checkpoints_and_metrics_whenever_they_pass_a_m
         ..FitOptions::default()
     };
     let metrics = Metrics::new(27, Some(&lines), 4).unwrap();
-    let mut written = Written { metrics, checkpoints: checkpoints.clone(), seen: Vec::new(), ends: 0 };
+    let mut written =
+        Written { metrics, checkpoints: checkpoints.clone(), seen: Vec::new(), ends: 0, judging: Vec::new() };
     fit(&conjugate(), &silos(&device), &device, &options, Some(&mut written)).unwrap();
     // 4, 8, 12, 16, 20 and 24 are passed at 6, 9, 12, 18, 21 and 24; the end always has a checkpoint.
     let before = [None, None, Some(6), Some(9), Some(12), Some(12), Some(18), Some(21), Some(24)];
     let expected: Vec<_> = (1..=9).map(|exchange| 3 * exchange).zip(before).collect();
     assert_eq!((written.seen, written.ends), (expected, 1));
+    let (over, looks) = written.judging.split_last().unwrap();
+    let in_turn: Vec<Judging> = (1..=looks.len() as u64).map(Judging::Look).collect();
+    assert_eq!((*over, looks, looks.is_empty()), (Judging::Over, &*in_turn, false));
     assert_eq!(latest_step(&checkpoints), Some(27));
     assert_eq!(steps_shown(&lines), [6, 9, 12, 18, 21, 24]);
 }

@@ -132,6 +132,19 @@ impl Groups {
         Self::build(of, numbered(sizes.len()), Empty::Refused)
     }
 
+    /// All of so many rows in one group.
+    ///
+    /// # Example
+    /// ```
+    /// use partita_core::Groups;
+    /// assert_eq!((Groups::one(3).groups(), Groups::one(3).rows_of(0)), (1, [0, 1, 2].as_slice()));
+    /// ```
+    #[must_use]
+    pub fn one(rows: usize) -> Self {
+        let (of, members) = (vec![0; rows].into(), (0..rows).collect());
+        Self(Arc::new(Index { of, starts: vec![0, rows], members, labels: numbered(1) }))
+    }
+
     fn matched<K: Display, G: Display>(keys: &[K], groups: &[G], empty: Empty) -> Result<Self, DataError> {
         let (mut labels, mut numbers) = (Vec::with_capacity(groups.len()), BTreeMap::new());
         for (group, key) in groups.iter().enumerate() {

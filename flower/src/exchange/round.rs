@@ -10,6 +10,7 @@ use crate::carrier::Parcel;
 use crate::error::{Error, Result};
 use crate::jitter::spread;
 use crate::object::{ObjectId, Objects};
+use crate::refused;
 use crate::silo::FAILED;
 use crate::transit::Arrived;
 
@@ -121,7 +122,7 @@ impl Flower {
                 operation: "the run",
                 status: 200,
                 detail: "the engine has stopped it".into(),
-                remedy: "Start the coordinator again: it goes on from its checkpoint.",
+                remedy: "Start the coordinator again with `--resume` to go on from the last checkpoint, or without it if the folder `state` has no checkpoint yet.",
             });
         }
         self.look(Moment::Run).map(drop)
@@ -232,7 +233,7 @@ impl Flower {
                 what: "the silos that are there",
                 found: format!("{answering}, without `{}`", self.options.silos[silo]),
                 expected: format!("a quorum of {}", self.options.quorum),
-                remedy: "Bring the missing silos back and start the coordinator again: it goes on from its checkpoint.",
+                remedy: "Bring the missing silos back, and start the coordinator again with `--resume` to go on from the last checkpoint, or without it if the folder `state` has no checkpoint yet.",
             });
         }
         Ok(Outcome::Lost { reason })
@@ -303,15 +304,11 @@ impl Flower {
         let error = reply.get_setting("error").map_or("unknown", |kind| kind);
         let what = reply.get_setting("what").ok();
         let reason = what.and_then(Refusal::named);
-        let problem = match (reason, what) {
-            (Some(reason), _) => {
+        let problem = match reason {
+            Some(reason) => {
                 format!("the silo refused: {}. Its own log says more. {}.", reason.name(), reason.remedy())
             }
-            (None, what) => format!(
-                "the silo refused, with an error of kind `{}`{}; its own log says more",
-                crate::error::shown(error),
-                what.map(|what| format!(" about {}", crate::error::shown(what))).unwrap_or_default()
-            ),
+            None => refused::told(&one.request.message.kind, error, what),
         };
         self.note(silo, one.round, EventKind::Refused, problem.clone());
         if self.options.patience.lost_silo == LostSilo::GoOn {
@@ -324,10 +321,12 @@ impl Flower {
                 return Ok(Outcome::Lost { reason });
             }
         }
-        let kind = one.request.message.kind.clone();
         Ok(Outcome::Failed(match reason {
             Some(reason) => partita_inference::Error::Refused { reason, problem },
-            None => partita_inference::Error::Message { kind, problem },
+            None if error == "Message" => {
+                partita_inference::Error::Message { kind: one.request.message.kind.clone(), problem }
+            }
+            None => partita_inference::Error::Declined { problem },
         }))
     }
 }

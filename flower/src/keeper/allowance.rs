@@ -37,10 +37,10 @@ fn count_on(folder: &Path, most: u64, today: u64) -> Result<()> {
     let now = if today > before.day { Counted { day: today, requests: 0 } } else { before };
     if now.requests >= most {
         return Err(Error::Unwelcome {
-            what: "the requests of a day",
+            what: crate::refused::REQUESTS_OF_A_DAY,
             found: format!("one after {}", now.requests),
             expected: format!("at most {most}, as the owner's file says"),
-            remedy: "Go on tomorrow from the checkpoint, or have the owner raise `requests_a_day`.",
+            remedy: "Let the coordinator go on tomorrow by `--resume`, or raise `requests_a_day` in the silo's file.",
         });
     }
     let counted = Counted { requests: now.requests + 1, ..now };

@@ -46,6 +46,8 @@ pub struct Design {
     pub silo: String,
     /// The line of the silo's file that each row has, from 1.
     pub lines: Vec<u64>,
+    /// The place of each row in the silo's file, the first of which is 1: rows that are left out count.
+    pub numbers: Vec<usize>,
     /// The number of rows.
     pub rows: usize,
     /// The outcome, unless the formula is without a left side or of a parameter.
@@ -89,9 +91,24 @@ impl Design {
         let mut random = random.collect::<Result<Vec<_>, _>>()?;
         nest(&mut random);
         let fixed = matrix(&formula.fixed, &evaluation)?;
-        let (silo, rows, lines) = (columns.silo.clone(), columns.rows(), columns.lines.clone());
+        let (silo, rows) = (columns.silo.clone(), columns.rows());
+        let (lines, numbers) = (columns.lines.clone(), columns.numbers.clone());
         let parameters = Vec::new();
-        Ok(Self { silo, lines, rows, outcome, trials, weights, status, cuts, fixed, parameters, offset, random })
+        Ok(Self {
+            silo,
+            lines,
+            numbers,
+            rows,
+            outcome,
+            trials,
+            weights,
+            status,
+            cuts,
+            fixed,
+            parameters,
+            offset,
+            random,
+        })
     }
 }
 

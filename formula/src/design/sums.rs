@@ -1,6 +1,7 @@
 //! Sums the columns of a silo's design, from which all silos learn their scales and which columns say the same.
 
 use std::fmt::{Display, Formatter};
+use std::ops::Range;
 
 use serde::{Deserialize, Serialize};
 
@@ -146,6 +147,35 @@ impl ColumnSums {
     #[must_use]
     pub fn sds(&self) -> Vec<f64> {
         self.squares.iter().map(|squares| (squares / (self.count as f64 - 1.0)).sqrt()).collect()
+    }
+
+    /// The places of the columns that stand for all levels of a factor, in a formula without an intercept: zeros and ones that
+    /// add up to one in every row. Empty where there are none.
+    #[must_use]
+    pub fn levels(&self) -> Range<usize> {
+        let count = self.count as f64;
+        let is_level = |place: usize| {
+            let (mean, squares) = (self.means[place], self.squares[place]);
+            (squares - count * mean * (1.0 - mean)).abs() <= 1e-9 * count
+        };
+        // Of two such columns no row has both.
+        let is_apart = |one: usize, other: usize| {
+            let product = self.products.as_ref().map(|all| all[one * (one - 1) / 2 + other]);
+            product.is_none_or(|own| (own + count * self.means[one] * self.means[other]).abs() <= 1e-9 * count)
+        };
+        for first in 0..self.names.len() {
+            let mut sum = 0.0;
+            for place in first..self.names.len() {
+                if !is_level(place) || !(first..place).all(|other| is_apart(place, other)) {
+                    break;
+                }
+                sum += self.means[place];
+                if (sum - 1.0).abs() <= 1e-9 {
+                    return first..place + 1;
+                }
+            }
+        }
+        0..0
     }
 }
 

@@ -52,6 +52,8 @@ pub struct Columns {
     pub(crate) silo: String,
     pub(crate) file: String,
     pub(crate) lines: Vec<u64>,
+    /// The place of each row in the file, the first of which is 1: rows that are left out count.
+    pub(crate) numbers: Vec<usize>,
     pub(crate) columns: BTreeMap<String, Column>,
     dropped: usize,
     missing: BTreeMap<String, usize>,
@@ -184,7 +186,8 @@ impl Frame {
                 columns.insert(name, column);
             }
         }
-        let lines: Vec<u64> = all.iter().zip(&absent).filter(|(_, absent)| !**absent).map(|(line, _)| *line).collect();
+        let numbers: Vec<usize> = (0..all.len()).filter(|at| !absent[*at]).map(|at| at + 1).collect();
+        let lines: Vec<u64> = numbers.iter().map(|number| all[number - 1]).collect();
         let (file, dropped) = (self.table.file().to_owned(), all.len() - lines.len());
         if dropped > 0 && missing == MissingCells::Refuse {
             return Err(FrameError::Missing { file, rows: dropped, all: all.len(), columns: counts });
@@ -197,7 +200,7 @@ impl Frame {
             columns.values_mut().for_each(|column| column.keep(&absent));
         }
         let missing = counts.into_iter().map(|(name, count, _)| (name, count)).collect();
-        Ok(Columns { silo: silo.into(), file, lines, columns, dropped, missing })
+        Ok(Columns { silo: silo.into(), file, lines, numbers, columns, dropped, missing })
     }
 
     pub(super) fn cells(&self, name: &str, lines: &[u64]) -> Result<Cells<'_>, Refusal> {

@@ -92,8 +92,10 @@ fn without_the_rows_that_are_dropped_a_file_is_the_one_without_these_rows() {
     let (text, kept) = ("y,x,f\n1,2,a\nNA,3,b\n3,4,c\n4,5,\n5,6,c\n", "y,x,f\n1,2,a\n3,4,c\n5,6,c\n");
     let dropped = columns_with(text.as_bytes(), "y ~ x + f", ReadOptions::default(), MissingCells::Drop).unwrap();
     let expected = columns(kept.as_bytes(), "y ~ x + f").unwrap();
-    // Lines are those of the file that there is.
-    let rows = |columns: &Columns| format!("{columns:?}").replace("[2, 4, 6]", "[2, 3, 4]");
+    // Lines and places are those in the file that there is.
+    let rows = |columns: &Columns| {
+        format!("{columns:?}").replace("[2, 4, 6]", "[2, 3, 4]").replace("numbers: [1, 3, 5]", "numbers: [1, 2, 3]")
+    };
     assert_eq!(rows(&dropped).split("dropped").next(), rows(&expected).split("dropped").next());
 }
 

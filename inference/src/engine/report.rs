@@ -15,12 +15,13 @@ mod text;
 mod usual_priors;
 mod warning;
 
-pub use html::{Effect, HtmlOptions, OwnChecks, PageContent, Scale};
+pub use html::{Effect, HtmlOptions, OwnChecks, PageContent, Scale, ShownContrast};
 #[cfg(feature = "plots")]
 pub use plot::Panel;
 pub use privacy::{ClippedShare, ExpectedClipping, Privacy};
 pub use starts::StartBound;
 pub use summary::SiteSummary;
+pub use text::in_places;
 pub use usual_priors::UsualPrior;
 pub use warning::{Severity, Warning};
 

@@ -7,7 +7,7 @@ mod stop;
 mod tenth;
 
 use pace::{Arrivals, Pace};
-pub use progress::{Metrics, Progress, Silent};
+pub use progress::{Judging, Metrics, Progress, Silent};
 pub use stop::Tolerance;
 pub(crate) use tenth::LateMovement;
 

@@ -8,14 +8,14 @@ use super::convergence::Convergence;
 use super::judged::{Judged, OfPosterior};
 use super::trust::Looking;
 use super::{FitOptions, LocalLatents, bound_of, bounds_of, described, families, one_start, pool, settled};
-use crate::engine::algorithm::{Algorithm, Posterior};
+use crate::engine::algorithm::{Algorithm, Ending, Posterior};
 use crate::engine::error::Result;
 use crate::engine::estimator::Estimator;
 use crate::engine::exchange::{Exchange, SiloProgram};
 use crate::engine::panic::{COORDINATOR, caught};
 use crate::engine::report::summary::{NaturalDraws, append, natural_draws_of, summarise};
 use crate::engine::report::{Found, Report, Warning};
-use crate::engine::run::{Progress, RunOptions, RunRecord, Silent, run, run_asynchronous};
+use crate::engine::run::{Judging, Progress, RunOptions, RunRecord, Silent, run, run_asynchronous};
 use crate::engine::settings::Settings;
 use crate::engine::trust::correction::{Correction, Wide};
 use crate::engine::trust::estimate::Estimated;
@@ -136,13 +136,14 @@ impl Asked<'_> {
         let silos = exchange.silos().to_vec();
         let pool = pool(options.threads)?;
         let mut record = pool.install(|| (self.run)(algorithm, exchange, &run_options, progress))?;
-        let judging = Instant::now();
+        let (judging, is_interrupted) = (Instant::now(), record.ending == Ending::Interrupted);
         let counters = &mut record.counters;
         let asking = options.asking(algorithm, settings.seed);
-        let (Estimated { bound, reweighted }, trust, wide, draws, judged) = caught(COORDINATOR, || {
+        let answered = caught(COORDINATOR, || {
             let known = &*known(algorithm.posterior().theta)?;
-            let looking = Looking { pool: &pool, asking, known };
+            let mut looking = Looking { pool: &pool, asking, known, progress: &mut *progress };
             let round = match no_rows {
+                _ if is_interrupted => Err(INTERRUPTED.to_owned().into()),
                 Some(reason) => Err(reason.to_owned().into()),
                 None => looking.round(algorithm, exchange, counters)?,
             };
@@ -170,6 +171,7 @@ impl Asked<'_> {
                 Err(none) => (Trust::from(none), None),
             };
             let judged = match no_rows {
+                _ if is_interrupted => Judged::impossible(options, INTERRUPTED),
                 Some(reason) => Judged::impossible(options, reason),
                 None => {
                     let Posterior { parameters, theta, .. } = algorithm.posterior();
@@ -178,7 +180,9 @@ impl Asked<'_> {
                 }
             };
             Ok((bound, trust, wide, draws, judged))
-        })?;
+        });
+        progress.judging(Judging::Over);
+        let (Estimated { bound, reweighted }, trust, wide, draws, judged) = answered?;
         record.seconds += judging.elapsed().as_secs_f64();
         let posterior = algorithm.posterior();
         let mut warnings = Warning::of(&options.algorithm, LocalLatents::Unknown, silos.len());
@@ -233,6 +237,9 @@ fn objective_of(settings: &Settings, algorithm: &dyn Algorithm) -> Objective {
         (own, _) => own,
     }
 }
+
+/// Why an answer is not judged that is not finished.
+const INTERRUPTED: &str = "the run was interrupted";
 
 /// The noise of draws of the posterior. Block 1: apart from the draws that estimate the bound, which use block 0.
 pub(super) const DRAWS: Key = Key { purpose: Purpose::Report, step: 0, silo: Key::COORDINATOR, block: 1, particle: 0 };

@@ -40,7 +40,7 @@ impl Fit {
     /// let effect =
     ///     Effect { label: "log_ratio".into(), name: "Treatment".into(), unit: "rate ratio".into(), scale: Scale::Exponential };
     /// let prior = fit.prior(&LogRatio {}, &device)?;
-    /// let options = HtmlOptions { title: "A trial in two clinics".into(), effects: vec![effect], prior };
+    /// let options = HtmlOptions { title: "A trial in two clinics".into(), effects: vec![effect], prior, ..HtmlOptions::default() };
     /// let folder = tempfile::tempdir()?;
     /// fit.write_html(&folder.path().join("report.html"), &options)?;
     /// let page = std::fs::read_to_string(folder.path().join("report.html"))?;

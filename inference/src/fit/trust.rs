@@ -7,7 +7,7 @@ use crate::engine::algorithm::Algorithm;
 use crate::engine::error::Result;
 use crate::engine::exchange::Exchange;
 use crate::engine::report::summary::NaturalDraws;
-use crate::engine::run::Counters;
+use crate::engine::run::{Counters, Judging, Progress};
 use crate::engine::trust::correction::Wide;
 use crate::engine::trust::known::Known;
 use crate::engine::trust::proposal::Proposal;
@@ -27,12 +27,13 @@ pub(super) struct Looking<'a> {
     pub(super) pool: &'a ThreadPool,
     pub(super) asking: Asking,
     pub(super) known: &'a dyn Known,
+    pub(super) progress: &'a mut dyn Progress,
 }
 
 impl Looking<'_> {
     /// The first look; in words why there is none where there is none.
     pub(super) fn round(
-        &self,
+        &mut self,
         algorithm: &dyn Algorithm,
         exchange: &mut dyn Exchange,
         counters: &mut Counters,
@@ -48,7 +49,7 @@ impl Looking<'_> {
 
     /// The draws of a round with their weights, and further looks as long as they call for them and silos answer.
     pub(super) fn further(
-        &self,
+        &mut self,
         round: Round,
         before: &NaturalDraws,
         algorithm: &dyn Algorithm,
@@ -69,12 +70,13 @@ impl Looking<'_> {
     }
 
     fn look(
-        &self,
+        &mut self,
         proposal: Proposal,
         algorithm: &dyn Algorithm,
         exchange: &mut dyn Exchange,
         counters: &mut Counters,
     ) -> Result<std::result::Result<Round, NoRound>> {
+        self.progress.judging(Judging::Look(proposal.offset + 1));
         let posterior = algorithm.posterior();
         let (asking, theta) = (self.asking, posterior.theta);
         match self.pool.install(|| Answers::ask(proposal, theta, exchange, asking, counters))? {

@@ -281,15 +281,15 @@ impl Effects {
         Ok(())
     }
 
-    /// One row of effects for each of so many groups; for `None` those of the silo, `[1, K]`.
-    pub(super) fn draw(&self, scope: &mut Scope<'_>, factor: &Tensor<2>, groups: Option<usize>) -> Result<Tensor<2>> {
+    /// One row of effects for each of so many groups.
+    pub(super) fn draw(&self, scope: &mut Scope<'_>, factor: &Tensor<2>, groups: usize) -> Result<Tensor<2>> {
         let count = self.columns.len();
         let name = format!("effects({})", self.name());
         if count == 1 {
             let effects = Normal::new(0.0, factor.clone().reshape([1]));
             return Ok(scope.sample(&name, effects.non_centred())?.reshape([-1, 1]));
         }
-        let standard = scope.sample(&name, Normal::new(0.0, 1.0).iid([groups.unwrap_or(1), count]))?;
+        let standard = scope.sample(&name, Normal::new(0.0, 1.0).iid([groups, count]))?;
         Ok(if matches!(self.dependence, Dependence::Correlated(_)) {
             standard.matmul(factor.clone().transpose())
         } else {

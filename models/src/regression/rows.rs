@@ -103,13 +103,25 @@ impl RegressionRows {
     /// The same with the columns of effects of the silo itself.
     #[must_use]
     pub fn with_silo_effects(self, silo: Vec<EffectRows>) -> Self {
-        Self { silo, ..self }
+        Self { silo, ..self }.in_silo()
     }
 
     /// The same in groups, outermost level first; `visits` says in which innermost group each row is.
     #[must_use]
     pub fn in_groups(self, levels: Vec<Level>, visits: Option<Groups>) -> Self {
-        Self { levels, visits, ..self }
+        Self { levels, visits, ..self }.in_silo()
+    }
+
+    /// The same with all that is outermost in the silo, if that has effects: it is a group of its own.
+    fn in_silo(mut self) -> Self {
+        if self.silo.is_empty() {
+            return self;
+        }
+        match self.levels.first_mut() {
+            Some(level) => level.outer = Some(Groups::one(level.groups)),
+            None => self.visits = Some(Groups::one(self.len())),
+        }
+        self
     }
 
     /// The number of rows.
@@ -135,7 +147,8 @@ impl RegressionRows {
         coefficients.extend(plan.linear.iter().map(|own| own.coefficients.len()));
         let found = shape(&own, self.silo.len(), &columns);
         let expected = shape(&planned, plan.silo.len(), &coefficients);
-        if found == expected && self.visits.is_some() != self.levels.is_empty() {
+        let is_grouped = !(self.silo.is_empty() && self.levels.is_empty());
+        if found == expected && self.visits.is_some() == is_grouped {
             return Ok(());
         }
         Err(Error::Shape {

@@ -61,6 +61,11 @@ pub(super) fn fields() -> Vec<Field> {
             "for each draw of the globals the sum over the rows of the difference that an averaged contrast of study.toml is of",
             MOST / 8,
         ),
+        field(
+            "weight",
+            "the sum of the weights of the rows over which an averaged contrast is: their number without weights",
+            1,
+        ),
         field("rows", "the number of rows, or of groups where rows are in groups", 1),
     ]
 }
@@ -112,7 +117,12 @@ pub(super) fn average(
     let request = Message::new(AVERAGE).setting("contrast", &contrast.text).floats("draws", &globals.concat());
     ask(exchange, &request, |reply| {
         let sums = reply.expect_floats("differences", globals.len())?;
-        Ok(Averaged { sums, rows: usize::try_from(reply.get_count("rows", MOST_ROWS)?).unwrap_or(usize::MAX) })
+        let weight = reply.expect_floats("weight", 1)?[0];
+        if weight.is_finite() && weight > 0.0 {
+            return Ok(Averaged { sums, weight });
+        }
+        let problem = format!("`weight` is {weight}, expected a number above 0");
+        Err(partita_inference::Error::Message { kind: reply.kind.clone(), problem })
     })
 }
 
@@ -168,11 +178,13 @@ impl Announced {
     }
 }
 
-fn write(own: &impl Serialize, path: &Path) -> partita_inference::Result<()> {
+/// Writes what a party keeps.
+pub(super) fn write(own: &impl Serialize, path: &Path) -> partita_inference::Result<()> {
     write_atomically(path, &serde_json::to_vec_pretty(own).map_err(|error| declined(&error))?)
 }
 
-fn read<T: DeserializeOwned>(path: &Path) -> partita_inference::Result<Option<T>> {
+/// Reads what a party kept; `None` where there is none.
+pub(super) fn read<T: DeserializeOwned>(path: &Path) -> partita_inference::Result<Option<T>> {
     let wrong = |problem: String| partita_inference::Error::Declined {
         problem: format!("{}: {problem}. Start the run anew.", path.display()),
     };

@@ -6,7 +6,7 @@ use std::time::Duration;
 use partita_core::Device;
 use partita_flower::{Error, Flower, Log, Result};
 use partita_inference::{
-    AnswerDraws, Arrival, Exchange, HtmlOptions, Manifest, Message, Report, Request, latest_checkpoint,
+    AnswerDraws, Arrival, Ending, Exchange, HtmlOptions, Manifest, Message, Report, Request, latest_checkpoint,
 };
 
 use super::StudyFile;
@@ -108,6 +108,10 @@ pub fn run_study_coordinator(study: &StudyFile, desk: Desk<'_>, asked: &StudyQue
             true => fit_over(&plan.model, how, &mut SecureSums::new(&mut exchange), progress),
             false => fit_over(&plan.model, how, &mut exchange, progress),
         }?;
+        // Silos hear of no answer that is not finished: they wait for the coordinator to go on.
+        if fitted.report.ending == Ending::Interrupted {
+            return Err(Error::Interrupted { what: "the end of the fit".into() });
+        }
         if let Some(privacy) = &study.privacy {
             let (rounds, declared) = (study.private_options(privacy)?.rounds()?, &privacy.columns);
             let clipped = Clipped { shared, declared, rounds: &rounds, fit: &fit, rows: rows.iter().sum() };
@@ -120,10 +124,16 @@ pub fn run_study_coordinator(study: &StudyFile, desk: Desk<'_>, asked: &StudyQue
         });
         let (title, effects) = (study.formula.clone(), plan.effects.clone());
         let page = HtmlOptions { title, effects, ..HtmlOptions::default() };
-        write(&fitted, &beside_prior(&fitted, &plan.model, page, log), file)?;
+        let mut page = beside_prior(&fitted, &plan.model, page, log);
+        write(&fitted, &page, file)?;
         write_privacy(&fitted.report, &file.output)?;
         let draws = fitted.answer_draws(&plan.model, &*algorithm, &device)?;
         let answered = answer(&shared, questions, &draws, study.seed, &mut exchange);
+        // The report was there before silos were asked.
+        page.contrasts = answered.iter().flat_map(|own| own.contrasts.iter().map(Contrasted::shown)).collect();
+        if !page.contrasts.is_empty() {
+            write(&fitted, &page, file)?;
+        }
         if let Err(error) = tell(file, &draws, &mut exchange, log) {
             log(&format!("the report was not told to every silo: {error}"));
         }

@@ -13,10 +13,11 @@ use partita_models::regression::RegressionRows;
 
 use super::agree::{self, Agreed, declined, get, put};
 use super::privacy::PrivateSeat;
+use super::saved_rows::SavedRows;
 use crate::executables::{CONTENT, PAGE, RESULT, is_json, write_local};
 use crate::formula::contrast::AveragedRows;
 use crate::formula::predict::KnownSilo;
-use crate::formula::prepare::RowGroups;
+use crate::formula::prepare::RowPlaces;
 use crate::formula::shared_model::SharedModel;
 use crate::formula::{Agreement, Columns, Contrast, DesignSummary, Plan, Prediction, Profile, Study, StudyError};
 
@@ -64,7 +65,7 @@ struct Seated {
     agreed: Agreed,
     plan: Plan,
     rows: RegressionRows,
-    groups: Vec<RowGroups>,
+    places: RowPlaces,
     count: usize,
     program: Box<dyn SiloProgram>,
 }
@@ -75,11 +76,10 @@ impl StudySilo {
     }
 
     /// Refuses what would say something of single rows, where these are private.
-    fn is_open(&self, request: &Message) -> Result<()> {
+    fn is_open(&self) -> Result<()> {
         match &self.seat.private {
             None => Ok(()),
-            Some(_) => Err(Error::Message {
-                kind: request.kind.clone(),
+            Some(_) => Err(Error::Declined {
                 problem: "this study is private: all that the model needs of the columns stands in study.toml, and silos answer with noised sums alone"
                     .into(),
             }),
@@ -87,7 +87,7 @@ impl StudySilo {
     }
 
     fn design(&self, request: &Message) -> Result<Message> {
-        self.is_open(request)?;
+        self.is_open()?;
         let agreement: Agreement = get(request, "agreement")?;
         let design = self.seat.study.design(&self.seat.columns, &agreement).map_err(|error| declined(&error))?;
         put(Message::new("formula.designed"), "design", &DesignSummary::of(&design).less(&self.seat.profile.refused))
@@ -119,9 +119,9 @@ impl StudySilo {
                 None => study.design(columns, &agreed.agreement)?,
             };
             let rows = study.rows(&design, &plan, &self.device)?;
-            Ok((rows, design.random.into_iter().map(RowGroups::of).collect()))
+            Ok((rows, RowPlaces::of(design)))
         };
-        let (rows, groups) = rows_of(columns).map_err(|error| declined(&error))?;
+        let (rows, places) = rows_of(columns).map_err(|error| declined(&error))?;
         let held_out = held_out.as_ref().map(rows_of).transpose().map_err(|error| declined(&error))?;
         let model = plan.model.clone();
         let (program, count) = match private {
@@ -132,7 +132,7 @@ impl StudySilo {
             Some((held_out, _)) => Box::new(evaluating_silo(program, *index, &model, held_out, &self.device, fit)?),
             None => program,
         };
-        Ok(Seated { agreed, plan, rows, groups, count, program })
+        Ok(Seated { agreed, plan, rows, places, count, program })
     }
 
     /// The draws of the globals that a message tells.
@@ -147,7 +147,7 @@ impl StudySilo {
 
     /// What an averaged contrast of the study is over the rows.
     fn average(&self, request: &Message) -> Result<Message> {
-        self.is_open(request)?;
+        self.is_open()?;
         let Some(own) = &self.seated else { return Err(early(request)) };
         let text = request.get_setting("contrast")?;
         let Some(contrast) = self.seat.contrasts.iter().find(|own| own.is_averaged && own.text == text) else {
@@ -157,7 +157,7 @@ impl StudySilo {
         let of = AveragedRows { columns: &self.seat.columns, place: self.seat.index.into() };
         let draws = Self::draws(own, request, &self.device)?;
         let found = self.shared(own).averaged(contrast, of, &draws, &self.device).map_err(|error| declined(&error))?;
-        Ok(Message::new("average.contrasted").floats("differences", &found.sums).word("rows", found.rows as u64))
+        Ok(Message::new("average.contrasted").floats("differences", &found.sums).floats("weight", &[found.weight]))
     }
 
     fn shared<'a>(&'a self, own: &'a Seated) -> SharedModel<'a> {
@@ -168,7 +168,7 @@ impl StudySilo {
     fn write_fitted(&self, own: &Seated, request: &Message, path: &Path) -> Result<()> {
         let draws = Self::draws(own, request, &self.device)?;
         let moments = own.program.local_moments()?;
-        let silo = KnownSilo { rows: &own.rows, groups: &own.groups, moments, place: self.seat.index as usize };
+        let silo = KnownSilo { rows: &own.rows, places: &own.places, moments, place: self.seat.index as usize };
         let seed = self.seat.fit.settings.seed;
         let found = self.shared(own).fitted(silo, &draws, seed, &self.device).map_err(|error| declined(&error))?;
         write_atomically(path, Prediction::csv(&[(self.name().to_owned(), found)]).as_bytes())
@@ -204,7 +204,9 @@ impl StudySilo {
         match &mut self.seated {
             Some(own) => {
                 let saved = own.program.answer(request)?;
-                own.agreed.write(request.get_setting("folder")?.as_ref())?;
+                let folder = request.get_setting("folder")?;
+                own.agreed.write(folder.as_ref())?;
+                SavedRows::of(&self.seat.columns).write(folder.as_ref())?;
                 if let Some(private) = &self.seat.private {
                     private.mark()?;
                 }
@@ -217,9 +219,11 @@ impl StudySilo {
 
     fn restore(&mut self, request: &Message) -> Result<Message> {
         self.seated = None;
-        let Some(agreed) = Agreed::read(request.get_setting("folder")?.as_ref())? else {
+        let folder = request.get_setting("folder")?;
+        let Some(agreed) = Agreed::read(folder.as_ref())? else {
             return Ok(Message::new("silo.restored"));
         };
+        SavedRows::of(&self.seat.columns).check(folder.as_ref())?;
         let mut own = self.seat(agreed)?;
         let restored = own.program.answer(request)?;
         self.seated = Some(own);
@@ -248,7 +252,7 @@ impl SiloProgram for StudySilo {
     fn answer(&mut self, request: &Message) -> Result<Message> {
         let answer = match request.kind.as_str() {
             agree::PROFILE => {
-                self.is_open(request)?;
+                self.is_open()?;
                 put(Message::new("formula.profiled"), "profile", &self.seat.profile)
             }
             agree::DESIGN => self.design(request),

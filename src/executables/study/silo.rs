@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use partita_flower::{Error, Result};
 
 use super::StudyFile;
-use super::agree::declined;
+use super::agree::{AVERAGE_VERB, declined};
 use super::privacy::PrivateSeat;
 use super::program::{Seat, StudySilo};
 use crate::executables::{Planned, SiloFile, Watch, place, sit_down};
@@ -36,6 +36,8 @@ pub fn run_study_silo(study: &StudyFile, file: &SiloFile, stay: Stay, watch: Wat
         true => file.allow = asks.iter().map(|word| (*word).to_owned()).collect(),
         false => run.file.check_allowed(&file.allow)?,
     }
+    check_outputs(&file)?;
+    kept_averages(study, &file.allow).iter().for_each(|line| (watch.log)(line));
     let own = study.study(file.read.clone())?;
     let columns = |path| own.columns(&SiloTable { name: file.name.clone(), path }).map_err(|error| declined(&error));
     let rows = columns(file.data.clone())?;
@@ -97,4 +99,74 @@ pub fn run_study_silo(study: &StudyFile, file: &SiloFile, stay: Stay, watch: Wat
         }
     }
     Ok(())
+}
+
+/// What an averaged contrast of the study has no answer for, where an owner's `allow` keeps it.
+fn kept_averages(study: &StudyFile, allow: &[String]) -> Option<String> {
+    let asked = study.contrasts.iter().find(|own| own.is_averaged)?;
+    (!allow.iter().any(|word| word == AVERAGE_VERB)).then(|| {
+        format!(
+            "`allow` has no `{AVERAGE_VERB}`, which `{}` of study.toml asks: the fit goes on, and this contrast has no answer",
+            asked.text
+        )
+    })
+}
+
+/// Refuses results that would be written over the rows.
+fn check_outputs(file: &SiloFile) -> Result<()> {
+    let outputs = [("own_rows", &file.own_rows), ("own_checks", &file.own_checks), ("fitted", &file.fitted)];
+    let inputs = [("data", Some(&file.data)), ("held_out", file.held_out.as_ref())];
+    for (output, path) in outputs.into_iter().filter_map(|(name, path)| Some((name, path.as_ref()?))) {
+        let is_same = |own: &std::path::Path| match (own.canonicalize(), path.canonicalize()) {
+            (Ok(own), Ok(path)) => own == path,
+            _ => own == path,
+        };
+        if let Some((input, _)) = inputs.iter().find(|(_, own)| own.is_some_and(|own| is_same(own))) {
+            return Err(Error::Unwelcome {
+                what: "where a silo writes",
+                found: format!("`{output} = \"{}\"`, which is `{input}`", path.display()),
+                expected: "a file of its own".into(),
+                remedy: "Name another file: this one would be overwritten.",
+            });
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn results_are_not_written_over_the_rows() {
+        let folder = tempfile::tempdir().unwrap();
+        let data = folder.path().join("north.csv");
+        std::fs::write(&data, "y\n1\n").unwrap();
+        let file = |entry: &str| -> SiloFile {
+            let head = format!("name = \"north\"\ndata = {data:?}\nstate = {:?}\n", folder.path().join("state"));
+            toml::from_str(&format!("{head}{entry}\n[engine]\naddress = \"127.0.0.1:1\"\n")).unwrap()
+        };
+        let same = folder.path().join(".").join("north.csv");
+        for name in ["fitted", "own_rows", "own_checks"] {
+            let found = check_outputs(&file(&format!("{name} = {same:?}"))).unwrap_err().to_string();
+            assert!(found.contains(&format!("`{name} = ")) && found.contains("which is `data`"), "{found}");
+        }
+        check_outputs(&file(&format!("fitted = {:?}", folder.path().join("fitted.csv")))).unwrap();
+    }
+
+    #[test]
+    fn an_owner_who_keeps_averages_hears_what_that_costs() {
+        let study = |more: &str| {
+            let text = format!("formula = \"y ~ x\"\nfamily = \"gaussian\"\nsilos = [\"north\"]\n{more}");
+            StudyFile::parse(&text).unwrap()
+        };
+        let averaged = study("contrasts = [\"x: 1 - 0 averaged\"]\n");
+        let of = |study: &StudyFile, allow: &[&str]| {
+            kept_averages(study, &allow.iter().map(|word| (*word).to_owned()).collect::<Vec<_>>())
+        };
+        let found = of(&averaged, &["formula", "few", "trust"]).unwrap();
+        assert!(found.contains("no `average`, which `x: 1 - 0 averaged` of study.toml asks"), "{found}");
+        assert_eq!(of(&averaged, &["formula", "few", "trust", "average"]), None);
+        assert_eq!(of(&study(""), &["formula", "few"]), None);
+    }
 }

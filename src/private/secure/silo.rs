@@ -116,8 +116,8 @@ impl SiloProgram for MaskedSilo {
             KEY => self.key(request),
             MASKED => self.round(request),
             PLAIN => {
-                let problem = "this silo answers with masked sums alone, of which no one reads its own".into();
-                Err(Error::Message { kind: request.kind.clone(), problem })
+                let problem = "found a request for this silo's own sum, expected one for masked sums alone: its file has `[secure]`. Ask for masks by `secure_sums = true` under `[privacy]` in study.toml";
+                Err(Error::Declined { problem: problem.into() })
             }
             _ => self.own.answer(request),
         }

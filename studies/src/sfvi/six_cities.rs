@@ -210,7 +210,7 @@ pub(crate) fn run(mut options: Options) -> Result<()> {
     };
     let effects = [("beta[1]", "Mother smokes"), ("beta[2]", "A year of age"), ("beta[3]", "Both")].map(ratio).into();
     let prior = federated.prior(&model, &device)?;
-    let page = HtmlOptions { title: "Wheezing in six cities".into(), effects, prior };
+    let page = HtmlOptions { title: "Wheezing in six cities".into(), effects, prior, ..HtmlOptions::default() };
     federated.write_html(&session.file("report.html"), &page)?;
     session.finish(&federated.report, ", report.html, metrics.jsonl, elbo.svg and marginals.svg")
 }

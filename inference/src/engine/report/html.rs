@@ -2,8 +2,10 @@
 
 mod chart;
 mod content;
+mod contrasts;
 mod course;
 mod effects;
+mod forest;
 mod judged;
 mod numbers;
 mod own_checks;
@@ -12,6 +14,7 @@ mod verdict;
 mod words;
 
 pub use content::PageContent;
+pub use contrasts::ShownContrast;
 pub use effects::{Effect, Scale};
 pub use own_checks::OwnChecks;
 
@@ -37,6 +40,8 @@ pub struct HtmlOptions {
     pub title: String,
     /// The numbers that a forest plot shows, with the names that readers know; none for no such plot.
     pub effects: Vec<Effect>,
+    /// What is compared; none for no such section.
+    pub contrasts: Vec<ShownContrast>,
     /// Draws of numbers from their prior, which marginal densities are shown beside: site, label, draws. See
     /// [`crate::Fit::prior`].
     #[serde(skip)]
@@ -45,7 +50,7 @@ pub struct HtmlOptions {
 
 impl Default for HtmlOptions {
     fn default() -> Self {
-        Self { title: "Report of a fit".into(), effects: Vec::new(), prior: Vec::new() }
+        Self { title: "Report of a fit".into(), effects: Vec::new(), contrasts: Vec::new(), prior: Vec::new() }
     }
 }
 
@@ -86,6 +91,7 @@ impl Page<'_> {
     fn markup(&self) -> Markup {
         let sections = [
             ("effects", "Effects", self.effects()),
+            ("contrasts", "Contrasts", self.contrasts()),
             ("posterior", "Posterior", Some(self.posterior())),
             ("marginals", "Marginal densities", self.marginals()),
             ("silos", "What each silo does", Some(self.influence())),

@@ -119,7 +119,7 @@ fn of_long_tails(expected: &ExpectedClipping, found: ClippedShare) -> Option<War
 
 impl Privacy {
     /// What is protected where nothing else is said.
-    pub(crate) const ROW: &'static str = "row of an outermost plate";
+    pub(crate) const ROW: &'static str = "row";
 
     /// A promise about one row by so many sums, of whose noise nothing is known in the posterior.
     pub(crate) fn promised(epsilon: f64, delta: f64, releases: u64, noise: f64) -> Self {
@@ -176,7 +176,7 @@ impl Privacy {
         }
         let widest = self.widened.iter().copied().fold(1.0, f64::max);
         let problem = format!(
-            "noise for differential privacy (epsilon {} at delta {:e} for one {}) is in this posterior: it widened a standard deviation by a factor of",
+            "noise for differential privacy (epsilon {} at delta {:e} for one {}) is in this posterior. The largest factor by which it widened a standard deviation",
             self.epsilon, self.delta, self.unit
         );
         let remedy = "More rows, fewer silos or a larger epsilon need less; intervals have the noise in them, and the estimate moves with it.";

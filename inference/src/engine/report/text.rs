@@ -47,6 +47,30 @@ pub(super) fn nats(number: f64) -> String {
 /// The size from which numbers are in scientific notation.
 pub(super) const LARGE: f64 = 1e9;
 
+/// A number for people: with four places, or as many as show three digits of what it varies by, `spread`.
+///
+/// # Example
+/// ```
+/// use partita_inference::in_places;
+/// assert_eq!([in_places(0.46512, 0.289), in_places(1.3312e-5, 2.3e-6)], ["0.4651", "1.331e-5"]);
+/// assert_eq!([in_places(1.000_013_3, 9e-6), in_places(2_345_678.9, 1_200.0)], ["1.00001330", "2345679"]);
+/// ```
+#[must_use]
+pub fn in_places(value: f64, spread: f64) -> String {
+    let magnitude = spread.abs().log10().floor();
+    let is_small = magnitude.is_finite() && magnitude < -3.0;
+    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "from 0 to 16")]
+    match value.abs() {
+        size if size >= LARGE => format!("{value:.4e}"),
+        size if size >= 1e5 && magnitude.is_finite() => {
+            format!("{value:.*}", (2.0 - magnitude).clamp(0.0, 4.0) as usize)
+        }
+        size if is_small && size < 1e-3 => format!("{value:.3e}"),
+        _ if is_small => format!("{value:.*}", (2.0 - magnitude).min(16.0) as usize),
+        _ => format!("{value:.4}"),
+    }
+}
+
 /// Columns of the terminal for the names of numbers.
 const NARROWEST: usize = 16;
 const WIDEST: usize = 48;
@@ -61,10 +85,13 @@ impl Report {
         writeln!(formatter, "{}", if is_corrected { "   uncorrected mean, sd" } else { "" })?;
         for (site, before) in self.answer().into_iter().zip(&self.sites) {
             let q = &site.quantiles;
-            write!(formatter, "{:<width$} {:>9.4} {:>9.4}", site.label, site.mean, site.sd)?;
-            write!(formatter, " {:>9.4} {:>9.4} {:>9.4}", q.p2_5, q.p50, q.p97_5)?;
+            write!(formatter, "{:<width$}", site.label)?;
+            for number in [site.mean, site.sd, q.p2_5, q.p50, q.p97_5] {
+                write!(formatter, " {:>9}", in_places(number, site.sd))?;
+            }
             if is_corrected {
-                write!(formatter, "   {:>9.4} {:>9.4}", before.mean, before.sd)?;
+                let [mean, sd] = [before.mean, before.sd].map(|number| in_places(number, site.sd));
+                write!(formatter, "   {mean:>9} {sd:>9}")?;
             }
             writeln!(formatter)?;
         }

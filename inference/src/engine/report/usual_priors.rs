@@ -43,8 +43,8 @@ fn of_prior(prior: &UsualPrior, mean: f64, sd: f64) -> Option<Warning> {
     let UsualPrior { label, mean: prior_mean, sd: prior_sd } = prior;
     let share = (sd / prior_sd).powi(2);
     let remedy = format!(
-        "Say what is known of it, such as `--prior '{label} ~ normal(0, {:.2e})'` where nothing is (in a study `[priors]`); data that say more of it need no prior.",
-        4.0 * prior_sd
+        "Say what is known of it, such as `--prior '{label} ~ normal({prior_mean}, {})'` where nothing is (in a study `[priors]`); data that say more of it need no prior.",
+        three_digits(4.0 * prior_sd)
     );
     let about = format!("the usual prior, normal({prior_mean}, {prior_sd}), which nobody stated, decides a part of it");
     let warn = |problem: String| Warning::new(Severity::Limit, problem, remedy.clone()).at(label);
@@ -55,6 +55,11 @@ fn of_prior(prior: &UsualPrior, mean: f64, sd: f64) -> Option<Warning> {
     let moves = share / (1.0 - share) * (mean - prior_mean).abs() / sd;
     let problem = format!("{about}: it moves the mean, in standard deviations, by about");
     (moves > MOVES).then(|| warn(problem).measured(moves).beyond(MOVES, "standard deviations"))
+}
+
+/// A number with three digits, as one writes it.
+fn three_digits(number: f64) -> f64 {
+    format!("{number:.2e}").parse().unwrap_or(number)
 }
 
 #[cfg(test)]

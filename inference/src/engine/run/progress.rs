@@ -23,6 +23,18 @@ pub trait Progress: Send {
 
     /// The run ended.
     fn end(&mut self, record: &RunRecord);
+
+    /// The answer of a run that ended is judged.
+    fn judging(&mut self, _stage: Judging) {}
+}
+
+/// What is done after the last step of a run, in this order.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Judging {
+    /// A look of the round of trust begins, the first of which is 1.
+    Look(u64),
+    /// The answer has its verdict.
+    Over,
 }
 
 /// Shows nothing.
@@ -54,6 +66,13 @@ impl Metrics {
     pub fn new(steps: u64, path: Option<&Path>, every: u64) -> Result<Self> {
         let file = path.map(Lines::new).transpose()?;
         Ok(Self { bar: Bar::new(steps), file, every: every.max(1), last: 0, smoothed: None })
+    }
+
+    /// A line that says what is done, where it is not known how many steps there are (hidden where standard error is no
+    /// terminal), and no file.
+    #[must_use]
+    pub fn line() -> Self {
+        Self { bar: Bar::line("starting"), file: None, every: 1, last: 0, smoothed: None }
     }
 
     /// Whether the run goes on from a checkpoint: then lines of the steps before stay.
@@ -96,6 +115,13 @@ impl Progress for Metrics {
 
     fn end(&mut self, _: &RunRecord) {
         self.bar.clear();
+    }
+
+    fn judging(&mut self, stage: Judging) {
+        self.bar.clear();
+        if let Judging::Look(look) = stage {
+            self.bar = Bar::line(&format!("round of trust, look {look}"));
+        }
     }
 }
 

@@ -75,7 +75,7 @@ impl Trust {
                 format!(
                     "the posterior was not compared with the model itself, and the verdict rests on convergence alone: {reason}"
                 ),
-                "Judge it by rows held out of the fit (`Fit::judge_by_rows`; `evaluate` of silos elsewhere, `vertical::predict` of columns) and the calibration of what it predicts, by fits from several starts, or by `Nuts` on data that may be pooled.",
+                "Judge it by rows held out of the fit (in Rust `Fit::judge_by_rows`; `held_out` of silos elsewhere; `vertical::predict` of columns), by `checks` of a study, by fits from several starts, or in Rust by `Nuts` on data that may be pooled.",
             )],
         }
     }

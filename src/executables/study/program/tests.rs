@@ -127,3 +127,23 @@ fn what_an_owner_refuses_of_the_design_does_not_leave() {
     let gaussian = Study { family: "gaussian".parse().unwrap(), ..own.study.clone() };
     assert!(gaussian.does_without("outcome").is_err() && gaussian.does_without("products").is_ok());
 }
+
+#[test]
+fn a_silo_that_comes_back_with_other_rows_is_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let open = STUDY.split("[privacy]").next().unwrap();
+    let seat = seat(folder.path(), open);
+    let state = folder.path().join("state");
+    SavedRows::of(&seat.columns).write(&state).unwrap();
+    SavedRows::of(&seat.columns).check(&state).unwrap();
+    // As many rows, one of which is another.
+    let text = std::fs::read_to_string(folder.path().join("north.csv")).unwrap().replacen(",0,", ",1,", 1);
+    let path = folder.path().join("other.csv");
+    std::fs::write(&path, text).unwrap();
+    let other = seat.study.columns(&SiloTable { name: "north".into(), path }).unwrap();
+    let found = SavedRows::of(&other).check(&state).unwrap_err().to_string();
+    assert!(found.contains("`data` has other rows now (60) than when this silo began it (60)"), "{found}");
+    // A state of an earlier version says nothing of rows.
+    std::fs::remove_file(state.join("rows.json")).unwrap();
+    SavedRows::of(&other).check(&state).unwrap();
+}

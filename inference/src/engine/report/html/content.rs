@@ -20,7 +20,7 @@ use crate::engine::wire::manifest::{Field, Manifest};
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct PageContent {
-    /// Its heading, and the numbers of its forest plot.
+    /// Its heading, the numbers of its forest plot, and its contrasts.
     #[serde(flatten)]
     pub options: HtmlOptions,
     /// The densities of the first numbers; none of a number without spread.
@@ -58,9 +58,9 @@ impl PageContent {
         draws: &NaturalDraws,
         manifest: Option<&Manifest>,
     ) -> Self {
-        let HtmlOptions { title, effects, prior } = options;
+        let prior = &options.prior;
         Self {
-            options: HtmlOptions { title: title.clone(), effects: effects.clone(), prior: Vec::new() },
+            options: HtmlOptions { prior: Vec::new(), ..options.clone() },
             marginals: marginals(draws, prior),
             numbers: draws.len(),
             has_prior: !prior.is_empty(),

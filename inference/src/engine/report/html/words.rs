@@ -10,11 +10,12 @@ pub(super) fn rounded(value: f64, like: f64) -> String {
         return "–".into();
     }
     let power = like.abs().log10().floor();
-    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "from 0 to 7")]
+    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "from 0 to 16")]
     let text = match power {
         power if (-5.0..7.0).contains(&power) && value.abs() < LARGE => {
             format!("{value:.*}", (2.0 - power).max(0.0) as usize)
         }
+        power if (-14.0..-5.0).contains(&power) && value.abs() >= 1e-3 => format!("{value:.*}", (2.0 - power) as usize),
         power if power.is_finite() => format!("{value:.2e}"),
         _ => format!("{value:.2}"),
     };

@@ -1,7 +1,10 @@
 //! Shows the steps done as a bar on the terminal, where the feature `progress` is on; shows nothing without it.
 
 #[cfg(feature = "progress")]
-use indicatif::{ProgressBar, ProgressStyle};
+use std::time::Duration;
+
+#[cfg(feature = "progress")]
+use indicatif::{ProgressBar, ProgressFinish, ProgressStyle};
 
 /// A bar on standard error, hidden where that is no terminal.
 #[derive(Debug)]
@@ -14,8 +17,20 @@ pub(super) struct Bar {
 impl Bar {
     /// A bar for so many steps.
     pub(super) fn new(steps: u64) -> Self {
-        let bar = ProgressBar::new(steps);
-        match ProgressStyle::with_template("{bar:30} {pos}/{len} steps, {msg}, {elapsed} (left {eta})") {
+        Self::styled(ProgressBar::new(steps), "{bar:30} {pos}/{len} steps, {msg}, {elapsed} (left {eta})")
+    }
+
+    /// A line that says what is done, where it is not known how long that takes.
+    pub(super) fn line(what: &str) -> Self {
+        let own = Self::styled(ProgressBar::new_spinner(), "{spinner} {msg}, {elapsed}");
+        own.bar.set_message(what.to_owned());
+        own.bar.enable_steady_tick(Duration::from_millis(200));
+        own
+    }
+
+    fn styled(bar: ProgressBar, style: &str) -> Self {
+        let bar = bar.with_finish(ProgressFinish::AndClear);
+        match ProgressStyle::with_template(style) {
             Ok(style) => Self { bar: bar.with_style(style) },
             Err(_) => Self { bar },
         }
@@ -23,8 +38,13 @@ impl Bar {
 
     /// So many steps are done, with this ELBO.
     pub(super) fn show(&self, step: u64, elbo: f64) {
-        self.bar.set_position(step);
-        self.bar.set_message(format!("ELBO {elbo:.2} nats"));
+        match self.bar.length() {
+            Some(_) => {
+                self.bar.set_position(step);
+                self.bar.set_message(format!("ELBO {elbo:.2} nats"));
+            }
+            None => self.bar.set_message(format!("step {step}, ELBO {elbo:.2} nats")),
+        }
     }
 
     /// Takes the bar away.
@@ -37,6 +57,10 @@ impl Bar {
 #[allow(clippy::unused_self, reason = "the same calls as with the feature")]
 impl Bar {
     pub(super) fn new(_: u64) -> Self {
+        Self {}
+    }
+
+    pub(super) fn line(_: &str) -> Self {
         Self {}
     }
 
