@@ -8,6 +8,7 @@ use partita_inference::{AnswerDraws, Scale, ShownContrast, SiteSummary, in_place
 
 use super::contrast_text::Contrast;
 use super::family::Kind;
+use super::prepare::ratios;
 use super::prior_predictive::quoted;
 use super::shared_model::{SharedModel, spread};
 use super::{Prepared, Study, StudyError};
@@ -272,8 +273,7 @@ impl fmt::Display for Contrasted {
         match ratio {
             None => Ok(()),
             Some(unit) => {
-                let ends = [q.p50, q.p2_5, q.p97_5].map(f64::exp);
-                let [middle, low, high] = ends.map(|own| in_places(own, ends[2] - ends[1]));
+                let [middle, low, high] = ratios(difference);
                 write!(out, "; {unit} {middle}, 95 % from {low} to {high}")
             }
         }

@@ -9,7 +9,7 @@ use partita_formula::{
     nearest,
 };
 #[cfg(feature = "cli")]
-use partita_inference::{Effect, PredictiveCheck, Report, Scale, UsualPrior, in_places};
+use partita_inference::{Effect, PredictiveCheck, Report, Scale, SiteSummary, UsualPrior, in_places};
 use partita_models::regression::{AcrossEffects, EffectLatents, Regression, RegressionPlan, RegressionRows};
 
 use super::StudyError;
@@ -77,6 +77,12 @@ impl Plan {
     }
 }
 
+/// The exponentials of the median and of the ends of the 95 % interval, as they are printed.
+pub(super) fn ratios(own: &SiteSummary) -> [String; 3] {
+    let [middle, low, high] = [own.quantiles.p50, own.quantiles.p2_5, own.quantiles.p97_5].map(f64::exp);
+    [middle, low, high].map(|own| in_places(own, high - low))
+}
+
 /// The effects of a report that are read as ratios; no text without any.
 pub(crate) fn readings(effects: &[Effect], report: &Report) -> String {
     let answer = report.answer();
@@ -89,8 +95,7 @@ pub(crate) fn readings(effects: &[Effect], report: &Report) -> String {
             text = format!("\n{:<width$} {:>9} {:>9} {:>9}\n", effect.unit, "median", "2.5 %", "97.5 %");
         }
         if let Some(own) = answer.iter().find(|own| own.label == effect.label) {
-            let ends = [own.quantiles.p50, own.quantiles.p2_5, own.quantiles.p97_5].map(f64::exp);
-            let [middle, low, high] = ends.map(|own| in_places(own, ends[2] - ends[1]));
+            let [middle, low, high] = ratios(own);
             text += &format!("{:<width$} {middle:>9} {low:>9} {high:>9}\n", effect.name);
         }
     }
@@ -371,10 +376,9 @@ impl Study {
         let usual = usual(&before, &plan);
         let (unit, shown) = self.family.reading();
         // Levels in the place of an intercept are compared with nothing.
-        let has_intercept = sums.names.iter().any(|name| name.ends_with(INTERCEPT));
-        let levels = if has_intercept { 0..0 } else { sums.levels() };
+        let in_place_of_intercept = sums.levels();
         let is_effect = |(place, name): &(usize, &String)| {
-            !name.ends_with(INTERCEPT) && !levels.contains(&(place % sums.names.len().max(1)))
+            !name.ends_with(INTERCEPT) && !in_place_of_intercept.contains(&(place % sums.names.len().max(1)))
         };
         let names = plan.coefficients.iter().map(|(name, _)| name).enumerate().filter(is_effect);
         let shown = names.map(|(_, name)| Effect {

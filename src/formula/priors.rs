@@ -35,8 +35,7 @@ pub(super) fn coefficients(sums: &ColumnSums, outcome: &OutcomeScale) -> Vec<(St
     let sds: Vec<f64> = sds.collect();
     let unit = |place: usize| if sds[place].is_finite() && sds[place] > 0.0 { sds[place] } else { 1.0 };
     // Without an intercept each level of a factor has one of its own.
-    let has_intercept = sums.names.iter().any(|name| name == INTERCEPT);
-    let levels = if has_intercept { 0..0 } else { sums.levels() };
+    let levels = sums.levels();
     let is_intercept = |place: usize| sums.names[place] == INTERCEPT || levels.contains(&place);
     let others = (0..sds.len()).filter(|place| !is_intercept(*place));
     let apart = others.map(|place| (sums.means[place] / unit(place)).powi(2)).sum::<f64>().sqrt();

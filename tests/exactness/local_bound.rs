@@ -234,7 +234,7 @@ fn bound_rises_with_inner_draws_towards_the_evidence_where_the_family_is_too_sma
     // Rows independent of the globals cannot represent the posterior.
     let family = || FamilyPlan::new().global(Gaussian::full_rank()).local(Gaussian::diagonal());
     let bound = |estimator| {
-        let (fit, evidence) = conjugate_fit(estimator, family(), 5_000);
+        let (fit, evidence) = conjugate_fit(estimator, family(), 20_000);
         (fit.report.elbo - evidence, fit.report.elbo_se)
     };
     let (ordinary, error) = bound(Estimator::StickingTheLanding);

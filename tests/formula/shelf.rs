@@ -1,7 +1,5 @@
 //! Holds the verdict to a posterior of which two parts in a hundred lie on a shelf far from the rest, and widen it threefold.
 
-#![allow(clippy::print_stdout, reason = "what a test that fails has found")]
-
 use std::path::Path;
 
 use partita::formula::{SiloTable, Study};
@@ -11,8 +9,8 @@ use serde_json::Value;
 
 use super::numbers;
 
-/// Whether the answer by defaults is as wide as chains say; where it is not, it is not to be trusted.
-fn is_right(seed: u64) -> bool {
+#[test]
+fn zero_inflation_that_may_be_none_is_as_wide_as_it_is_or_not_to_be_trusted() {
     let golden: Value = serde_json::from_str(include_str!("../golden/zero_inflated.json")).unwrap();
     let (means, sds) = (numbers(&golden["means"]), numbers(&golden["sds"]));
     let names: Vec<&str> = golden["names"].as_array().unwrap().iter().map(|name| name.as_str().unwrap()).collect();
@@ -21,27 +19,24 @@ fn is_right(seed: u64) -> bool {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("golden/family_data/bioChemists.csv");
     let device = Device::flex();
     let prepared = study.prepare(&[SiloTable { name: "all".into(), path }], &device).unwrap();
-    let options =
-        FitOptions { threads: 2, settings: Settings { seed, ..Settings::default() }, ..FitOptions::default() };
-    let report = fit(&prepared.plan.model, &prepared.silos, &device, &options, None).unwrap().report;
-    let answer = report.answer();
-    let off = |(name, (mean, sd)): (&&str, (&f64, &f64))| {
-        let own = answer.iter().find(|own| own.label == **name).unwrap();
-        ((own.mean - mean) / sd).abs() > 0.2 || (own.sd / sd - 1.0).abs() > 0.25
-    };
-    let is_wrong = names.iter().zip(means.iter().zip(&sds)).any(off);
-    println!("seed {seed}: {:?}, wrong {is_wrong}\n{report}", report.verdict);
-    assert!(!is_wrong || report.verdict == Verdict::DoNotTrust, "seed {seed}: {report}");
-    !is_wrong
-}
-
-// The approximation has 0.41 in place of 1.13: looks that reach out find the rest.
-#[test]
-fn zero_inflation_that_may_be_none_is_as_wide_as_it_is() {
-    assert!(is_right(1));
-}
-
-#[test]
-fn zero_inflation_that_may_be_none_is_as_wide_as_it_is_or_not_to_be_trusted() {
-    is_right(2);
+    let (mut wrong, mut right) = (Vec::new(), 0);
+    for seed in 1..=3 {
+        let options =
+            FitOptions { threads: 2, settings: Settings { seed, ..Settings::default() }, ..FitOptions::default() };
+        let fit = fit(&prepared.plan.model, &prepared.silos, &device, &options, None).unwrap();
+        let answer = fit.report.answer();
+        let off = |(name, (mean, sd)): (&&str, (&f64, &f64))| {
+            let own = answer.iter().find(|own| own.label == **name).unwrap();
+            ((own.mean - mean) / sd).abs() > 0.2 || (own.sd / sd - 1.0).abs() > 0.25
+        };
+        let is_wrong = names.iter().zip(means.iter().zip(&sds)).any(off);
+        println!("seed {seed}: {:?}, wrong {is_wrong}\n{}", fit.report.verdict, fit.report);
+        right += usize::from(!is_wrong);
+        if is_wrong && fit.report.verdict != Verdict::DoNotTrust {
+            wrong.push(format!("seed {seed}: {}", fit.report));
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+    // The approximation has 0.41 in place of 1.13: looks that reach out find the rest.
+    assert!(right >= 2, "{right} of 3");
 }

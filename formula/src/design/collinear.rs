@@ -33,7 +33,8 @@ struct Factor {
 }
 
 impl ColumnSums {
-    fn constant(&self) -> Option<usize> {
+    /// The place of the intercept.
+    pub(super) fn constant(&self) -> Option<usize> {
         self.names.iter().position(|name| name == "(Intercept)")
     }
 

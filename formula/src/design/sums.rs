@@ -149,10 +149,13 @@ impl ColumnSums {
         self.squares.iter().map(|squares| (squares / (self.count as f64 - 1.0)).sqrt()).collect()
     }
 
-    /// The places of the columns that stand for all levels of a factor, in a formula without an intercept: zeros and ones that
-    /// add up to one in every row. Empty where there are none.
+    /// The places of the columns that stand for all levels of a factor, in the place of an intercept: zeros and ones that add up
+    /// to one in every row. Empty where there are none.
     #[must_use]
     pub fn levels(&self) -> Range<usize> {
+        if self.constant().is_some() {
+            return 0..0;
+        }
         let count = self.count as f64;
         let is_level = |place: usize| {
             let (mean, squares) = (self.means[place], self.squares[place]);

@@ -67,6 +67,8 @@ struct Seated {
     rows: RegressionRows,
     places: RowPlaces,
     count: usize,
+    /// What its state is of.
+    saved: SavedRows,
     program: Box<dyn SiloProgram>,
 }
 
@@ -132,7 +134,8 @@ impl StudySilo {
             Some((held_out, _)) => Box::new(evaluating_silo(program, *index, &model, held_out, &self.device, fit)?),
             None => program,
         };
-        Ok(Seated { agreed, plan, rows, places, count, program })
+        let saved = SavedRows::of(columns);
+        Ok(Seated { agreed, plan, rows, places, count, saved, program })
     }
 
     /// The draws of the globals that a message tells.
@@ -206,7 +209,7 @@ impl StudySilo {
                 let saved = own.program.answer(request)?;
                 let folder = request.get_setting("folder")?;
                 own.agreed.write(folder.as_ref())?;
-                SavedRows::of(&self.seat.columns).write(folder.as_ref())?;
+                own.saved.write(folder.as_ref())?;
                 if let Some(private) = &self.seat.private {
                     private.mark()?;
                 }
@@ -223,8 +226,8 @@ impl StudySilo {
         let Some(agreed) = Agreed::read(folder.as_ref())? else {
             return Ok(Message::new("silo.restored"));
         };
-        SavedRows::of(&self.seat.columns).check(folder.as_ref())?;
         let mut own = self.seat(agreed)?;
+        own.saved.check(folder.as_ref())?;
         let restored = own.program.answer(request)?;
         self.seated = Some(own);
         Ok(restored)
