@@ -156,7 +156,7 @@ fn a_covariance_that_is_not_positive_definite_is_refused() {
 }
 
 /// Two silos that hold the same groups, so that one, scaled, represents both exactly.
-fn twins(algorithm: AlgorithmChoice, steps: u64) -> (Fit, fixtures::ConjugatePosterior) {
+fn twins(algorithm: AlgorithmChoice, steps: u64, trust_draws: Option<usize>) -> (Fit, fixtures::ConjugatePosterior) {
     let (device, half) = (Device::flex(), groups(6, 3));
     let data = ConjugateGaussian::data(&half, &device).unwrap();
     let silos: Vec<(String, Tensor<2>)> = vec![("a".into(), data.clone()), ("b".into(), data)];
@@ -166,7 +166,7 @@ fn twins(algorithm: AlgorithmChoice, steps: u64) -> (Fit, fixtures::ConjugatePos
         schedule: Schedule::Cosine { initial: 0.05, last: 0.0 },
         ..Settings::default()
     };
-    let options = FitOptions { algorithm, settings, ..FitOptions::default() };
+    let options = FitOptions { algorithm, settings, trust_draws, ..FitOptions::default() };
     let exact = conjugate().posterior(&[half.clone(), half].concat());
     (fit(&conjugate(), &silos, &device, &options, None).unwrap(), exact)
 }
@@ -181,7 +181,7 @@ fn sfvi_avg_over_equal_silos_recovers_the_exact_posterior_by_every_average() {
                 scale_entropy: true,
                 ..RoundOptions::paper(300)
             };
-            let (fit, exact) = twins(AlgorithmChoice::SfviAvg(how.clone()), 9_000);
+            let (fit, exact) = twins(AlgorithmChoice::SfviAvg(how.clone()), 9_000, Some(0));
             let [mean, log_sd] = fit.posterior().parameters else { panic!("two parameters of one global") };
             assert!((mean - exact.mean).abs() < 0.02 * exact.sd, "{how:?}: mean {mean}, exact {}", exact.mean);
             assert!((log_sd.exp() / exact.sd - 1.0).abs() < 0.02, "{how:?}: sd {}, exact {}", log_sd.exp(), exact.sd);
@@ -195,7 +195,7 @@ fn sfvi_avg_over_equal_silos_recovers_the_exact_posterior_by_every_average() {
 fn scaling_the_log_density_alone_as_printed_makes_local_posteriors_too_narrow() {
     let sd_of_first_group = |scale_entropy| {
         let how = RoundOptions { scale_entropy, ..RoundOptions::paper(300) };
-        let (mut fit, exact) = twins(AlgorithmChoice::SfviAvg(how), 9_000);
+        let (mut fit, exact) = twins(AlgorithmChoice::SfviAvg(how), 9_000, Some(0));
         let marginal = fit.exchange.programs()[0].local_moments().unwrap()[0].1[0];
         // What the globals add to it is taken off.
         let through_globals = exact.slope * fit.posterior().parameters[1].exp();
@@ -209,7 +209,7 @@ fn scaling_the_log_density_alone_as_printed_makes_local_posteriors_too_narrow() 
 #[test]
 fn warm_start_goes_on_as_plain_sfvi_to_the_exact_posterior() {
     let how = RoundOptions { most: Some(3), ..RoundOptions::paper(500) };
-    let (fit, exact) = twins(AlgorithmChoice::SfviAvg(how), 6_000);
+    let (fit, exact) = twins(AlgorithmChoice::SfviAvg(how), 6_000, None);
     let [mean, log_sd] = fit.posterior().parameters else { panic!("two parameters of one global") };
     assert!((mean - exact.mean).abs() < 0.01 * exact.sd && (log_sd.exp() / exact.sd - 1.0).abs() < 0.01);
     // Three rounds count as 1,500 steps, 4,500 exchanges of SFVI follow, then the round of trust and the reported bound: 16

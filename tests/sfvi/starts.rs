@@ -59,7 +59,8 @@ fn every_method_keeps_to_the_mode_that_a_start_names() {
             let name = format!("{algorithm:?}");
             let family = FamilyPlan::new().local(Gaussian::diagonal());
             let settings = Settings { steps: 800, family, ..Settings::default() };
-            let options = FitOptions { algorithm, settings, elbo_draws: 50, ..FitOptions::default() };
+            let options =
+                FitOptions { algorithm, settings, elbo_draws: 50, trust_draws: Some(0), ..FitOptions::default() };
             let mut fit = fit(&model, &squares(&device, count), &device, &options, None).unwrap();
             let found = fit.report.site("root").unwrap().mean;
             assert!((found - 2.0 * sign).abs() < 0.1, "{name}: {found}");
