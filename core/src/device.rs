@@ -4,6 +4,7 @@ use std::borrow::Cow;
 use std::cell::Cell;
 
 use burn::tensor::{DType, FloatDType, Tensor, TensorCreationOptions, TensorData};
+use rayon::prelude::*;
 
 use crate::array::Array;
 use crate::noise::{Key, Noise};
@@ -89,19 +90,27 @@ impl Device {
         Tensor::from_data(self.data(values.into(), &shape), self.options(&self.plain))
     }
 
-    /// Makes a constant tensor of standard normal noise, directly in the precision of the device.
-    pub(crate) fn noise<const D: usize>(&self, noise: Noise, key: Key, shape: [usize; D]) -> Tensor<D> {
+    /// Makes a constant tensor of standard normal noise in the precision of the device, in as many equal parts as there are
+    /// keys.
+    ///
+    /// # Example
+    /// ```
+    /// use partita_core::{Device, Key, Noise, Purpose};
+    /// let key = Key::new(Purpose::Fit, 7);
+    /// let both = Device::flex().noise(Noise::new(1), &[key, key.particle(1)], [2, 3]);
+    /// let mut expected = [0.0; 3];
+    /// Noise::new(1).normal(key.particle(1), &mut expected);
+    /// assert_eq!(both.into_data().try_into_vec::<f64>().unwrap()[3..], expected);
+    /// ```
+    #[must_use]
+    pub fn noise<const D: usize>(&self, noise: Noise, keys: &[Key], shape: [usize; D]) -> Tensor<D> {
         let count = shape.iter().product();
         let data = match self.precision {
             Precision::Double => {
-                let mut values = vec![0.0; count];
-                noise.normal(key, &mut values);
-                TensorData::new(values, shape)
+                TensorData::new(filled(keys, count, |key, own: &mut [f64]| noise.normal(key, own)), shape)
             }
             Precision::Single => {
-                let mut values = vec![0.0; count];
-                noise.normal_single(key, &mut values);
-                TensorData::new(values, shape)
+                TensorData::new(filled(keys, count, |key, own: &mut [f32]| noise.normal_single(key, own)), shape)
             }
         };
         Tensor::from_data(data, self.options(&self.plain))
@@ -134,6 +143,20 @@ impl Device {
         };
         TensorCreationOptions::new(device.clone()).with_dtype(dtype)
     }
+}
+
+/// Numbers of which `fill` makes as many equal parts as there are keys.
+fn filled<T: Copy + Default + Send>(keys: &[Key], count: usize, fill: impl Fn(Key, &mut [T]) + Sync) -> Vec<T> {
+    let mut values = vec![T::default(); count];
+    match keys {
+        // What is short is not worth the threads.
+        [key] => fill(*key, &mut values),
+        keys => {
+            let each = (count / keys.len().max(1)).max(1);
+            values.par_chunks_mut(each).zip(keys).for_each(|(own, key)| fill(*key, own));
+        }
+    }
+    values
 }
 
 thread_local! {

@@ -12,11 +12,12 @@ use partita::core::{
     SoftplusMap, host_reads,
 };
 use partita::gpu::device;
-use partita::inference::{Algorithm, Central, Exchange, InProcess, OnDeviceSilo, PointMass};
+use partita::inference::{Algorithm, Central, Exchange, InProcess, OnDeviceSilo, PointMass, StartFrom};
+use partita::models::{Activation, BayesianNetwork, Head, LabelledRows, Mlp};
 use partita::{
     AlgorithmChoice, Bernoulli, Beta, Binomial, Categorical, Cauchy, Device, Dirichlet, Estimator, Exponential,
     FamilyPlan, FitOptions, Gamma, Gaussian, HalfCauchy, HalfNormal, InverseGamma, Laplace, LogNormal, Model,
-    Multinomial, NegativeBinomial, Normal, Poisson, Settings, SiteTable, StudentT, Uniform, fit,
+    Multinomial, NegativeBinomial, Normal, Poisson, Schedule, Settings, SiteTable, StudentT, Uniform, fit,
 };
 use partita_laws::{DensityCase, bijector_on_device, density_on_device};
 
@@ -234,4 +235,37 @@ impl Visit for CountReads {
 #[test]
 fn ten_steps_on_a_gpu_are_one_read() {
     on_every_gpu(|_, device| every_world(device, &mut CountReads { device: device.clone() }));
+}
+
+/// A network with two classes and a data set of so many rows that sums over them are taken in parts.
+fn many_rows(device: &Device) -> (BayesianNetwork<Mlp>, LabelledRows) {
+    let x: Vec<f64> = (0..8_192).map(|row| f64::from(row % 97) / 48.0 - 1.0).collect();
+    let classes = x.iter().map(|x| f64::from(u8::from(*x > 0.2))).collect();
+    let network = Mlp::new(&[1, 3, 2], Activation::Tanh, 1, device);
+    let model = BayesianNetwork::new(network, Head::Categorical, Normal::new(0.0, 1.0));
+    (model, LabelledRows::new(x, classes, 8_192, device).unwrap())
+}
+
+#[test]
+fn networks_of_many_rows_take_the_steps_of_the_host_with_draws_one_by_one_and_together() {
+    let reached = |device: &Device, algorithm, particles: usize| {
+        let (model, data) = many_rows(device);
+        let family = FamilyPlan::new().global(Gaussian::diagonal()).initial_scale(0.1);
+        let (schedule, start) = (Schedule::Constant { rate: 0.02 }, StartFrom::Declared);
+        let settings = Settings { steps: STEPS, particles, family, schedule, start, ..Settings::default() };
+        let options = FitOptions { algorithm, settings, elbo_draws: 2, trust_draws: Some(0), ..FitOptions::default() };
+        let fit = fit(&model, &[("one".to_owned(), data)], device, &options, None).unwrap();
+        [fit.posterior().parameters.to_vec(), vec![fit.report.elbo]].concat()
+    };
+    on_every_gpu(|name, device| {
+        for particles in [1, 3] {
+            let host = reached(&Device::flex(), AlgorithmChoice::Central, particles);
+            let run = || reached(device, AlgorithmChoice::OnDevice { interval: STEPS }, particles);
+            let (found, again) = (run(), run());
+            let far = far(&found, &host);
+            println!("{name}, {particles} draws: {far:.1e}");
+            assert!(far < 1e-5, "{name}, {particles} draws: {far:e}");
+            assert_eq!(found, again, "{name}, {particles} draws: two runs differ");
+        }
+    });
 }

@@ -1,15 +1,18 @@
 //! Compares a fit that stays on its device with the pooled fit on the host, step for step, and counts its reads.
 #![allow(clippy::unwrap_used, reason = "a failure in a test is to be loud")]
 
+use std::collections::BTreeMap;
+
 use fixtures::worlds::{Visit, every_world};
 use partita::burn::module::Module;
 use partita::burn::tensor::Tensor;
 use partita::core::{
-    Array, Differentiable, Key, Latents, LkjCholesky, LogDensity, MultivariateStudentT, Noise, OrderedLogistic,
-    OrderedProbit, Part, Purpose, SkewNormal, VonMises, WishartCholesky, cholesky, custom_vjp, host_reads, ln_gamma,
-    log_sum_exp,
+    Array, BayesianLinear, Differentiable, Key, Latents, LkjCholesky, LogDensity, MultivariateStudentT, Noise,
+    OrderedLogistic, OrderedProbit, Part, Purpose, SkewNormal, VonMises, WishartCholesky, cholesky, custom_vjp,
+    host_reads, ln_gamma, log_sum_exp,
 };
 use partita::inference::{Algorithm, Central, Exchange, InProcess, OnDeviceSilo, Severity, Sgd, StartFrom};
+use partita::models::{Activation, BayesianNetwork, Head, LabelledRows, Mlp};
 use partita::{
     AlgorithmChoice, Censoring, Chance, Clip, Device, Estimator, FamilyPlan, FitOptions, Gaussian, Mixture, Model,
     MultivariateNormal, Normal, Poisson, Schedule, Scope, Settings, SiteTable, fit,
@@ -348,4 +351,101 @@ fn operations_on_the_host_are_named_in_a_report() {
     assert!(shown[1].contains("`cholesky`") && shown[1].contains("(`z`)"), "{}", shown[1]);
     // What a model takes of Burn's own operations is not warned of, and a fit on the host reads without a word.
     assert!(notes(|scope, level| scope.observe("y", Normal::new(level.exp(), 1.0), number(0.3))).is_empty());
+}
+
+/// One linear layer, whose outputs are less their mean over the rows where rows are `mixed`.
+#[derive(Module, Debug)]
+struct Classes {
+    #[module(skip)]
+    layer: BayesianLinear,
+    #[module(skip)]
+    mixed: bool,
+}
+
+impl Model for Classes {
+    type Globals = BayesianLinear;
+    type Data = [Tensor<2>; 2];
+    fn global(&self, scope: &mut Scope<'_>) -> Result<BayesianLinear, partita::core::Error> {
+        scope.linear("layer", &self.layer, Normal::new(0.0, 1.0))
+    }
+    fn local(
+        &self,
+        scope: &mut Scope<'_>,
+        layer: &BayesianLinear,
+        [x, y]: &[Tensor<2>; 2],
+    ) -> Result<(), partita::core::Error> {
+        scope.plate("row", x.dims()[0], |scope, rows| {
+            let outputs = layer.forward(rows.take(x)?);
+            let shift = outputs.clone().mean_dim(0) * f64::from(u8::from(self.mixed));
+            scope.observe("y", Normal::new(outputs - shift, 0.5), rows.take(y)?)
+        })
+    }
+}
+
+/// Whether draws are evaluated together, and how far a fit on the device is from the pooled fit on the host.
+fn with_five_draws<M: Model + 'static>(model: &M, data: &M::Data, batch: Option<usize>) -> (bool, f64) {
+    let device = Device::flex();
+    let minibatch = batch.map(|size| ("row".to_owned(), size)).into_iter().collect();
+    let mut worst = 0.0_f64;
+    let mut together = None;
+    for estimator in [Estimator::StickingTheLanding, Estimator::Total, Estimator::ClosedFormEntropy] {
+        let settings = Settings {
+            steps: 20,
+            particles: 5,
+            estimator,
+            minibatch: BTreeMap::clone(&minibatch),
+            schedule: Schedule::cosine(),
+            start: StartFrom::Declared,
+            family: FamilyPlan::new().global(Gaussian::diagonal()),
+            ..Settings::default()
+        };
+        let party = OnDeviceSilo::new("all", model, data, &device, &settings).unwrap();
+        let own = format!("{party:?}").contains("has_draws_together: true");
+        assert_eq!(*together.get_or_insert(own), own);
+        let run = |algorithm| {
+            let options = FitOptions {
+                algorithm,
+                settings: settings.clone(),
+                elbo_draws: 3,
+                summary_draws: 2,
+                trust_draws: Some(0),
+                ..FitOptions::default()
+            };
+            fit(model, &[("all".to_owned(), data.clone())], &device, &options, None).unwrap()
+        };
+        let (host, found) = (run(AlgorithmChoice::Central), run(AlgorithmChoice::OnDevice { interval: 20 }));
+        let off = far(found.posterior().parameters, host.posterior().parameters);
+        let trace = host.record.trace.iter().map(|(_, elbo)| elbo).sum::<f64>() / 20.0;
+        worst = worst.max(off).max(far(found.posterior().theta, host.posterior().theta));
+        worst = worst.max(far(&[found.record.trace[0].1], &[trace]));
+    }
+    (together.unwrap(), worst)
+}
+
+#[test]
+fn draws_of_linear_layers_are_evaluated_together_and_take_the_steps_of_draws_one_by_one() {
+    let device = Device::flex();
+    let numbers = |count: u32| (0..count).map(|k| f64::from(k * 7 % 11) / 5.0 - 1.0).collect::<Vec<_>>();
+    let classes = (0..12).map(|row| f64::from(row % 3)).collect();
+    let rows = LabelledRows::new(numbers(24), classes, 12, &device).unwrap();
+    let network = || Mlp::new(&[2, 4, 3], Activation::Tanh, 1, &device);
+    let plain = BayesianNetwork::new(network(), Head::Categorical, Normal::new(0.0, 1.0));
+    // Its θ is the prior scale of every weight.
+    let relevance = BayesianNetwork::relevance(network(), Head::Categorical, 0.7, &device);
+    let layer = || {
+        let weight = device.tensor(numbers(4), [2, 2]);
+        BayesianLinear::new(weight, device.tensor(vec![0.1, -0.1], [2]))
+    };
+    let two = [device.tensor(numbers(24), [12, 2]), device.tensor(numbers(24), [12, 2])];
+    for batch in [None, Some(5)] {
+        let found = [
+            with_five_draws(&plain, &rows, batch),
+            with_five_draws(&relevance, &rows, batch),
+            with_five_draws(&Classes { layer: layer(), mixed: false }, &two, batch),
+            // Rows of one draw would be centred by those of all.
+            with_five_draws(&Classes { layer: layer(), mixed: true }, &two, batch),
+        ];
+        assert_eq!(found.map(|(together, _)| together), [true, true, true, false]);
+        assert!(found.iter().all(|(_, off)| *off < 1e-9), "{found:?}");
+    }
 }

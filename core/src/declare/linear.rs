@@ -7,7 +7,7 @@ use burn::tensor::Tensor;
 
 use crate::device::Device;
 use crate::handle::Handle;
-use crate::math::operation::affine;
+use crate::math::operation::{affine, parts};
 use crate::noise::{Key, Noise, NoiseStream};
 
 /// A linear layer, $xW + b$, for [`crate::Scope::linear`] to make Bayesian.
@@ -23,6 +23,9 @@ use crate::noise::{Key, Noise, NoiseStream};
 /// log density is a sum over rows and each row passes the layer once. Do not use it for layers that a row passes twice,
 /// as in a recurrent network.
 ///
+/// In a reading of several draws on a device ([`crate::LogDensity::on_device`]) the layer holds the weights of all draws, and
+/// [`BayesianLinear::forward`] takes the rows of all draws, those of a draw together.
+///
 /// # Shapes
 /// Weight $W$ `[inputs, outputs]`, bias $b$ `[outputs]`; in a module the parameters 0 and 1 of the layer.
 ///
@@ -34,6 +37,9 @@ pub struct BayesianLinear {
     bias: Param<Tensor<1>>,
     #[module(skip)]
     local: Option<LocalNoise>,
+    /// The number of draws whose weights lie one below the other.
+    #[module(skip)]
+    draws: usize,
 }
 
 /// Variances of a layer's weights, and the noise of its pre-activations.
@@ -76,7 +82,7 @@ impl BayesianLinear {
     /// The layer with these values, where the posterior means start.
     #[must_use]
     pub fn new(weight: Tensor<2>, bias: Tensor<1>) -> Self {
-        Self { weight: Param::from_tensor(weight), bias: Param::from_tensor(bias), local: None }
+        Self { weight: Param::from_tensor(weight), bias: Param::from_tensor(bias), local: None, draws: 1 }
     }
 
     /// A layer that starts with weights from $`N(0, 2/\text{inputs})`$ and biases of zero, as suits rectified units.
@@ -100,10 +106,30 @@ impl BayesianLinear {
     #[must_use]
     pub fn forward(&self, rows: Tensor<2>) -> Tensor<2> {
         let (weight, bias) = (self.weight.val(), self.bias.val());
+        if self.draws > 1 {
+            return self.forward_draws(rows);
+        }
         let Some(local) = &self.local else { return affine(rows, weight, bias) };
         let (mean, deviation) = local.moments([rows, weight], bias);
         let noise = local.draw(mean.dims());
         mean + deviation * noise
+    }
+
+    /// The pre-activations of the rows of all draws, those of a draw together.
+    fn forward_draws(&self, rows: Tensor<2>) -> Tensor<2> {
+        let (weight, bias, draws) = (self.weight.val(), self.bias.val(), self.draws);
+        let ([all, own], [inputs, outputs]) = (rows.dims(), weight.dims());
+        let rows: Tensor<3> = rows.reshape([draws, all / draws, own]);
+        let product = rows.matmul(weight.reshape([draws, inputs / draws, outputs]));
+        // The gradient by a bias is summed over parts of the rows first, and then over the parts.
+        let parts = parts(all / draws);
+        let split: Tensor<4> = product.reshape([draws, parts, all / draws / parts, outputs]);
+        (split + bias.reshape([draws, 1, 1, outputs])).reshape([all, outputs])
+    }
+
+    /// The layer with the parameters of several draws, one below the other.
+    pub(crate) fn with_draws(self, draws: usize) -> Self {
+        Self { draws, ..self }
     }
 
     /// The layer with its parameters as means of a Gaussian with these variances.
@@ -142,7 +168,7 @@ impl LocalNoise {
         // The upper half of the block identifies layers, the lower half passes.
         let key = key.block(key.block.wrapping_add(passes.count));
         passes.count += 1;
-        self.device.noise(self.noise, key, shape)
+        self.device.noise(self.noise, &[key], shape)
     }
 
     fn passes(&self) -> MutexGuard<'_, Passes> {

@@ -180,6 +180,13 @@ impl SiteTable {
         start
     }
 
+    /// Whether there are latents, and all are weights and biases of linear layers ([`crate::Scope::linear`]).
+    #[must_use]
+    pub fn is_of_layers(&self) -> bool {
+        let mut latents = self.sites.iter().filter(|site| site.role == Role::Latent).peekable();
+        latents.peek().is_some() && latents.all(Site::is_layer)
+    }
+
     /// Whether some global latents are parameters of a module ([`crate::Scope::module`], [`crate::Scope::linear`]): those
     /// of a network have many modes.
     #[must_use]

@@ -7,10 +7,14 @@ use super::law::{Law, Parameter};
 use crate::handle::Handle;
 
 impl Law {
-    /// The terms of the log density of `value`, or `None` if the density has no device form.
-    pub(crate) fn on_device(self, value: Handle) -> Option<Vec<Term>> {
+    /// The terms of the log density of the values of some draws, one below the other, that have the same parameters; `None`
+    /// if the density has no device form.
+    pub(crate) fn on_device(self, value: Handle, draws: usize) -> Option<Vec<Term>> {
         let (widths, event) = (self.widths(), self.event_len());
-        let term = |(parameter, width): (Parameter, &usize)| parameter.term(*width);
+        let term = |(parameter, width): (Parameter, &usize)| match parameter.term(*width) {
+            Term::Tensor(own) if draws > 1 && own.dims()[0] > 1 => Term::Tensor(own.repeat_dim(0, draws)),
+            own => own,
+        };
         let parameters = self.parameters.into_iter().zip(&*widths).map(term).collect();
         self.density.on_device(Term::Tensor(value.by_event(event)), parameters)
     }

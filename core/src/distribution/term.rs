@@ -4,6 +4,7 @@ use std::ops::{Add, Div, Mul, Neg, Sub};
 
 use burn::tensor::{Tensor, activation};
 
+use crate::math::operation::ordered_sum;
 use crate::math::special;
 
 /// A number, or a tensor on a device with one row an event: the operand of the device forms of densities.
@@ -145,7 +146,8 @@ impl Term {
                 Self::Number(value) => constant += value * events as f64,
                 Self::Tensor(value) => {
                     let times = events / value.dims()[0].max(1);
-                    let own = if times == 1 { value.sum() } else { value.sum() * times as f64 };
+                    let sums = ordered_sum(value);
+                    let own = if times == 1 { sums } else { sums * times as f64 };
                     sum = Some(match sum {
                         Some(sum) => sum + own,
                         None => own,

@@ -21,6 +21,7 @@ mod ln_gamma;
 mod log_sum_exp;
 mod on_host;
 mod scan;
+mod stages;
 mod triangle;
 mod triangular_solve;
 
@@ -36,6 +37,8 @@ pub use ln_gamma::ln_gamma;
 pub use log_sum_exp::log_sum_exp;
 pub(crate) use on_host::{computes_on_host, named_on_host, naming};
 pub use scan::{Recurrence, Scan, scan};
+pub use stages::ordered_sum;
+pub(crate) use stages::parts;
 pub use triangular_solve::triangular_solve;
 
 use std::fmt;

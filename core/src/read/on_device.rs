@@ -31,7 +31,9 @@ impl<M: Model> LogDensity<'_, M> {
     ///
     /// # Shapes
     /// `latents`: the unconstrained values of each latent site in the order of the site table, `[1, width]` for globals
-    /// and `[rows, width]` for locals (the rows of the minibatch where there is one).
+    /// and `[rows, width]` for locals (the rows of the minibatch where there is one). A model whose latents are those of
+    /// linear layers alone ([`SiteTable::is_of_layers`]) takes several draws at once, `[draws, width]`, with a minibatch of
+    /// every plate by [`Minibatch::for_draws`]: value and gradient by θ are sums over the draws then.
     ///
     /// # Errors
     /// [`Error::NoDeviceForm`] for a site whose density or map has none; [`Error::Shape`] for latents of other shapes;
@@ -114,6 +116,8 @@ impl<M: Model> LogDensity<'_, M> {
         self.table.check_minibatch(self.minibatch)?;
         let (sites, expected): (Vec<&Site>, Vec<[usize; 2]>) = self.leaf_shapes().into_iter().unzip();
         let found: Vec<[usize; 2]> = leaves.iter().map(Tensor::dims).collect();
+        let draws = found.first().filter(|_| self.table.is_of_layers()).map_or(1, |[draws, _]| *draws);
+        let expected: Vec<[usize; 2]> = expected.into_iter().map(|[rows, width]| [rows * draws, width]).collect();
         if found != expected {
             let differs = found.iter().zip(&expected).position(|(found, expected)| found != expected);
             return Err(match differs {
@@ -131,7 +135,7 @@ impl<M: Model> LogDensity<'_, M> {
                 },
             });
         }
-        let reading = Reading::OnDevice(OnDevice { leaves, next: 0 });
+        let reading = Reading::OnDevice(OnDevice { leaves, next: 0, draws });
         let mut scope = Scope::new(self.device, self.table, Source::START, reading);
         let globals = scope.run(|scope| self.model.global(scope))?;
         scope.begin_local(self.local_part());

@@ -10,7 +10,7 @@ mod rows;
 
 pub(crate) use globals::{Globals, GlobalsDraw, GlobalsGradient, Ready};
 pub(crate) use moving::{Moving, Places};
-pub(crate) use noise::ParticleNoise;
+pub(crate) use noise::{BlockNoise, ParticleNoise};
 pub(crate) use rows::{RowBlock, RowStep, RowsDraw, RowsGradient, ThroughRows};
 
 use burn::tensor::Tensor;

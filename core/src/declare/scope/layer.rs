@@ -24,7 +24,7 @@ impl<'a> Scope<'a> {
         let Some(moments) = self.layers().map(|layers| layers.moments) else {
             let lifted = self.module(name, layer, prior)?;
             self.mark_layer(name, first)?;
-            return Ok(lifted);
+            return Ok(lifted.with_draws(self.draws()));
         };
         let drawn = std::mem::replace(&mut self.source.globals, Origin::Given(moments.means));
         let lifted = self.module(name, layer, prior);
@@ -73,6 +73,11 @@ impl<'a> Scope<'a> {
             Reading::Density(density) => density.layers.as_mut(),
             _ => None,
         }
+    }
+
+    /// The number of draws of the globals that this reading evaluates together.
+    pub(super) fn draws(&self) -> usize {
+        if let Reading::OnDevice(latents) = &self.reading { latents.draws } else { 1 }
     }
 
     /// Marks the sites from `first` on as those of a layer.

@@ -17,7 +17,9 @@ impl Scope<'_> {
         outer: Option<Affine>,
     ) -> Result<Tensor<D>> {
         let Entered { name, index, law } = entered;
-        let shape: [usize; D] = self.shape_of(name, &law)?;
+        let mut shape: [usize; D] = self.shape_of(name, &law)?;
+        // The numbers of several draws lie one below the other.
+        let draws = self.draws();
         let site = &self.table().sites[index];
         let Some(bijector) = site.bijector.clone() else { unreachable!("invariant: a latent site has a bijector") };
         let fixed = |parameter: &Parameter| matches!(parameter, Parameter::Number(_));
@@ -25,7 +27,7 @@ impl Scope<'_> {
             return Err(self.no_device_form(name, "an interval whose ends are tensors"));
         }
         let (event, one) = (site.event.max(1), bijector.unconstrained_len(site.event)?);
-        let events = shape.iter().product::<usize>() / event;
+        let events = draws * shape.iter().product::<usize>() / event;
         let leaf = self.next_leaf();
         let leaf = leaf.map(|leaf| Term::Tensor(leaf.reshape([events, one])));
         let mapped = leaf.filter(|_| one > 0).and_then(|leaf| bijector.on_device(leaf));
@@ -34,7 +36,7 @@ impl Scope<'_> {
         };
         let weight = self.weight_here();
         self.add_terms(log_det, events, weight);
-        self.score_on_device(name, law, Handle::from(value.clone()))?;
+        self.score_draws(name, law, Handle::from(value.clone()), draws)?;
         let value = match outer {
             None => value,
             Some(outer) => match outer.location.term(1) + outer.scale.term(1) * Term::Tensor(value) {
@@ -42,6 +44,7 @@ impl Scope<'_> {
                 Term::Number(_) => unreachable!("invariant: a term with a tensor is one"),
             },
         };
+        shape[0] *= draws;
         Ok(value.reshape(shape))
     }
 
@@ -54,8 +57,14 @@ impl Scope<'_> {
 
     /// Adds the log density of a value that stays on the device.
     pub(super) fn score_on_device(&mut self, name: &str, law: Law, value: Handle) -> Result<()> {
-        let (distribution, events, weight) = (law.density.name(), law.batch.iter().product(), self.weight_here());
-        let Some(terms) = law.on_device(value) else { return Err(self.no_device_form(name, &distribution)) };
+        self.score_draws(name, law, value, 1)
+    }
+
+    /// Adds the log densities of the values of some draws, which have the same parameters.
+    fn score_draws(&mut self, name: &str, law: Law, value: Handle, draws: usize) -> Result<()> {
+        let (distribution, weight) = (law.density.name(), self.weight_here());
+        let events = draws * law.batch.iter().product::<usize>();
+        let Some(terms) = law.on_device(value, draws) else { return Err(self.no_device_form(name, &distribution)) };
         self.add_terms(terms, events, weight);
         Ok(())
     }

@@ -82,9 +82,9 @@ use sealed::Given;
 pub struct Minibatch {
     /// The plate.
     pub plate: String,
-    /// The number of draws of its latents for each row: 1 except for bounds with inner draws.
+    /// How often each row is evaluated: 1 except for bounds with inner draws, and for several draws of the globals.
     pub repeats: usize,
-    /// Row indices; each occurs `repeats` times in succession.
+    /// Row indices; each occurs `repeats` times.
     rows: Arc<[usize]>,
     /// The largest of them.
     largest: usize,
@@ -105,12 +105,18 @@ impl Minibatch {
         Self::of(plate, rows, repeats)
     }
 
+    /// These rows of `plate`, all of them once for each of `draws` draws of the globals ([`crate::LogDensity::on_device`]).
+    #[must_use]
+    pub fn for_draws(plate: &str, rows: &[usize], draws: usize) -> Self {
+        Self::of(plate, rows.repeat(draws), draws)
+    }
+
     fn of(plate: &str, rows: Vec<usize>, repeats: usize) -> Self {
         let largest = rows.iter().copied().max().unwrap_or_default();
         Self { plate: plate.to_owned(), repeats, rows: rows.into(), largest, gathered: Gathered::default() }
     }
 
-    /// Row indices; each occurs `repeats` times in succession.
+    /// Row indices; each occurs `repeats` times.
     #[must_use]
     pub fn rows(&self) -> &[usize] {
         &self.rows

@@ -114,6 +114,8 @@ pub(crate) struct OnDevice<'a> {
     pub(crate) leaves: &'a [Tensor<2>],
     /// The number of tensors used.
     pub(crate) next: usize,
+    /// The number of draws that the tensors of linear layers hold.
+    pub(crate) draws: usize,
 }
 
 /// The treatment of a log density at a position of the model.

@@ -8,6 +8,7 @@ use crate::declare::site::{Part, Role};
 use crate::distribution::{Distribution, Latent, Law, Loss};
 use crate::error::{Error, Result};
 use crate::handle::Handle;
+use crate::math::operation::ordered_sum;
 use crate::noise::Purpose;
 
 impl Scope<'_> {
@@ -140,7 +141,7 @@ impl Scope<'_> {
             return Ok(());
         }
         if self.stays_on_device() {
-            let term = Handle::from(log_density.sum() * self.weight_here());
+            let term = Handle::from(ordered_sum(log_density) * self.weight_here());
             self.outcome.add(0.0, Some(term));
             return Ok(());
         }

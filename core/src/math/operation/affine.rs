@@ -44,6 +44,11 @@ pub(crate) trait Products: Backend {
         plain::<Self>(a, b, start)
     }
 
+    /// The sum over rows, `[1, columns]`.
+    fn column_sums(gradient: FloatTensor<Self>) -> FloatTensor<Self> {
+        Self::float_sum_dim(gradient, 0)
+    }
+
     /// A gradient without numbers that are too small to be multiplied with all their digits.
     fn without_tiny(gradient: FloatTensor<Self>) -> FloatTensor<Self> {
         gradient
@@ -73,7 +78,22 @@ impl Products for burn::backend::Flex {
 #[cfg(feature = "ndarray")]
 impl Products for burn::backend::NdArray {}
 #[cfg(any(feature = "wgpu", feature = "vulkan", feature = "cuda"))]
-impl Products for burn::backend::Cube {}
+impl Products for burn::backend::Cube {
+    // A thread of a GPU takes one column: with few columns, few threads would take all rows one after another.
+    fn column_sums(gradient: FloatTensor<Self>) -> FloatTensor<Self> {
+        in_parts::<Self>(gradient)
+    }
+}
+
+/// The sums of columns over parts of the rows, and then over the parts.
+#[cfg(any(feature = "wgpu", feature = "vulkan", feature = "cuda", test))]
+fn in_parts<B: Backend>(gradient: FloatTensor<B>) -> FloatTensor<B> {
+    let [rows, columns] = [gradient.shape()[0], gradient.shape()[1]];
+    let parts = super::stages::parts(rows);
+    let split = B::float_reshape(gradient, vec![parts, rows / parts, columns].into());
+    let sums = B::float_sum_dim(B::float_sum_dim(split, 1), 0);
+    B::float_reshape(sums, vec![1, columns].into())
+}
 
 /// Implements affine maps of a backend by its products.
 macro_rules! affine_operations {
@@ -121,7 +141,7 @@ impl<B: Products> Backward<B, 3> for AffineBackward {
         let ([by_rows, by_weight, by_bias], [rows, weight]) = (ops.parents, ops.state);
         if let Some(node) = by_bias {
             let columns = weight.shape()[1];
-            let sum = B::float_reshape(B::float_sum_dim(gradient.clone(), 0), vec![columns].into());
+            let sum = B::float_reshape(B::column_sums(gradient.clone()), vec![columns].into());
             gradients.register::<B>(node.id, sum);
         }
         if let Some(node) = by_weight {
@@ -173,6 +193,20 @@ mod tests {
         let own = found(affine);
         let burns = found(|x, w, b| x.matmul(w) + b.unsqueeze());
         own.iter().zip(&burns).for_each(|(own, burns)| close(own, burns));
+    }
+
+    #[test]
+    fn columns_are_summed_in_parts_of_the_rows() {
+        // Rows that are cut into 64 parts, and rows that are not cut.
+        for rows in [8_192, 5] {
+            let device = Device::flex();
+            let numbers = scattered(rows * 3, -1.0, 1.0);
+            let expected: Vec<f64> = (0..3).map(|k| numbers.iter().skip(k).step_by(3).sum()).collect();
+            let whole = Handle::from(device.tensor(numbers, [rows, 3]));
+            let found = Handle { tensor: in_parts::<HostDispatch>(whole.tensor) }.read().unwrap();
+            assert_eq!(found.shape, [1, 3]);
+            assert!(found.values.iter().zip(&expected).all(|(a, b)| (a - b).abs() < 1e-9), "{found:?} {expected:?}");
+        }
     }
 
     #[test]

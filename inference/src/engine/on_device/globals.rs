@@ -2,9 +2,9 @@
 
 use burn::tensor::Tensor;
 use partita_core::kernel::AdamUpdate;
-use partita_core::{Device, Part, Site, SiteTable};
+use partita_core::{Device, Part, Site, SiteTable, ordered_sum};
 
-use super::{Moving, plus};
+use super::{Moving, ParticleNoise, plus};
 use crate::engine::error::{Error, Result};
 use crate::engine::estimator::Estimator;
 use crate::engine::family::{FamilyPlan, Gaussian, HALF_LOG_TWO_PI, PointMass, SiteFamily};
@@ -53,7 +53,7 @@ pub(crate) struct Ready {
     inverse: Option<Tensor<2>>,
 }
 
-/// A draw of all parts.
+/// A draw of all parts, or several, each a row.
 #[derive(Debug)]
 pub(crate) struct GlobalsDraw {
     parts: Vec<PartDraw>,
@@ -98,6 +98,13 @@ fn form_of(choice: &Plug<dyn SiteFamily>) -> Result<DeviceForm> {
     }
 }
 
+impl GlobalsGradient {
+    /// All gradients as flat tensors.
+    pub(crate) fn flat(self) -> impl Iterator<Item = Tensor<1>> {
+        self.parts.into_iter().flatten().flatten().map(flat)
+    }
+}
+
 impl Globals {
     /// The posterior that `plan` chooses for the globals of `table`, at these parameters of the host family.
     ///
@@ -127,22 +134,22 @@ impl Globals {
         self.parts.iter().map(GlobalPart::ready).collect()
     }
 
-    /// Draws once with the host's noise.
-    pub(crate) fn draw(&self, ready: &[Ready], noise: &[f64], device: &Device) -> GlobalsDraw {
+    /// Draws with noise of one row a draw.
+    pub(crate) fn draw(&self, ready: &[Ready], noise: &ParticleNoise, device: &Device) -> GlobalsDraw {
         let (mut parts, mut latents, mut deviations) = (Vec::new(), Vec::new(), Vec::new());
-        let mut noise = noise;
+        let mut taken = 0;
         for (part, ready) in self.parts.iter().zip(ready) {
             let mean = part.mean.value();
             let len = mean.dims()[1];
-            let Some(scale) = &ready.scale else {
+            let (Some(scale), Some(all)) = (&ready.scale, &noise.globals) else {
+                let mean = mean.expand([noise.particles, len]);
                 deviations.push(mean.zeros_like());
                 latents.push(mean);
                 parts.push(PartDraw { noise: None });
                 continue;
             };
-            let (own, rest) = noise.split_at(len);
-            noise = rest;
-            let e = device.tensor(own.to_vec(), [1, len]);
+            let e = if all.dims()[1] == len { all.clone() } else { all.clone().narrow(1, taken, len) };
+            taken += len;
             let (spread, whitened) = match (&part.lower, &ready.inverse) {
                 (Some((lower, _)), Some(inverse)) => {
                     (e.clone() + e.clone().matmul(lower.value().transpose()), e.clone().matmul(inverse.clone()))
@@ -193,7 +200,8 @@ impl Globals {
         pieces.into_iter().map(join).collect()
     }
 
-    /// Adds to `into` the gradients that reach location and deviation, each in the order of the global vector.
+    /// Adds to `into` the gradients that reach location and deviation, each in the order of the global vector, one row a
+    /// draw.
     pub(crate) fn vjp(
         &self,
         ready: &[Ready],
@@ -208,7 +216,7 @@ impl Globals {
         let parts = self.parts.iter().zip(ready).zip(&draw.parts).zip(&mut into.parts);
         for ((((part, ready), own), into), (mut location, mut deviation)) in parts.zip(gradients) {
             let (Some(scale), Some([e, spread, minus_score])) = (&ready.scale, &own.noise) else {
-                plus(&mut into[0], location);
+                plus(&mut into[0], over_draws(location));
                 continue;
             };
             if estimator == Estimator::StickingTheLanding {
@@ -219,8 +227,8 @@ impl Globals {
             if let Some((_, triangle)) = &part.lower {
                 plus(&mut into[2], weighted.clone().transpose().matmul(e.clone()) * triangle.mask.clone());
             }
-            plus(&mut into[0], location);
-            plus(&mut into[1], weighted * spread.clone());
+            plus(&mut into[0], over_draws(location));
+            plus(&mut into[1], over_draws(weighted * spread.clone()));
         }
     }
 
@@ -228,7 +236,7 @@ impl Globals {
     pub(crate) fn log_scales(&self) -> Option<Tensor<1>> {
         let mut sum = None;
         for log_scale in self.parts.iter().filter_map(|part| part.log_scale.as_ref()) {
-            plus(&mut sum, log_scale.value().sum());
+            plus(&mut sum, ordered_sum(log_scale.value()));
         }
         sum
     }
@@ -261,7 +269,7 @@ impl Globals {
             for (mover, gradient) in movers {
                 let (Some(mover), Some(gradient)) = (mover, gradient) else { continue };
                 let gradient = gradient * (-1.0 / particles);
-                plus(&mut norm, (gradient.clone() * gradient.clone()).sum());
+                plus(&mut norm, ordered_sum(gradient.clone() * gradient.clone()));
                 mover.step(gradient, update);
             }
         }
@@ -314,6 +322,11 @@ impl Globals {
     pub(crate) fn load(&mut self, state: &[(String, Vec<f64>)], device: &Device) -> bool {
         self.movers().all(|(name, mover)| mover.load(&name, state, device))
     }
+}
+
+/// The sum over draws, which are rows.
+fn over_draws(gradient: Tensor<2>) -> Tensor<2> {
+    if gradient.dims()[0] == 1 { gradient } else { gradient.sum_dim(0) }
 }
 
 /// A tensor as one vector.

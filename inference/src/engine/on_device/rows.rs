@@ -2,7 +2,7 @@
 
 use burn::tensor::{Int, Tensor, TensorData};
 use partita_core::kernel::AdamUpdate;
-use partita_core::{Device, Handle, Part, SiteTable};
+use partita_core::{Device, Handle, Part, SiteTable, ordered_sum};
 
 use super::{Moving, Places, plus};
 use crate::engine::error::{Error, Result};
@@ -196,7 +196,7 @@ impl RowBlock {
         let (mean, log_scale) = (shifted(&step.mean, &step.linear), shifted(&step.log_scale, &step.scale_linear));
         let scale = log_scale.clone().exp();
         let spread = scale.clone() * noise.clone();
-        let log_scales = masked(log_scale, &self.masks[0]).sum();
+        let log_scales = ordered_sum(masked(log_scale, &self.masks[0]));
         RowsDraw { latent: mean + spread.clone(), log_scales, noise, scale, spread }
     }
 
@@ -213,7 +213,7 @@ impl RowBlock {
     #[expect(clippy::cast_precision_loss, reason = "cell counts are far below 2^52")]
     pub(crate) fn entropy(&self, step: &RowStep) -> (Tensor<1>, f64) {
         let cells = step.mean.dims()[0] * self.points.iter().filter(|point| !**point).count();
-        (masked(step.log_scale.clone(), &self.masks[0]).sum(), cells as f64 * (0.5 + HALF_LOG_TWO_PI))
+        (ordered_sum(masked(step.log_scale.clone(), &self.masks[0])), cells as f64 * (0.5 + HALF_LOG_TWO_PI))
     }
 
     /// Pulls the gradients by the draw of each site back; adds to `into`, returns what reaches the globals.

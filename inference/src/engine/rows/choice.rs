@@ -197,6 +197,25 @@ impl Choices {
             .collect()
     }
 
+    /// The rows of all outermost plates, once for each of some draws of the globals.
+    pub(crate) fn minibatch_for_draws(&self, chosen: &Chosen, draws: usize) -> Vec<Minibatch> {
+        let outermost = self.blocks.iter().enumerate().filter(|(index, _)| self.table.outermost(*index) == *index);
+        let batch = |(index, block): (usize, &Choice)| {
+            let plate = block.plate.as_ref()?;
+            Some(match chosen.rows(index) {
+                Some(rows) => Minibatch::for_draws(plate, rows, draws),
+                None => Minibatch::for_draws(plate, &(0..block.rows).collect::<Vec<_>>(), draws),
+            })
+        };
+        outermost.filter_map(batch).collect()
+    }
+
+    /// The number of rows evaluated of all outermost plates.
+    pub(crate) fn evaluated(&self, chosen: &Chosen) -> usize {
+        let outermost = self.blocks.iter().enumerate().filter(|(index, _)| self.table.outermost(*index) == *index);
+        outermost.map(|(index, block)| chosen.rows(index).map_or(block.rows, <[usize]>::len)).sum()
+    }
+
     /// The key of the noise of one block in one part of its rows.
     pub(crate) fn key(&self, key: Key, block: usize, chosen: &Chosen) -> Key {
         let block = u32::try_from(block).unwrap_or(u32::MAX);

@@ -5,11 +5,11 @@ mod evaluate;
 use burn::tensor::Tensor;
 use partita_core::kernel::AdamUpdate;
 use partita_core::{
-    Device, DeviceEncoded, Handle, Model, Noise, Part, Purpose, Role, SiteTable, device_theta, theta,
+    Device, DeviceEncoded, Handle, Model, Noise, Part, Purpose, Role, SiteTable, device_theta, ordered_sum, theta,
     with_device_theta, with_theta,
 };
 
-use self::evaluate::{DeviceRows, Sums};
+use self::evaluate::{DeviceRows, Draws, Sums};
 use super::messages::{Bounds, BoundsRequest, Sizes, Stepped, StepsRequest};
 use crate::engine::algorithm::finite;
 use crate::engine::checkpoint::NamedVectors;
@@ -25,6 +25,10 @@ use crate::engine::wire::message::{LARGEST_COUNT, Message};
 use crate::engine::wire::typed::length;
 
 /// The one party of a fit that stays on its device: data, posterior and optimiser are tensors there.
+///
+/// The draws of a step are evaluated together where the latents are those of linear layers
+/// ([`partita_core::Scope::linear`]) alone and a first evaluation of two draws together gives what each gives alone;
+/// otherwise one after another.
 ///
 /// Its steps are those of [`crate::CentralSilo`] with the same keyed noise, which is made on the host and uploaded: the
 /// two runs are equal to rounding. Bound, gradient norm, global posterior and θ are read together, once for every
@@ -47,6 +51,8 @@ pub struct OnDeviceSilo<M: Model> {
     places: Vec<Place>,
     theta: Vec<Moving<1>>,
     theta_len: usize,
+    /// Whether the draws of a step are evaluated together.
+    has_draws_together: bool,
     step: u64,
 }
 
@@ -72,6 +78,7 @@ impl<M: Model> std::fmt::Debug for OnDeviceSilo<M> {
             .debug_struct("OnDeviceSilo")
             .field("name", &self.name)
             .field("step", &self.step)
+            .field("has_draws_together", &self.has_draws_together)
             .finish_non_exhaustive()
     }
 }
@@ -101,7 +108,7 @@ impl<M: Model> OnDeviceSilo<M> {
             latent.map(|index| RowBlock::new(index, &choices, &table, settings, device)).collect::<Result<_>>()?;
         let mut points = vec![Vec::new(); table.blocks().len()];
         rows.iter().for_each(|block| points[block.index].clone_from(&block.points));
-        Ok(Self {
+        let mut own = Self {
             name: name.to_owned(),
             data: data.clone(),
             device: device.clone(),
@@ -116,15 +123,19 @@ impl<M: Model> OnDeviceSilo<M> {
             points,
             table,
             model,
+            has_draws_together: false,
             step: 0,
-        })
+        };
+        own.has_draws_together = own.agrees_together()?;
+        Ok(own)
     }
 
     /// One step, of which nothing is read.
     fn one(&mut self, step: u64) -> Result<OneStep> {
         let chosen = self.choices.at(step, &Noise::new(self.settings.seed), 0);
         let mut rows = self.device_rows(chosen)?;
-        let mut sums = self.sums(&rows, &self.noises(&rows, Purpose::Fit, step, self.settings.particles))?;
+        let draws = Draws { purpose: Purpose::Fit, step, count: self.settings.particles };
+        let mut sums = self.sums(&rows, &self.noises(&rows, draws, self.together(&rows)))?;
         for (encoded, gradient) in std::mem::take(&mut rows.encodings).into_iter().zip(&mut sums.rows) {
             let Some(encoded) = encoded else { continue };
             let Some(cells) = gradient.take_cells() else { continue };
@@ -147,7 +158,7 @@ impl<M: Model> OnDeviceSilo<M> {
         for (theta, gradient) in self.theta.iter_mut().zip(sums.theta) {
             let Some(gradient) = gradient else { continue };
             let gradient = gradient * (-1.0 / particles);
-            plus(&mut norm, (gradient.clone() * gradient.clone()).sum());
+            plus(&mut norm, ordered_sum(gradient.clone() * gradient.clone()));
             theta.step(gradient, &update);
         }
         self.set_theta();
@@ -209,11 +220,12 @@ impl<M: Model> OnDeviceSilo<M> {
 
     /// Bounds of report draws on all rows, in one read; changes nothing.
     fn bounds(&self, request: &BoundsRequest) -> Result<Message> {
-        let draws = length(request.draws);
+        let count = length(request.draws);
         let mut sum = None;
         for chosen in self.choices.all() {
             let rows = self.device_rows(chosen)?;
-            let bounds = self.bounds_of(&rows, &self.noises(&rows, Purpose::Report, request.step, draws))?;
+            let draws = Draws { purpose: Purpose::Report, step: request.step, count };
+            let bounds = self.bounds_of(&rows, &self.noises(&rows, draws, 1))?;
             plus(&mut sum, Tensor::cat(bounds, 0) * rows.chosen.share);
         }
         let elbo = sum.map_or_else(|| Ok(Vec::new()), |sum| Handle::from(sum).read().map(|array| array.values))?;

@@ -1,17 +1,31 @@
 //! Evaluates draws on the device: their bounds, and the gradients that they sum up.
 
+use std::ops::Range;
+
 use burn::tensor::Tensor;
-use partita_core::{DeviceEncoded, Key, LogDensity, Minibatch, Model, Noise, Purpose};
+use partita_core::{DeviceEncoded, Handle, Key, LogDensity, Minibatch, Model, Noise, Precision, Purpose};
 use rayon::prelude::*;
 
 use super::{OnDeviceSilo, Place};
 use crate::engine::error::Result;
 use crate::engine::estimator::Estimator;
 use crate::engine::on_device::{
-    GlobalsDraw, GlobalsGradient, ParticleNoise, Ready, RowBlock, RowStep, RowsDraw, RowsGradient, ThroughRows, plus,
+    BlockNoise, GlobalsDraw, GlobalsGradient, ParticleNoise, Ready, RowBlock, RowStep, RowsDraw, RowsGradient,
+    ThroughRows, plus,
 };
 use crate::engine::rows::Chosen;
 use crate::engine::terms::silo::global_key;
+
+/// The most rows of all draws that are evaluated at once, so that memory stays bounded.
+const ROWS_AT_ONCE: usize = 1 << 18;
+
+/// Which draws: the first `count` of a step's.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Draws {
+    pub(super) purpose: Purpose,
+    pub(super) step: u64,
+    pub(super) count: usize,
+}
 
 /// What the draws of some rows are evaluated with.
 pub(super) struct DeviceRows {
@@ -73,22 +87,60 @@ impl<M: Model> OnDeviceSilo<M> {
         Ok(DeviceEncoded::of(&self.model, &self.table, block.index, &self.data, rows)?)
     }
 
-    /// The noise of each draw, made on the host and by all its threads.
-    pub(super) fn noises(&self, rows: &DeviceRows, purpose: Purpose, step: u64, count: usize) -> Vec<ParticleNoise> {
+    /// The noise of draws, made on the host by all its threads; `together` of them are evaluated at once.
+    pub(super) fn noises(&self, rows: &DeviceRows, draws: Draws, together: usize) -> Vec<ParticleNoise> {
+        let Draws { purpose, step, count } = draws;
         let noise = Noise::new(self.settings.seed).kind(self.settings.noise);
         // What threads share: a model is not.
-        let (numbers, choices, points, chosen) = (self.noise_len, &self.choices, &self.points, &rows.chosen);
-        let one = |particle: usize| {
-            let particle = u32::try_from(particle).unwrap_or(u32::MAX);
-            let mut globals = vec![0.0; numbers];
-            noise.normal(global_key(purpose, step, Key::COORDINATOR).particle(particle), &mut globals);
-            let key = Key::new(purpose, step).silo(0).particle(particle);
-            ParticleNoise::new(globals, choices.noise(chosen, &noise, key), points)
+        let (choices, points, chosen) = (&self.choices, &self.points, &rows.chosen);
+        let particles: Vec<u32> = (0..u32::try_from(count).unwrap_or(u32::MAX)).collect();
+        let groups: Vec<&[u32]> = particles.chunks(together.max(1)).collect();
+        let blocks = |group: &&[u32]| {
+            let key = Key::new(purpose, step).silo(0).particle(group[0]);
+            BlockNoise::new(choices.noise(chosen, &noise, key), points)
         };
-        if self.settings.silo_threads() > 1 {
-            return (0..count).into_par_iter().map(one).collect();
+        let blocks: Vec<BlockNoise> = match self.settings.silo_threads() {
+            0 | 1 => groups.iter().map(blocks).collect(),
+            _ => groups.par_iter().map(blocks).collect(),
+        };
+        let one = |(group, blocks): (&[u32], BlockNoise)| {
+            let key = global_key(purpose, step, Key::COORDINATOR);
+            let keys: Vec<Key> = group.iter().map(|particle| key.particle(*particle)).collect();
+            let shape = [group.len(), self.noise_len];
+            let globals = (self.noise_len > 0).then(|| self.device.noise(noise, &keys, shape));
+            ParticleNoise { particles: group.len(), globals, blocks }
+        };
+        groups.into_iter().zip(blocks).map(one).collect()
+    }
+
+    /// How many draws of these rows are evaluated at once.
+    pub(super) fn together(&self, rows: &DeviceRows) -> usize {
+        if self.has_draws_together { (ROWS_AT_ONCE / self.choices.evaluated(&rows.chosen).max(1)).max(1) } else { 1 }
+    }
+
+    /// Whether draws may be evaluated together: latents are those of linear layers, and what two draws have together is what
+    /// each of them has alone. A model that mixes rows, by a mean over them say, fails this.
+    pub(super) fn agrees_together(&self) -> Result<bool> {
+        if !self.table.is_of_layers() || self.settings.particles == 1 {
+            return Ok(false);
         }
-        (0..count).map(one).collect()
+        let rows = self.device_rows(self.choices.at(0, &Noise::new(self.settings.seed), 0))?;
+        let draws = Draws { purpose: Purpose::Check, step: 0, count: 2 };
+        let read = |together: usize| -> Result<Vec<f64>> {
+            let sums = self.sums(&rows, &self.noises(&rows, draws, together))?;
+            let gradients = sums.globals.flat();
+            let all: Vec<Tensor<1>> =
+                sums.bound.into_iter().chain(gradients).chain(sums.theta.into_iter().flatten()).collect();
+            Ok(Handle::from(Tensor::cat(all, 0)).read()?.values)
+        };
+        let (Ok(found), expected) = (read(2), read(1)?) else { return Ok(false) };
+        let rounding = if self.device.precision() == Precision::Double { 1e-9 } else { 1e-4 };
+        let size = |numbers: &mut dyn Iterator<Item = f64>| numbers.map(|own| own * own).sum::<f64>().sqrt();
+        let is_near = |range: Range<usize>| {
+            let off = size(&mut range.clone().map(|place| found[place] - expected[place]));
+            off <= rounding * size(&mut range.map(|place| expected[place]))
+        };
+        Ok(found.len() == expected.len() && is_near(0..1) && is_near(1..found.len()))
     }
 
     /// The bound of each draw.
@@ -103,10 +155,15 @@ impl<M: Model> OnDeviceSilo<M> {
 
     /// The sums of bounds and gradients over draws.
     pub(super) fn sums(&self, rows: &DeviceRows, noises: &[ParticleNoise]) -> Result<Sums> {
-        let density = LogDensity::new(&self.model, &self.device, &self.table).minibatch(&rows.minibatch);
         let mut sums = Sums::default();
         for noise in noises {
             let draw = self.draw(rows, noise);
+            let minibatch = match noise.particles {
+                1 => None,
+                draws => Some(self.choices.minibatch_for_draws(&rows.chosen, draws)),
+            };
+            let density = LogDensity::new(&self.model, &self.device, &self.table);
+            let density = density.minibatch(minibatch.as_deref().unwrap_or(&rows.minibatch));
             let joint = density.on_device(&self.latents(&draw), &self.data)?;
             plus(&mut sums.bound, draw.bound(joint.value));
             sums.constant += draw.constant;
@@ -119,14 +176,22 @@ impl<M: Model> OnDeviceSilo<M> {
 
     fn draw(&self, rows: &DeviceRows, noise: &ParticleNoise) -> Draw {
         let closed = self.settings.estimator == Estimator::ClosedFormEntropy;
-        let globals = self.globals.draw(&rows.ready, &noise.globals, &self.device);
-        let mut constant = if closed { self.globals.entropy_constant() } else { noise.energy };
-        let (mut entropy, mut draws) = (self.globals.log_scales(), Vec::with_capacity(rows.steps.len()));
+        let globals = self.globals.draw(&rows.ready, noise, &self.device);
+        #[expect(clippy::cast_precision_loss, reason = "there are far fewer than 2^52 particles")]
+        let particles = noise.particles as f64;
+        let mut entropy = self.globals.log_scales().map(|sum| sum * particles);
+        let mut constant = particles * self.globals.entropy_constant();
+        if !closed {
+            let (energy, own) = noise.energy();
+            energy.into_iter().for_each(|energy| plus(&mut entropy, energy));
+            constant = own;
+        }
+        let mut draws = Vec::with_capacity(rows.steps.len());
         for (block, step) in self.rows.iter().zip(&rows.steps) {
-            let draw = block.draw(step, &globals.deviation, &noise.blocks[block.index], &self.device);
+            let draw = block.draw(step, &globals.deviation, &noise.blocks.values[block.index], &self.device);
             let (moving, fixed) = match closed {
                 true => block.entropy(step),
-                false => (draw.log_scales.clone(), noise.block_energies[block.index]),
+                false => (draw.log_scales.clone(), noise.blocks.energies[block.index]),
             };
             constant += step.weight * fixed;
             let is_part = rows.chosen.rows(block.index).is_some();
