@@ -51,7 +51,8 @@ mod tests {
             let leaf = Device::flex().leaf::<1>((0..count).map(f64::from).collect::<Vec<_>>(), [count as usize]);
             let sum = ordered_sum(leaf.clone());
             let gradient = leaf.grad(&sum.backward()).unwrap().into_data().try_into_vec::<f64>().unwrap();
-            assert_eq!(sum.into_scalar::<f64>(), f64::from(count) * (f64::from(count) - 1.0) / 2.0);
+            let expected = f64::from(count) * (f64::from(count) - 1.0) / 2.0;
+            assert!((sum.into_scalar::<f64>() - expected).abs() < 1e-3, "{count}");
             assert!(gradient.iter().all(|own| (own - 1.0).abs() < 1e-15), "{count}");
         }
     }
