@@ -32,8 +32,8 @@ impl<M: Model> LogDensity<'_, M> {
     /// # Shapes
     /// `latents`: the unconstrained values of each latent site in the order of the site table, `[1, width]` for globals
     /// and `[rows, width]` for locals (the rows of the minibatch where there is one). A model whose latents are those of
-    /// linear layers alone ([`SiteTable::is_of_layers`]) takes several draws at once, `[draws, width]`, with a minibatch of
-    /// every plate by [`Minibatch::for_draws`]: value and gradient by θ are sums over the draws then.
+    /// linear layers alone ([`crate::SiteTable::is_of_layers`]) takes several draws at once, `[draws, width]`, with a minibatch of
+    /// every plate by [`crate::Minibatch::for_draws`]: value and gradient by θ are sums over the draws then.
     ///
     /// # Errors
     /// [`Error::NoDeviceForm`] for a site whose density or map has none; [`Error::Shape`] for latents of other shapes;
