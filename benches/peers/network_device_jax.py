@@ -8,33 +8,21 @@ Prints one line: `jax-bench network MILLISECONDS bound VALUE`, the median over b
 device that ends with one read of the bound. JAX draws its noise on the device. Precision: float32; `--tf32` uses the
 reduced precision of the tensor cores, which is JAX's own default.
 """
-import argparse
 import statistics
 import time
 
 import jax
 import jax.numpy as jnp
 
-WIDTHS = [784, 200, 10]
-PRIOR_SCALE = 0.3
-INITIAL_SCALE = 0.01
+from network_device import INITIAL_SCALE, PRIOR_SCALE, WIDTHS, arguments
+
 RATE = 1e-3
 
 
-def arguments():
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--batch", type=int, default=8192)
-    parser.add_argument("--particles", type=int, default=32)
-    parser.add_argument("--rows", type=int, default=60_000)
-    parser.add_argument("--blocks", type=int, default=7)
-    parser.add_argument("--steps", type=int, default=20, help="steps of a block")
-    parser.add_argument("--tf32", action="store_true")
-    parser.add_argument("--random", default="threefry2x32", help="JAX's random number generator")
-    return parser.parse_args()
-
-
 def main():
-    options = arguments()
+    parser = arguments(__doc__.splitlines()[0])
+    parser.add_argument("--random", default="threefry2x32", help="JAX's random number generator")
+    options = parser.parse_args()
     jax.config.update("jax_default_prng_impl", options.random)
     jax.config.update("jax_default_matmul_precision", "tensorfloat32" if options.tf32 else "float32")
     pixels, labels = jax.random.split(jax.random.key(1))

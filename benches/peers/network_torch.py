@@ -9,32 +9,19 @@ one read of the bound, as an interval of Partita's on-device fit does; PyTorch d
 uploads keyed noise. Precision: float32; `--tf32` uses the reduced precision of the tensor cores (Partita's default is
 full float32).
 """
-import argparse
 import statistics
 import time
 
 import torch
 
-WIDTHS = [784, 200, 10]
-PRIOR_SCALE = 0.3
-INITIAL_SCALE = 0.01
-
-
-def arguments():
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
-    parser.add_argument("--batch", type=int, default=8192)
-    parser.add_argument("--particles", type=int, default=32)
-    parser.add_argument("--rows", type=int, default=60_000)
-    parser.add_argument("--blocks", type=int, default=7)
-    parser.add_argument("--steps", type=int, default=20, help="steps of a block")
-    parser.add_argument("--tf32", action="store_true")
-    parser.add_argument("--no-compile", action="store_true")
-    return parser.parse_args()
+from network_device import INITIAL_SCALE, PRIOR_SCALE, WIDTHS, arguments
 
 
 def main():
-    options = arguments()
+    parser = arguments(__doc__.splitlines()[0])
+    parser.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
+    parser.add_argument("--no-compile", action="store_true")
+    options = parser.parse_args()
     torch.backends.cuda.matmul.allow_tf32 = options.tf32
     torch.manual_seed(1)
     device, particles = torch.device(options.device), options.particles
