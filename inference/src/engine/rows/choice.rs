@@ -188,32 +188,31 @@ impl Choices {
         (0..*rows).collect::<Vec<_>>().chunks(size.max(1)).map(<[usize]>::to_vec).collect()
     }
 
+    /// The outermost blocks, each with the rows of it that are evaluated; `None` for all.
+    fn outermost<'c>(&'c self, chosen: &'c Chosen) -> impl Iterator<Item = (&'c Choice, Option<&'c [usize]>)> {
+        let blocks = self.blocks.iter().enumerate().filter(|(index, _)| self.table.outermost(*index) == *index);
+        blocks.map(|(index, block)| (block, chosen.rows(index)))
+    }
+
     /// The rows as a log density wants them.
     pub(crate) fn minibatch(&self, chosen: &Chosen) -> Vec<Minibatch> {
-        let blocks = self.blocks.iter().zip(&chosen.blocks).enumerate();
-        blocks
-            .filter(|(index, _)| self.table.outermost(*index) == *index)
-            .filter_map(|(_, (block, own))| Some(Minibatch::new(block.plate.as_ref()?, own.as_ref()?.rows.clone())))
-            .collect()
+        let batch =
+            |(block, rows): (&Choice, Option<&[usize]>)| Some(Minibatch::new(block.plate.as_ref()?, rows?.to_vec()));
+        self.outermost(chosen).filter_map(batch).collect()
     }
 
     /// The rows of all outermost plates, once for each of some draws of the globals.
     pub(crate) fn minibatch_for_draws(&self, chosen: &Chosen, draws: usize) -> Vec<Minibatch> {
-        let outermost = self.blocks.iter().enumerate().filter(|(index, _)| self.table.outermost(*index) == *index);
-        let batch = |(index, block): (usize, &Choice)| {
-            let plate = block.plate.as_ref()?;
-            Some(match chosen.rows(index) {
-                Some(rows) => Minibatch::for_draws(plate, rows, draws),
-                None => Minibatch::for_draws(plate, &(0..block.rows).collect::<Vec<_>>(), draws),
-            })
+        let batch = |(block, rows): (&Choice, Option<&[usize]>)| {
+            let rows = rows.map_or_else(|| (0..block.rows).collect(), <[usize]>::to_vec);
+            Some(Minibatch::for_draws(block.plate.as_ref()?, &rows, draws))
         };
-        outermost.filter_map(batch).collect()
+        self.outermost(chosen).filter_map(batch).collect()
     }
 
     /// The number of rows evaluated of all outermost plates.
     pub(crate) fn evaluated(&self, chosen: &Chosen) -> usize {
-        let outermost = self.blocks.iter().enumerate().filter(|(index, _)| self.table.outermost(*index) == *index);
-        outermost.map(|(index, block)| chosen.rows(index).map_or(block.rows, <[usize]>::len)).sum()
+        self.outermost(chosen).map(|(block, rows)| rows.map_or(block.rows, <[usize]>::len)).sum()
     }
 
     /// The key of the noise of one block in one part of its rows.
