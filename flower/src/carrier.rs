@@ -44,6 +44,49 @@ pub(crate) struct Parcel<'a> {
     pub(crate) envelope: Envelope,
 }
 
+/// A message as the engine takes it.
+#[derive(Debug)]
+pub(crate) struct Packed {
+    /// It names the message.
+    pub(crate) head: Head,
+    id: ObjectId,
+    pub(crate) objects: Objects,
+}
+
+impl Packed {
+    /// The message of this head, from the bytes of its objects.
+    pub(crate) fn of(head: Head, objects: Vec<Vec<u8>>) -> Result<Self> {
+        let id = ObjectId::parse(head.metadata.as_ref().map_or("", |metadata| &metadata.message_id))?;
+        let mut own = Self { head, id, objects: Objects::default() };
+        for bytes in objects {
+            own.objects.add_bytes(bytes);
+        }
+        Ok(own)
+    }
+}
+
+impl Parcel<'_> {
+    pub(crate) fn pack(self) -> Result<Packed> {
+        let Self { metadata, message, envelope } = self;
+        let mut objects = Objects::default();
+        let id = Content::of(message, &mut objects).pack(&envelope, &metadata.encode_to_vec(), &mut objects)?;
+        Ok(Packed { head: named(head(metadata), &id), id, objects })
+    }
+}
+
+/// The head of a message with content.
+pub(crate) fn head(metadata: Metadata) -> Head {
+    Head { metadata: Some(metadata), content: Some(Empty {}), error: None }
+}
+
+/// A head that names its message.
+fn named(mut head: Head, id: &ObjectId) -> Head {
+    if let Some(metadata) = &mut head.metadata {
+        id.as_str().clone_into(&mut metadata.message_id);
+    }
+    head
+}
+
 /// A message that the engine has taken.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Sent {
@@ -91,14 +134,37 @@ impl Carrier {
     }
 
     /// Sends a message; returns its identifier and the bytes sent.
-    pub(crate) fn push(&self, parcel: &Parcel<'_>) -> Result<Sent> {
-        let mut sent = self.push_all(std::slice::from_ref(parcel))?;
+    pub(crate) fn push(&self, parcel: Parcel<'_>) -> Result<Sent> {
+        self.push_packed(&parcel.pack()?, &mut |_| Ok(()))
+    }
+
+    /// As [`Carrier::push`]; `taken` is called once the engine has the head, with the session of its objects.
+    pub(crate) fn push_packed(&self, packed: &Packed, taken: &mut dyn FnMut(&str) -> Result<()>) -> Result<Sent> {
+        let heads = vec![(packed.head.clone(), packed.id.clone())];
+        let mut sent = self.push_heads(heads, &packed.objects, taken)?;
         sent.pop().flatten().ok_or_else(|| Error::Refused {
             operation: PUSHING,
             status: 200,
             detail: "it was not stored: its receiver is not connected, or its time had passed".into(),
             remedy: "Check that the silo is connected.",
         })
+    }
+
+    /// Sends the objects that a SuperNode lacks of a message whose head it took; false if it has sent the message on.
+    pub(crate) fn complete(&self, packed: &Packed, session: &str) -> Result<bool> {
+        let run_id = packed.head.metadata.as_ref().map_or(0, |metadata| metadata.run_id);
+        if !self.object(run_id, &packed.id)?.object_found {
+            return Ok(false);
+        }
+        let mut missing = BTreeSet::new();
+        for id in packed.objects.ids() {
+            let there = self.object(run_id, id)?;
+            if there.object_found && !there.object_available {
+                missing.insert(id.as_str().to_owned());
+            }
+        }
+        self.push_objects(run_id, &missing, session, &packed.objects)?;
+        Ok(!missing.is_empty())
     }
 
     /// Sends messages, a wave of them in one call and then their objects; `None` for each that the engine did not take,
@@ -119,10 +185,10 @@ impl Carrier {
                 };
                 // Two messages of equal content to two nodes are two objects.
                 let id = content.pack(envelope, &metadata.encode_to_vec(), &mut objects)?;
-                heads.push((Head { metadata: Some(metadata.clone()), content: Some(Empty {}), error: None }, id));
+                heads.push((head(metadata.clone()), id));
                 last = Some((message, content));
             }
-            sent.extend(self.push_heads(heads, &objects)?);
+            sent.extend(self.push_heads(heads, &objects, &mut |_| Ok(()))?);
         }
         Ok(sent)
     }
@@ -134,21 +200,23 @@ impl Carrier {
         let metadata = Metadata { ttl: metadata.ttl.max(1.0), ..metadata };
         let (head, mut objects) = (Head { metadata: Some(metadata), content: None, error }, Objects::default());
         let id = objects.add(&Object::new("Message", Vec::new(), head.encode_to_vec()));
-        self.push_heads(vec![(head, id)], &objects).map(drop)
+        self.push_heads(vec![(head, id)], &objects, &mut |_| Ok(())).map(drop)
     }
 
-    fn push_heads(&self, heads: Vec<(Head, ObjectId)>, objects: &Objects) -> Result<Vec<Option<Sent>>> {
+    fn push_heads(
+        &self,
+        heads: Vec<(Head, ObjectId)>,
+        objects: &Objects,
+        taken: &mut dyn FnMut(&str) -> Result<()>,
+    ) -> Result<Vec<Option<Sent>>> {
         let run_id = heads.first().and_then(|(head, _)| head.metadata.as_ref()).map_or(0, |metadata| metadata.run_id);
-        let (mut named, mut trees, mut sent) = (Vec::new(), Vec::new(), Vec::new());
-        for (mut head, id) in heads {
-            if let Some(metadata) = &mut head.metadata {
-                id.as_str().clone_into(&mut metadata.message_id);
-            }
+        let (mut with_names, mut trees, mut sent) = (Vec::new(), Vec::new(), Vec::new());
+        for (head, id) in heads {
             trees.push(objects.tree(&id)?);
-            named.push(head);
+            with_names.push(named(head, &id));
             sent.push(Some(Sent { id, bytes: 0 }));
         }
-        let Announced { missing, session, bytes, stored } = self.announce(named, trees)?;
+        let Announced { missing, session, bytes, stored } = self.announce(with_names, trees)?;
         for (place, slot) in sent.iter_mut().enumerate() {
             let is_stored = stored.as_ref().is_none_or(|stored| {
                 stored.get(place).is_some_and(|id| slot.as_ref().is_some_and(|sent| sent.id.as_str() == id))
@@ -157,14 +225,25 @@ impl Carrier {
                 *slot = None;
             }
         }
-        let mut total = bytes;
-        for object in &missing {
+        taken(&session)?;
+        let total = bytes + self.push_objects(run_id, &missing, &session, objects)?;
+        // What several messages share counts with the first of them.
+        if let Some(first) = sent.iter_mut().flatten().next() {
+            first.bytes = total;
+        }
+        Ok(sent)
+    }
+
+    /// Sends objects of messages whose heads were taken; returns the bytes sent.
+    fn push_objects(&self, run_id: u64, missing: &BTreeSet<String>, session: &str, objects: &Objects) -> Result<u64> {
+        let mut total = 0;
+        for object in missing {
             let request = PushObjectRequest {
                 node: self.node(),
                 run_id,
                 object_id: object.clone(),
                 object_content: objects.encoded(&ObjectId::parse(object)?)?.to_vec(),
-                session_id: session.clone(),
+                session_id: session.to_owned(),
             };
             total += request.encoded_len() as u64;
             let stored: PushObjectResponse =
@@ -175,11 +254,7 @@ impl Carrier {
                 return Err(Error::Refused { operation: "sending an object", status: 200, detail, remedy });
             }
         }
-        // What several messages share counts with the first of them.
-        if let Some(first) = sent.iter_mut().flatten().next() {
-            first.bytes = total;
-        }
-        Ok(sent)
+        Ok(total)
     }
 
     /// Sends the heads of messages, and the trees of their objects.

@@ -151,7 +151,7 @@ impl Flower {
             start: 0,
             round: 0,
             accepted: vec![0; count],
-            task: task.leftover(None),
+            task: task.leftover(),
             is_over: false,
         };
         let (identity, roster, missing) = (identity.to_owned(), Roster::new(count), vec![false; count]);
@@ -191,7 +191,8 @@ impl Flower {
     /// [`Error::Untrusted`].
     pub fn end_former_run(engine: &Engine, folder: &Path) -> Result<bool> {
         let place = read_place(folder)?;
-        match place.task.give_back(&Connection::new(engine)?, "its coordinator was started again") {
+        let task = Task::of_leftover(place.task, &Connection::new(engine)?);
+        match task.end(Some("its coordinator was started again")) {
             Ok(()) => Ok(true),
             Err(Error::Refused { .. }) => Ok(false),
             Err(error) => Err(error),
@@ -331,7 +332,7 @@ impl Flower {
         let mut history = self.history_file.take_up(folder)?;
         history.append(&mut self.history);
         self.history = history;
-        self.place = Place { start: place.start + 1, task: self.task.leftover(None), ..place };
+        self.place = Place { start: place.start + 1, task: self.task.leftover(), ..place };
         self.write_place(folder, self.place.clone())
     }
 

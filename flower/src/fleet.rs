@@ -211,7 +211,7 @@ impl FleetNode {
             Ok(Served { answer, envelope, line, is_counted }) => {
                 log(&line);
                 let run = envelope.run.clone();
-                match self.carrier.push(&Parcel { metadata: head, message: &answer, envelope }) {
+                match self.carrier.push(Parcel { metadata: head, message: &answer, envelope }) {
                     Ok(sent) if is_counted => self.sent.add(&run, sent.bytes, log),
                     Ok(_) => {}
                     Err(error) => log(&format!("that answer was not taken: {error}")),

@@ -30,6 +30,7 @@ mod signature;
 mod silo;
 mod task;
 mod transit;
+mod unfinished;
 mod wire;
 
 pub use decoders::{DECODERS, Decoder};

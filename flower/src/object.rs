@@ -179,7 +179,7 @@ impl Objects {
         self.add_bytes(encoded(kind, &[], body))
     }
 
-    fn add_bytes(&mut self, bytes: Vec<u8>) -> ObjectId {
+    pub(crate) fn add_bytes(&mut self, bytes: Vec<u8>) -> ObjectId {
         let id = ObjectId::of(&bytes);
         if !self.bytes.contains_key(&id) {
             self.size += bytes.len();
@@ -234,6 +234,15 @@ impl Objects {
     pub fn encoded(&self, id: &ObjectId) -> Result<&[u8]> {
         let found = self.bytes.get(id).map(Vec::as_slice);
         found.ok_or_else(|| Error::malformed("a message", format!("its object {id} is missing")))
+    }
+
+    /// The bytes of every object.
+    pub(crate) fn all(&self) -> impl Iterator<Item = &[u8]> {
+        self.bytes.values().map(Vec::as_slice)
+    }
+
+    pub(crate) fn ids(&self) -> impl Iterator<Item = &ObjectId> {
+        self.bytes.keys()
     }
 
     /// Whether an object is present.

@@ -1,13 +1,12 @@
 //! Runs a silo: takes its tasks from the silo's own SuperNode, checks each request, and answers.
 
-use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use partita_inference::{Message, Refusal, write_atomically};
+use partita_inference::{Message, Refusal};
 
-use crate::carrier::Parcel;
+use crate::carrier::{Parcel, head as head_of};
 use crate::connection::Connection;
 use crate::engine::Engine;
 use crate::envelope::Envelope;
@@ -21,8 +20,9 @@ use crate::refused::{ASKED, IDENTITY, OTHER_SILO, word};
 use crate::seal::seal;
 use crate::sent::SentInRun;
 use crate::signature::{PartyKey, PartyPublicKey, SIGNATURE};
-use crate::task::{COORDINATOR, Leftover, Task, now};
+use crate::task::{COORDINATOR, Task, now};
 use crate::transit::{Arrived, Trouble};
+use crate::unfinished::{Unfinished, settle};
 use crate::wire::Metadata;
 
 /// The identity of a silo, and what its owner allows.
@@ -62,9 +62,6 @@ const KIND: &str = "flwr-clientapp";
 const PAUSE: Duration = Duration::from_millis(100);
 const LONGEST_PAUSE: Duration = Duration::from_millis(500);
 
-/// The file in a silo's folder that records a task in progress.
-const UNFINISHED: &str = "task.json";
-
 /// Serves requests behind a SuperNode or, where the engine has a key, as a node itself, until `stop` is set, which is heard too
 /// where an engine does not answer; `log` receives one line for each event.
 ///
@@ -94,7 +91,7 @@ fn serve_behind_supernode(
     log: &mut dyn FnMut(&str),
 ) -> Result<()> {
     let limits = Limits { bytes: options.largest_request, ..Limits::default() };
-    give_back(&keeper.folder().join(UNFINISHED), &connection, log);
+    settle(keeper.folder(), &connection, log);
     let (mut pause, mut newer, mut sent) = (PAUSE, None, SentInRun::default());
     while !stop.load(Ordering::Relaxed) {
         let taken = match newer.take() {
@@ -175,20 +172,26 @@ fn answer(
     account: &mut SentInRun,
     log: &mut dyn FnMut(&str),
 ) -> Result<()> {
-    let unfinished = keeper.folder().join(UNFINISHED);
     let head = answering(arrived.metadata);
-    keep_unfinished(&unfinished, &task, &head)?;
+    let mut unfinished = Unfinished::begin(keeper.folder(), &task, head_of(head.clone()))?;
     let content = arrived.content.map_err(unreadable);
-    let served = match content.and_then(|(objects, root)| options.serve(&head, &objects, &root, keeper)) {
-        Ok(Served { answer, envelope, line, is_counted }) => {
-            let run = envelope.run.clone();
-            let sent = task.carrier().push(&Parcel { metadata: head, message: &answer, envelope });
+    let served = content.and_then(|(objects, root)| options.serve(&head, &objects, &root, keeper));
+    let packed = served.and_then(|Served { answer, envelope, line, is_counted }| {
+        let run = is_counted.then(|| envelope.run.clone());
+        Ok((Parcel { metadata: head.clone(), message: &answer, envelope }.pack()?, run, line))
+    });
+    let served = match packed {
+        Ok((packed, run, line)) => {
+            unfinished.answered(&packed)?;
+            let sent = task.carrier().push_packed(&packed, &mut |session| unfinished.taken(session));
             let problem = sent.as_ref().err().map(|_| "the answer was not taken");
             log(&line);
-            match sent {
-                Ok(sent) if is_counted => account.add(&run, sent.bytes, log),
-                Ok(_) => {}
-                Err(error) => log(&format!("that answer was not taken: {error}")),
+            match (sent, run) {
+                (Ok(sent), Some(run)) => account.add(&run, sent.bytes, log),
+                (Ok(_), None) => {}
+                // The next start sends the rest.
+                (Err(error @ Error::File { .. }), _) => return Err(error),
+                (Err(error), _) => log(&format!("that answer was not taken: {error}")),
             }
             // The engine has received the answer's head, or expects none: it would take an error now for the next
             // answer.
@@ -202,8 +205,7 @@ fn answer(
             Err(error)
         }
     };
-    // If it stays, the next start gives it back in vain and logs so.
-    let _ = std::fs::remove_file(&unfinished);
+    unfinished.end();
     match served {
         Err(error @ Error::File { .. }) => Err(error),
         _ => Ok(()),
@@ -246,25 +248,6 @@ pub(crate) fn answering(asked: Metadata) -> Metadata {
         src_task_id: asked.dst_task_id,
         dst_task_id: asked.src_task_id,
     }
-}
-
-/// Records a task in progress, for the next process if this one is killed.
-fn keep_unfinished(path: &Path, task: &Task, head: &Metadata) -> Result<()> {
-    let wrong = |problem: String| Error::File { path: path.to_owned(), problem };
-    let bytes = serde_json::to_vec(&task.leftover(Some(head))).map_err(|error| wrong(error.to_string()))?;
-    write_atomically(path, &bytes).map_err(|error| wrong(error.to_string()))
-}
-
-/// Gives back the task of a process that was killed: otherwise the engine waits for it for a minute.
-fn give_back(path: &Path, connection: &Connection, log: &mut dyn FnMut(&str)) {
-    let Ok(bytes) = std::fs::read(path) else { return };
-    let leftover = serde_json::from_slice::<Leftover>(&bytes);
-    let leftover = leftover.map_err(|error| Error::malformed("an unfinished task", error.to_string()));
-    match leftover.and_then(|leftover| leftover.give_back(connection, "the silo was started again")) {
-        Ok(()) => log("a request that was not answered when this silo ended was given back"),
-        Err(error) => log(&format!("a request that was not answered when this silo ended is lost: {error}")),
-    }
-    let _ = std::fs::remove_file(path);
 }
 
 /// The answer to a message, and a line for the log.

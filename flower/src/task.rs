@@ -2,17 +2,16 @@
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use prost::Message as _;
 use serde::{Deserialize, Serialize};
 
 use crate::carrier::{Api, Carrier};
 use crate::connection::Connection;
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::heart::Heart;
 use crate::object::Limits;
 use crate::transit::Arrived;
 use crate::wire::{
-    AcquireTaskRequest, AcquireTaskResponse, Empty, GetNodesResponse, Metadata, Node, NodeInfo, PullTaskInputResponse,
+    AcquireTaskRequest, AcquireTaskResponse, Empty, GetNodesResponse, Node, NodeInfo, PullTaskInputResponse,
     PushLogsRequest, PushTaskOutputRequest, SendTaskHeartbeatResponse,
 };
 
@@ -29,13 +28,15 @@ pub(crate) struct Task {
 }
 
 /// The record of a task whose process ended: enough to give it back.
-#[derive(Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Eq, Serialize, Deserialize, prost::Message)]
+#[prost(skip_debug)]
 pub(crate) struct Leftover {
+    #[prost(string, tag = "1")]
     token: String,
+    #[prost(uint64, tag = "2")]
     task_id: u64,
+    #[prost(uint64, tag = "3")]
     run_id: u64,
-    /// The head of the answer that was not given, as the engine encodes it.
-    answer: Option<Vec<u8>>,
 }
 
 /// The token is not shown.
@@ -43,21 +44,6 @@ impl std::fmt::Debug for Leftover {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let mut shown = formatter.debug_struct("Leftover");
         shown.field("task_id", &self.task_id).field("run_id", &self.run_id).finish_non_exhaustive()
-    }
-}
-
-impl Leftover {
-    /// Ends the task, and tells the requester that no answer will come; otherwise the engine waits until the task's
-    /// time is over.
-    pub(crate) fn give_back(self, connection: &Connection, reason: &str) -> Result<()> {
-        let Self { token, task_id, run_id, answer } = self;
-        let connection = connection.with_token(token).with_patience(Duration::from_secs(5));
-        let task = Task { carrier: Carrier { connection, node: 0, api: Api::Runtime }, task_id, run_id, heart: None };
-        if let Some(answer) = answer {
-            let answer = Metadata::decode(answer.as_slice());
-            task.carrier.push_error(answer.map_err(|error| Error::malformed("a task", error.to_string()))?, reason)?;
-        }
-        task.end(Some(reason))
     }
 }
 
@@ -101,11 +87,17 @@ impl Task {
         self.carrier.pull(limits, &mut || self.is_stopped() || is_given_up())
     }
 
-    /// The record with which to give this task back if its process ends before it has given `answer`, if one is due.
-    pub(crate) fn leftover(&self, answer: Option<&Metadata>) -> Leftover {
+    /// The record with which to give this task back if its process ends.
+    pub(crate) fn leftover(&self) -> Leftover {
         let token = self.carrier.connection.token.clone().unwrap_or_default();
-        let answer = answer.map(Metadata::encode_to_vec);
-        Leftover { token, task_id: self.task_id, run_id: self.run_id, answer }
+        Leftover { token, task_id: self.task_id, run_id: self.run_id }
+    }
+
+    /// The task of a process that ended, which is not kept alive.
+    pub(crate) fn of_leftover(leftover: Leftover, connection: &Connection) -> Self {
+        let Leftover { token, task_id, run_id } = leftover;
+        let connection = connection.with_token(token).with_patience(Duration::from_secs(5));
+        Self { carrier: Carrier { connection, node: 0, api: Api::Runtime }, task_id, run_id, heart: None }
     }
 
     /// Writes a line into the engine's log of the run.
@@ -147,7 +139,7 @@ mod tests {
         let connection = Connection::new(&Engine::insecure("127.0.0.1:1")).unwrap().with_token("t0k3n".into());
         let carrier = Carrier { connection, node: 3, api: Api::Runtime };
         let task = Task { carrier, task_id: 1, run_id: 2, heart: None };
-        for text in [format!("{task:?}"), format!("{:?}", task.leftover(None)), format!("{:?}", task.carrier)] {
+        for text in [format!("{task:?}"), format!("{:?}", task.leftover()), format!("{:?}", task.carrier)] {
             assert!(text.len() > 20 && !text.contains("t0k3n"), "{text}");
         }
     }

@@ -11,8 +11,8 @@ use fixtures::engine::{Deployment, Keeps, Pace, Running, installed};
 use fixtures::programs::{Folder, in_one_process};
 use fixtures::proxy::{Hold, Proxy};
 
-/// The time limits of the coordinators of these tests: a SuperNode whose silo was killed during a request delivers the
-/// next one after a minute, between the second and the third attempt.
+/// The time limits of the coordinators of these tests: a SuperNode that was killed is taken for gone after a minute,
+/// between the second and the third attempt.
 const PATIENCE: &str = "appear_seconds = 240\ndeadline_seconds = 45";
 
 /// A deployment with proxies before the SuperLink and the SuperNode of `north`.
@@ -55,23 +55,47 @@ impl MidRound {
 }
 
 #[test]
-fn a_silo_and_a_supernode_killed_in_mid_round_change_nothing() {
+fn a_silo_killed_anywhere_in_its_answer_sends_what_is_missing_and_its_supernode_goes_on_at_once() {
+    let Some(programs) = installed() else { return };
+    let scratch = tempfile::tempdir().unwrap();
+    let world = World::start(&programs, scratch.path(), Keeps::InMemory);
+    let expected = in_one_process("pvi");
+    let (rest, nothing) = ("the rest of an answer", "the last answer had been sent whole");
+    for (name, call, lose, said) in [
+        ("before its head", "push-messages", true, rest),
+        ("after its head", "push-messages", false, rest),
+        ("before its object", "push-object", true, rest),
+        ("after its object", "push-object", false, nothing),
+        ("after it", "push-task-output", true, nothing),
+    ] {
+        let folder = world.folder(&scratch.path().join(name.replace(' ', "-")), "pvi");
+        // The first answer is to the hello.
+        let hold = world.north.hold(call, 4);
+        let (mut north, _south, mut coordinator) =
+            (folder.silo("north"), folder.silo("south"), folder.coordinator(&[]));
+        hold.wait();
+        north.kill();
+        if lose {
+            hold.lose();
+        } else {
+            hold.release();
+            // The SuperNode sends on what is whole.
+            std::thread::sleep(std::time::Duration::from_secs(1));
+        }
+        let _north = folder.silo("north");
+        folder.wait_for_end(&mut coordinator);
+        assert_eq!(folder.found(), expected, "{name}");
+        assert!(folder.log("north.log").contains(said), "{name}: {}", folder.log("north.log"));
+        assert!(folder.history().iter().all(|event| event.silo != "north"), "{name}: {:?}", folder.history());
+    }
+}
+
+#[test]
+fn a_supernode_killed_in_mid_round_changes_nothing() {
     let Some(programs) = installed() else { return };
     let scratch = tempfile::tempdir().unwrap();
     let mut world = World::start(&programs, scratch.path(), Keeps::InMemory);
     let expected = in_one_process("pvi");
-
-    let folder = world.folder(&scratch.path().join("silo"), "pvi");
-    let mut run = MidRound::reach(&world, &folder);
-    run.north.kill();
-    run.hold.lose();
-    let north = folder.silo("north");
-    folder.wait_for_end(&mut run.coordinator);
-    assert_eq!(folder.found(), expected);
-    assert!(folder.log("north.log").contains("given back"), "{}", folder.log("north.log"));
-    assert!(folder.history().iter().any(|event| event.silo == "north" && event.what.contains("started again")));
-    drop((run, north));
-
     let folder = world.folder(&scratch.path().join("node"), "pvi");
     let mut run = MidRound::reach(&world, &folder);
     world.deployment.nodes[0].kill();
