@@ -96,6 +96,7 @@ fn peak(programs: &Path, answers: &str) -> f64 {
     let said = String::from_utf8_lossy(&said.stdout).into_owned();
     println!("{answers}: {said}");
     let first = served[0].said();
+    served.iter().for_each(Served::stop);
     served.into_iter().for_each(|silo| silo.end().unwrap());
     let line = said.lines().find_map(|line| line.strip_prefix("peak: "));
     let line = line.unwrap_or_else(|| panic!("the coordinator has not ended:\n{said}\nthe first silo:\n{first}"));
