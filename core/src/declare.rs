@@ -1,6 +1,7 @@
 //! Declares models: the user's functions, the sites they declare, and the rows, matrices and layers they use.
 
 mod amortised;
+mod any_model;
 mod design;
 pub(crate) mod encoding;
 mod gathered;
@@ -17,6 +18,7 @@ mod uploaded;
 pub(crate) mod vertical;
 
 pub use amortised::Amortised;
+pub use any_model::{AnyData, AnyModel};
 pub use design::Design;
 pub use encoding::{Encoder, Encoding};
 pub use linear::BayesianLinear;

@@ -39,9 +39,9 @@ pub use data::{
     partition_each_row, partition_equally, partition_groups, partition_small_large, stratified_folds,
 };
 pub use declare::{
-    Amortised, BayesianLinear, Design, Encoder, Encoding, LocalBlock, Minibatch, Model, Moments, Parent, Part,
-    PlateRows, Role, Rows, Scope, Site, SiteTable, SparseRows, device_theta, low_rank_multinomial, shared_theta, theta,
-    with_device_theta, with_shared_theta, with_theta,
+    Amortised, AnyData, AnyModel, BayesianLinear, Design, Encoder, Encoding, LocalBlock, Minibatch, Model, Moments,
+    Parent, Part, PlateRows, Role, Rows, Scope, Site, SiteTable, SparseRows, device_theta, low_rank_multinomial,
+    shared_theta, theta, with_device_theta, with_shared_theta, with_theta,
 };
 pub use device::{Device, Precision, host_reads};
 pub use distribution::*;

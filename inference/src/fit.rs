@@ -33,7 +33,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
-use partita_core::{Device, Model, Part, SiteTable, theta, with_shared_theta, with_theta};
+use partita_core::{AnyData, AnyModel, Device, Model, Part, SiteTable, theta, with_shared_theta, with_theta};
 use serde::{Deserialize, Serialize};
 
 use crate::engine::algorithm::{Algorithm, Posterior};
@@ -279,6 +279,17 @@ pub fn fit<M: Model + 'static>(
     options: &FitOptions,
     progress: Option<&mut dyn Progress>,
 ) -> Result<Fit> {
+    fit_any(&AnyModel::new(model), &AnyData::of_silos(silos), device, options, progress)
+}
+
+/// [`fit`] of a model of any type.
+pub(crate) fn fit_any(
+    model: &AnyModel,
+    silos: &[(String, AnyData)],
+    device: &Device,
+    options: &FitOptions,
+    progress: Option<&mut dyn Progress>,
+) -> Result<Fit> {
     let Begun { mut algorithm, mut exchange, options, bounds, spent, choice } = begin(model, silos, device, options)?;
     let asked = Asked { run, options: &FitOptions { starts: 1, ..options.clone() }, device };
     let fitted = asked.of_model(model, &mut *algorithm, &mut exchange, progress)?;
@@ -365,6 +376,15 @@ pub fn parties<M: Model + 'static>(
     device: &Device,
     options: &FitOptions,
 ) -> Result<(Box<dyn Algorithm>, InProcess)> {
+    parties_any(&AnyModel::new(model), &AnyData::of_silos(silos), device, options)
+}
+
+fn parties_any(
+    model: &AnyModel,
+    silos: &[(String, AnyData)],
+    device: &Device,
+    options: &FitOptions,
+) -> Result<(Box<dyn Algorithm>, InProcess)> {
     one_start(options)?;
     let options = &choose(model, silos, device, options)?.options;
     let mut settings = settled(options, silos.len());
@@ -404,7 +424,7 @@ pub fn coordinator<M: Model + 'static>(
 ) -> Result<Box<dyn Algorithm>> {
     one_start(options)?;
     let settings = settled(options, names.len());
-    party::coordinator(model, names, rows, device, &options.algorithm, &settings)
+    party::coordinator(&AnyModel::new(model), names, rows, device, &options.algorithm, &settings)
 }
 
 /// One silo of a fit whose other parties are elsewhere, the `index`-th of `silos`: the one that [`fit`] would make,
@@ -417,6 +437,17 @@ pub fn silo_program<M: Model + 'static>(
     silos: &[String],
     index: u32,
     data: &M::Data,
+    device: &Device,
+    options: &FitOptions,
+) -> Result<(Box<dyn SiloProgram>, usize)> {
+    silo_program_any(&AnyModel::new(model), silos, index, &AnyData::new(data), device, options)
+}
+
+fn silo_program_any(
+    model: &AnyModel,
+    silos: &[String],
+    index: u32,
+    data: &AnyData,
     device: &Device,
     options: &FitOptions,
 ) -> Result<(Box<dyn SiloProgram>, usize)> {

@@ -1,5 +1,11 @@
 //! Makes Gauss–Hermite rules for the standard normal distribution.
 
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// Rules that have been found, by their numbers of points.
+static KNOWN: Mutex<BTreeMap<usize, Arc<GaussHermite>>> = Mutex::new(BTreeMap::new());
+
 /// A rule on the line for expectations under the standard normal.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct GaussHermite {
@@ -10,6 +16,12 @@ pub(crate) struct GaussHermite {
 }
 
 impl GaussHermite {
+    /// The rule of `count` points, which is found once: 255 points take some hundred milliseconds.
+    pub(crate) fn new(count: usize) -> Arc<Self> {
+        let mut known = KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
+        Arc::clone(known.entry(count).or_insert_with(|| Arc::new(Self::find(count))))
+    }
+
     /// The rule of `count` points.
     ///
     /// Nodes are the zeros of the orthonormal Hermite polynomial $p_n$, found between those of $p_{n-1}$ (they
@@ -17,7 +29,7 @@ impl GaussHermite {
     ///
     /// # References
     /// Golub and Welsch (1969), Math. Comp. 23.
-    pub(crate) fn new(count: usize) -> Self {
+    fn find(count: usize) -> Self {
         let mut nodes = vec![0.0];
         for degree in 2..=count {
             // No zero of p_n is larger than this.
@@ -93,9 +105,9 @@ mod tests {
     #[test]
     fn moments_are_those_of_the_standard_normal() {
         for count in [1, 2, 9, 15, 31, 63, 127, 255] {
-            let GaussHermite { nodes, weights } = GaussHermite::new(count);
+            let GaussHermite { nodes, weights } = &*GaussHermite::new(count);
             assert!(nodes.windows(2).all(|pair| pair[0] < pair[1]), "{count}");
-            let moment = |power: i32| nodes.iter().zip(&weights).map(|(t, w)| w * t.powi(power)).sum::<f64>();
+            let moment = |power: i32| nodes.iter().zip(weights).map(|(t, w)| w * t.powi(power)).sum::<f64>();
             for (power, expected) in [(0, 1.0), (1, 0.0), (2, 1.0), (3, 0.0), (4, 3.0), (6, 15.0), (8, 105.0)] {
                 if usize::try_from(power).unwrap() < 2 * count {
                     let found = moment(power);
@@ -108,17 +120,17 @@ mod tests {
     #[test]
     fn nodes_and_weights_are_the_published_ones() {
         // Abramowitz and Stegun, table 25.10, n = 3 in the scale of the standard normal.
-        let GaussHermite { nodes, weights } = GaussHermite::new(3);
+        let GaussHermite { nodes, weights } = &*GaussHermite::new(3);
         assert!((nodes[2] - 3.0_f64.sqrt()).abs() < 1e-15);
         assert!((weights[1] - 2.0 / 3.0).abs() < 1e-15 && (weights[0] - 1.0 / 6.0).abs() < 1e-15);
     }
 
     #[test]
     fn a_rule_integrates_even_powers_to_double_factorials() {
-        let GaussHermite { nodes, weights } = GaussHermite::new(12);
+        let GaussHermite { nodes, weights } = &*GaussHermite::new(12);
         let mut expected = 1.0;
         for power in 0..12 {
-            let found: f64 = nodes.iter().zip(&weights).map(|(x, weight)| weight * x.powi(2 * power)).sum();
+            let found: f64 = nodes.iter().zip(weights).map(|(x, weight)| weight * x.powi(2 * power)).sum();
             assert!((found / expected - 1.0).abs() < 1e-12, "{power}: {found} against {expected}");
             expected *= f64::from(2 * power + 1);
         }

@@ -8,8 +8,8 @@ use std::fmt;
 
 use partita_core::kernel::add_scaled;
 use partita_core::{
-    Device, DrawNoise, Encoded, Key, Latents, LogDensity, Minibatch, Model, Noise, Purpose, SiteTable,
-    ValueAndGradient, prior_draw,
+    AnyData, AnyModel, Device, DrawNoise, Encoded, Key, Latents, LogDensity, Minibatch, Model, Noise, Purpose,
+    SiteTable, ValueAndGradient, prior_draw,
 };
 
 use crate::engine::error::{Error, Result};
@@ -79,7 +79,11 @@ impl fmt::Display for CheckReport {
 /// assert!(report.passed());
 /// # Ok::<(), partita_inference::Error>(())
 /// ```
-pub fn check<M: Model>(model: &M, silos: &[(String, M::Data)], device: &Device) -> Result<CheckReport> {
+pub fn check<M: Model + 'static>(model: &M, silos: &[(String, M::Data)], device: &Device) -> Result<CheckReport> {
+    check_any(&AnyModel::new(model), &AnyData::of_silos(silos), device)
+}
+
+fn check_any(model: &AnyModel, silos: &[(String, AnyData)], device: &Device) -> Result<CheckReport> {
     if silos.is_empty() {
         return Err(Error::NoSilos);
     }
@@ -91,8 +95,8 @@ pub fn check<M: Model>(model: &M, silos: &[(String, M::Data)], device: &Device) 
 }
 
 /// A model at one point of its globals, with the sums over the silos seen so far.
-struct Checked<'a, M: Model> {
-    model: &'a M,
+struct Checked<'a> {
+    model: &'a AnyModel,
     device: &'a Device,
     bound: f64,
     noise: Noise,
@@ -106,8 +110,8 @@ struct Checked<'a, M: Model> {
     report: CheckReport,
 }
 
-impl<'a, M: Model> Checked<'a, M> {
-    fn new(model: &'a M, device: &'a Device) -> Result<Self> {
+impl<'a> Checked<'a> {
+    fn new(model: &'a AnyModel, device: &'a Device) -> Result<Self> {
         let bound = match device.precision() {
             partita_core::Precision::Double => 1e-10,
             partita_core::Precision::Single => 1e-3,
@@ -133,7 +137,7 @@ impl<'a, M: Model> Checked<'a, M> {
         })
     }
 
-    fn silo(&mut self, name: &str, index: u32, data: &M::Data) -> Result<()> {
+    fn silo(&mut self, name: &str, index: u32, data: &AnyData) -> Result<()> {
         let Self { model, device, bound, noise, .. } = *self;
         let located = |error: partita_core::Error| Error::from(error).in_silo(name, 0);
         let table = SiteTable::of(model, device, data).map_err(located)?;
@@ -210,11 +214,11 @@ struct Halves {
 }
 
 /// The discrepancies between the full plate and the average over two halves of its rows.
-fn minibatches<M: Model>(
-    model: &M,
+fn minibatches(
+    model: &AnyModel,
     device: &Device,
     table: &SiteTable,
-    data: &M::Data,
+    data: &AnyData,
     latents: Latents<'_>,
     plate: &str,
 ) -> partita_core::Result<Halves> {
@@ -263,7 +267,7 @@ fn minibatches<M: Model>(
 }
 
 /// The discrepancy between the encoding of all rows and that of every other row; `None` without an encoder.
-fn encoder<M: Model>(model: &M, table: &SiteTable, index: usize, data: &M::Data) -> partita_core::Result<Option<f64>> {
+fn encoder(model: &AnyModel, table: &SiteTable, index: usize, data: &AnyData) -> partita_core::Result<Option<f64>> {
     let block = &table.blocks()[index];
     let Some(all) = Encoded::of(model, table, index, data, None)? else { return Ok(None) };
     let chosen: Vec<usize> = (0..block.rows).step_by(2).collect();

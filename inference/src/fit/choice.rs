@@ -1,6 +1,6 @@
 //! Chooses the algorithm of a fit that names none, and says why.
 
-use partita_core::{Device, Model, Precision, SiteTable, theta};
+use partita_core::{AnyData, AnyModel, Device, Precision, SiteTable, theta};
 
 use super::{AlgorithmChoice, FitOptions, settled};
 use crate::engine::error::{Error, Result};
@@ -27,9 +27,9 @@ const LIMIT_OF_NOISY: u64 = 10_000;
 ///
 /// # Errors
 /// What the model refuses.
-pub(super) fn choose<M: Model>(
-    model: &M,
-    silos: &[(String, M::Data)],
+pub(super) fn choose(
+    model: &AnyModel,
+    silos: &[(String, AnyData)],
     device: &Device,
     options: &FitOptions,
 ) -> Result<Choice> {
@@ -77,9 +77,9 @@ fn named(options: &FitOptions) -> Vec<&'static str> {
 }
 
 /// Why few rounds do not serve a model and its data; `None` if they do.
-fn hindrance<M: Model>(
-    model: &M,
-    silos: &[(String, M::Data)],
+fn hindrance(
+    model: &AnyModel,
+    silos: &[(String, AnyData)],
     device: &Device,
     options: &FitOptions,
 ) -> Result<Option<String>> {

@@ -2,7 +2,7 @@
 
 use std::time::Instant;
 
-use partita_core::{Device, Key, Loss, Model, Noise, Purpose, SiteTable};
+use partita_core::{AnyData, AnyModel, Device, Key, Loss, Model, Noise, Purpose, SiteTable};
 
 use super::convergence::Convergence;
 use super::judged::{Judged, OfPosterior};
@@ -60,7 +60,7 @@ pub fn fit_parties<M: Model + 'static>(
     progress: Option<&mut dyn Progress>,
 ) -> Result<Fitted> {
     let asked = Asked { run, options, device };
-    asked.of_model(model, algorithm, exchange, progress)
+    asked.of_model(&AnyModel::new(model), algorithm, exchange, progress)
 }
 
 /// [`fit_parties`] with silos that are asked again as soon as they have answered, by [`run_asynchronous`]; for the bound
@@ -77,7 +77,7 @@ pub fn fit_asynchronous<M: Model + 'static>(
     progress: Option<&mut dyn Progress>,
 ) -> Result<Fitted> {
     let asked = Asked { run: run_asynchronous, options, device };
-    asked.of_model(model, algorithm, exchange, progress)
+    asked.of_model(&AnyModel::new(model), algorithm, exchange, progress)
 }
 
 /// [`run`] or [`run_asynchronous`].
@@ -103,9 +103,9 @@ pub(super) struct Globals<'a> {
 }
 
 impl Asked<'_> {
-    pub(super) fn of_model<M: Model + 'static>(
+    pub(super) fn of_model(
         &self,
-        model: &M,
+        model: &AnyModel,
         algorithm: &mut dyn Algorithm,
         exchange: &mut dyn Exchange,
         progress: Option<&mut dyn Progress>,
@@ -261,13 +261,13 @@ fn natural_of(latents: &[Vec<f64>], known: &dyn Known) -> Result<NaturalDraws> {
 ///
 /// # Errors
 /// As for [`EvaluatingSilo::new`].
-pub fn evaluating_silo<M: Model>(
+pub fn evaluating_silo<M: Model + 'static>(
     program: Box<dyn SiloProgram>,
     index: u32,
     model: &M,
     rows: &M::Data,
     device: &Device,
     options: &FitOptions,
-) -> Result<EvaluatingSilo<M>> {
-    EvaluatingSilo::new(program, index, model, rows, device, &settled(options, 1))
+) -> Result<EvaluatingSilo<AnyModel>> {
+    EvaluatingSilo::new(program, index, &AnyModel::new(model), &AnyData::new(rows), device, &settled(options, 1))
 }

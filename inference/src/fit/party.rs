@@ -1,6 +1,6 @@
 //! Makes one party of a fit, the coordinator or a silo, for whichever algorithm is chosen.
 
-use partita_core::{Device, Model};
+use partita_core::{AnyData, AnyModel, Device};
 
 use super::{AlgorithmChoice, FitOptions};
 use crate::engine::algorithm::Algorithm;
@@ -19,8 +19,8 @@ use crate::methods::rounds::{AveragingSilo, FedOpt, SfviAvg};
 use crate::methods::sfvi::{Central, CentralSilo, OnDeviceSilo, PrivateSfvi, Sfvi};
 
 /// The coordinator, given the names of the silos and how many rows each has.
-pub(super) fn coordinator<M: Model + 'static>(
-    model: &M,
+pub(super) fn coordinator(
+    model: &AnyModel,
     names: &[String],
     rows: &[usize],
     device: &Device,
@@ -53,14 +53,14 @@ pub(super) fn coordinator<M: Model + 'static>(
 }
 
 /// The coordinator of PVI.
-pub(super) fn pvi<M: Model>(
-    model: &M,
+pub(super) fn pvi(
+    model: &AnyModel,
     names: &[String],
     rows: &[usize],
     device: &Device,
     how: &PviOptions,
     settings: &Settings,
-) -> Result<Pvi<M>> {
+) -> Result<Pvi<AnyModel>> {
     let missing = rows.iter().position(|rows| *rows == 0).filter(|_| rows.iter().any(|rows| *rows > 0));
     let by_size = [
         ("damping_by_size", how.damping_by_size),
@@ -80,11 +80,11 @@ pub(super) fn pvi<M: Model>(
 }
 
 /// The `index`-th silo, and how many rows it has.
-pub(super) fn silo<M: Model + 'static>(
-    model: &M,
+pub(super) fn silo(
+    model: &AnyModel,
     name: &str,
     index: u32,
-    data: &M::Data,
+    data: &AnyData,
     device: &Device,
     options: &FitOptions,
     settings: &Settings,

@@ -1,9 +1,9 @@
 //! Begins a fit from several starts, and chooses the one whose bound is best after a tenth of the steps.
 
-use partita_core::{Device, Model};
+use partita_core::{AnyData, AnyModel, Device};
 
 use super::choice::{Choice, choose};
-use super::{FitOptions, bound_of, parties, pool};
+use super::{FitOptions, bound_of, parties_any, pool};
 use crate::engine::algorithm::Algorithm;
 use crate::engine::error::{Error, Result};
 use crate::engine::exchange::InProcess;
@@ -30,15 +30,15 @@ pub(super) struct Begun {
 }
 
 /// The parties of the best of as many starts as the options say.
-pub(super) fn begin<M: Model + 'static>(
-    model: &M,
-    silos: &[(String, M::Data)],
+pub(super) fn begin(
+    model: &AnyModel,
+    silos: &[(String, AnyData)],
     device: &Device,
     options: &FitOptions,
 ) -> Result<Begun> {
     let Choice { options, reason: choice } = choose(model, silos, device, options)?;
     if options.starts == 1 {
-        let (algorithm, exchange) = parties(model, silos, device, &options)?;
+        let (algorithm, exchange) = parties_any(model, silos, device, &options)?;
         let (bounds, spent) = (Vec::new(), Counters::default());
         return Ok(Begun { algorithm, exchange, options, bounds, spent, choice });
     }
@@ -83,14 +83,14 @@ fn numbered(options: &FitOptions, number: u32) -> FitOptions {
 }
 
 /// The parties of a start after a tenth of the steps, and their bound with its error.
-fn attempt<M: Model + 'static>(
-    model: &M,
-    silos: &[(String, M::Data)],
+fn attempt(
+    model: &AnyModel,
+    silos: &[(String, AnyData)],
     device: &Device,
     options: &FitOptions,
     spent: &mut Counters,
 ) -> Result<(Parties, ElboEstimate)> {
-    let (mut algorithm, mut exchange) = parties(model, silos, device, options)?;
+    let (mut algorithm, mut exchange) = parties_any(model, silos, device, options)?;
     let alone = FitOptions { checkpoint: None, resume: false, tolerance: None, ..options.clone() };
     let bound = pool(options.threads)?.install(|| {
         let short = alone.run_options(options.settings.steps / SHARE);

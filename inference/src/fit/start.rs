@@ -1,6 +1,6 @@
 //! Opens the loop of a fit to its user: one step at a time, with the posterior in between.
 
-use partita_core::{Device, Model};
+use partita_core::{AnyData, AnyModel, Device, Model};
 
 use super::several::{Begun, begin};
 use super::{FitOptions, bound_of, pool};
@@ -71,7 +71,8 @@ pub fn start<M: Model + 'static>(
     device: &Device,
     options: &FitOptions,
 ) -> Result<Run> {
-    let Begun { algorithm, exchange, options, spent, .. } = begin(model, silos, device, options)?;
+    let Begun { algorithm, exchange, options, spent, .. } =
+        begin(&AnyModel::new(model), &AnyData::of_silos(silos), device, options)?;
     let threads = pool(options.threads)?;
     Ok(Run { algorithm, exchange, threads, options, counters: spent, steps: 0 })
 }

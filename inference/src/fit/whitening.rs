@@ -1,11 +1,11 @@
 //! Finds coordinates in which a posterior is nearly round, from a fit by few rounds, for a sampler to walk in.
 
 use faer::{Mat, Side};
-use partita_core::{Device, Model};
+use partita_core::{AnyData, AnyModel, Device};
 use rayon::ThreadPool;
 
 use super::choice::choose;
-use super::{AlgorithmChoice, FitOptions, parties, pool};
+use super::{AlgorithmChoice, FitOptions, parties_any, pool};
 use crate::engine::algorithm::Ending;
 use crate::engine::error::Result;
 use crate::engine::run::{Silent, run};
@@ -26,9 +26,9 @@ pub(crate) struct Whitening {
 ///
 /// # Errors
 /// [`crate::Error::Setting`] for threads that the machine cannot start.
-pub(crate) fn whitening<M: Model + 'static>(
-    model: &M,
-    silos: &[(String, M::Data)],
+pub(crate) fn whitening(
+    model: &AnyModel,
+    silos: &[(String, AnyData)],
     device: &Device,
     seed: u64,
     threads: usize,
@@ -40,9 +40,9 @@ pub(crate) fn whitening<M: Model + 'static>(
     Ok(fitted(model, silos, device, &options, &threads).ok().flatten())
 }
 
-fn fitted<M: Model + 'static>(
-    model: &M,
-    silos: &[(String, M::Data)],
+fn fitted(
+    model: &AnyModel,
+    silos: &[(String, AnyData)],
     device: &Device,
     options: &FitOptions,
     threads: &ThreadPool,
@@ -51,7 +51,7 @@ fn fitted<M: Model + 'static>(
     if !matches!(chosen.algorithm, AlgorithmChoice::FewRounds(_)) {
         return Ok(None);
     }
-    let (mut algorithm, mut exchange) = parties(model, silos, device, &chosen)?;
+    let (mut algorithm, mut exchange) = parties_any(model, silos, device, &chosen)?;
     let steps = chosen.run_options(chosen.settings.steps);
     let record = threads.install(|| run(&mut *algorithm, &mut exchange, &steps, &mut Silent))?;
     let posterior = algorithm.posterior();

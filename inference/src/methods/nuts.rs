@@ -11,7 +11,7 @@ mod walk;
 
 use std::time::Instant;
 
-use partita_core::{Device, Model, Part, Role, SiteTable, Support};
+use partita_core::{AnyData, AnyModel, Device, Model, Part, Role, SiteTable, Support};
 use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 
@@ -154,7 +154,7 @@ impl Nuts {
         silos: &[(String, M::Data)],
         device: &Device,
     ) -> Result<NutsFit> {
-        self.sample_watched(model, silos, device, &|_| {})
+        self.sample_any(&AnyModel::new(model), &AnyData::of_silos(silos), device, &|_| {})
     }
 
     /// As [`Nuts::sample`], and tells `watch` of every draw, from the thread of its chain.
@@ -165,6 +165,16 @@ impl Nuts {
         &self,
         model: &M,
         silos: &[(String, M::Data)],
+        device: &Device,
+        watch: &(dyn Fn(&ChainStep) + Sync),
+    ) -> Result<NutsFit> {
+        self.sample_any(&AnyModel::new(model), &AnyData::of_silos(silos), device, watch)
+    }
+
+    fn sample_any(
+        &self,
+        model: &AnyModel,
+        silos: &[(String, AnyData)],
         device: &Device,
         watch: &(dyn Fn(&ChainStep) + Sync),
     ) -> Result<NutsFit> {
@@ -204,7 +214,7 @@ impl Nuts {
         let data = || silos.iter().map(|(_, data)| data.clone()).collect();
         let numbers = 0..u32::try_from(self.chains).unwrap_or(u32::MAX);
         let chains: Vec<_> = numbers.map(|number| (number, model.clone(), data())).collect();
-        let one = |(number, model, data): (u32, M, Vec<M::Data>)| {
+        let one = |(number, model, data): (u32, AnyModel, Vec<AnyData>)| {
             caught(COORDINATOR, || {
                 let target = Target::new(model, data, device, &tables, &layout);
                 chain::sample(self, number, Walk { target, chart: chart.as_ref() }, &around, watch)

@@ -57,10 +57,11 @@ const FARTHEST: f64 = 16.0;
 impl Rule {
     /// The product rule of so many points an axis; in no dimension it is one point.
     pub(crate) fn new(width: usize, each: usize) -> Self {
-        let GaussHermite { mut nodes, weights } = GaussHermite::new(each);
+        let GaussHermite { nodes, weights } = &*GaussHermite::new(each);
+        let mut nodes = nodes.clone();
         let wide = nodes.last().copied().unwrap_or_default();
         let squeeze = if wide > FARTHEST { FARTHEST / wide } else { 1.0 };
-        let factors: Vec<f64> = nodes.iter().zip(&weights).map(|(t, w)| w.ln() + 0.5 * t * t + squeeze.ln()).collect();
+        let factors: Vec<f64> = nodes.iter().zip(weights).map(|(t, w)| w.ln() + 0.5 * t * t + squeeze.ln()).collect();
         nodes.iter_mut().for_each(|node| *node *= squeeze);
         let reach = nodes.last().copied().unwrap_or_default();
         let middle = each / 2;

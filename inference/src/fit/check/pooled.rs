@@ -1,8 +1,8 @@
 //! Compares the silos of a model with the same rows in one place, which may be pooled to test the model.
 
-use partita_core::{Device, Latents, LogDensity, Model, SiteTable};
+use partita_core::{AnyData, AnyModel, Device, Latents, LogDensity, Model, SiteTable};
 
-use super::{CheckReport, Checked, check, gradient_discrepancy, local_point, relative};
+use super::{CheckReport, Checked, check_any, gradient_discrepancy, local_point, relative};
 use crate::engine::error::{Error, Result};
 use crate::engine::estimator::add;
 use crate::engine::panic::{COORDINATOR, caught};
@@ -38,21 +38,30 @@ use crate::engine::panic::{COORDINATOR, caught};
 /// assert!(report.passed() && report.to_string().contains("2 silos = pooled rows"));
 /// # Ok::<(), partita_inference::Error>(())
 /// ```
-pub fn check_pooled<M: Model>(
+pub fn check_pooled<M: Model + 'static>(
     model: &M,
     silos: &[(String, M::Data)],
     pooled: &M::Data,
     device: &Device,
 ) -> Result<CheckReport> {
-    let mut report = check(model, silos, device)?;
+    check_pooled_any(&AnyModel::new(model), &AnyData::of_silos(silos), &AnyData::new(pooled), device)
+}
+
+fn check_pooled_any(
+    model: &AnyModel,
+    silos: &[(String, AnyData)],
+    pooled: &AnyData,
+    device: &Device,
+) -> Result<CheckReport> {
+    let mut report = check_any(model, silos, device)?;
     caught(COORDINATOR, || compare(model, silos, pooled, device, &mut report))?;
     Ok(report)
 }
 
-fn compare<M: Model>(
-    model: &M,
-    silos: &[(String, M::Data)],
-    pooled: &M::Data,
+fn compare(
+    model: &AnyModel,
+    silos: &[(String, AnyData)],
+    pooled: &AnyData,
     device: &Device,
     report: &mut CheckReport,
 ) -> Result<()> {

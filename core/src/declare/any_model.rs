@@ -1,0 +1,289 @@
+//! Holds any model as one type: what works with models is compiled for it once, instead of once for every model.
+
+use std::any::Any;
+
+use burn::module::{Devices, Module, ModuleMapper, ModuleVisitor, Param};
+use burn::tensor::Tensor;
+
+use super::encoding::Encoding;
+use crate::declare::model::Model;
+use crate::declare::rows::Rows;
+use crate::declare::scope::Scope;
+use crate::error::{Error, Result};
+
+/// A model whose type is forgotten.
+///
+/// A fit is some two hundred functions, and a compiler makes each of them anew for every type of model. Whatever a user
+/// calls with a model of her own therefore hands on this one, with the data of silos as [`AnyData`]. Both only pass calls on:
+/// what a model declares, and every number, is the same.
+///
+/// # Example
+/// ```
+/// use partita_core::burn::{module::Module, tensor::Tensor};
+/// use partita_core::{AnyData, AnyModel, Device, Model, Normal, Result, Scope, SiteTable};
+///
+/// #[derive(Module, Debug)]
+/// struct Mean {}
+///
+/// impl Model for Mean {
+///     type Globals = Tensor<1>;
+///     type Data = Tensor<1>;
+///     fn global(&self, scope: &mut Scope) -> Result<Tensor<1>> {
+///         scope.sample("mean", Normal::new(0.0, 10.0))
+///     }
+///     fn local(&self, scope: &mut Scope, mean: &Tensor<1>, data: &Tensor<1>) -> Result<()> {
+///         scope.plate("row", data.dims()[0], |scope, rows| {
+///             scope.observe("y", Normal::new(mean.clone(), 1.0).over(rows), rows.take(data)?)
+///         })
+///     }
+/// }
+///
+/// let device = Device::flex();
+/// let (model, data) = (AnyModel::new(&Mean {}), AnyData::new(&device.tensor(vec![1.0, 2.0], [2])));
+/// assert_eq!(SiteTable::of(&model, &device, &data)?.global_len(), 1);
+/// # Ok::<(), partita_core::Error>(())
+/// ```
+pub struct AnyModel(Box<dyn Declares>);
+
+impl AnyModel {
+    /// The model `model`, which must have been written for data that [`AnyData::new`] is given.
+    pub fn new<M: Model + 'static>(model: &M) -> Self {
+        let any: &dyn Any = model;
+        any.downcast_ref::<Self>().cloned().unwrap_or_else(|| Self(Box::new(Held(model.clone()))))
+    }
+}
+
+/// One silo's data whose type is forgotten, for an [`AnyModel`].
+pub struct AnyData(Box<dyn Keeps>);
+
+impl AnyData {
+    /// A copy of `data`; tensors and what a [`crate::Design`] holds are shared with it.
+    pub fn new<D: Clone + Send + 'static>(data: &D) -> Self {
+        let any: &dyn Any = data;
+        any.downcast_ref::<Self>().cloned().unwrap_or_else(|| Self(Box::new(data.clone())))
+    }
+
+    /// Those of every silo.
+    pub fn of_silos<D: Clone + Send + 'static>(silos: &[(String, D)]) -> Vec<(String, Self)> {
+        silos.iter().map(|(name, data)| (name.clone(), Self::new(data))).collect()
+    }
+
+    /// The data as the type that the model was written for.
+    fn get<D: 'static>(&self) -> Result<&D> {
+        self.0.any().downcast_ref().ok_or_else(|| Error::Argument {
+            operation: "a model whose type is forgotten".into(),
+            argument: "data",
+            found: "data of another model".into(),
+            expected: std::any::type_name::<D>(),
+        })
+    }
+}
+
+impl Clone for AnyData {
+    fn clone(&self) -> Self {
+        Self(self.0.boxed())
+    }
+}
+
+impl std::fmt::Debug for AnyData {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter.debug_struct("AnyData").finish_non_exhaustive()
+    }
+}
+
+/// What data can do whatever their type is.
+trait Keeps: Send {
+    fn boxed(&self) -> Box<dyn Keeps>;
+    fn any(&self) -> &dyn Any;
+}
+
+impl<D: Clone + Send + 'static> Keeps for D {
+    fn boxed(&self) -> Box<dyn Keeps> {
+        Box::new(self.clone())
+    }
+
+    fn any(&self) -> &dyn Any {
+        self
+    }
+}
+
+/// What a model can do whatever its type is: [`Model`] and [`Module`], for its own globals, data and parameters.
+trait Declares: Send {
+    fn boxed(&self) -> Box<dyn Declares>;
+    fn debug(&self) -> &dyn std::fmt::Debug;
+    fn global(&self, scope: &mut Scope<'_>) -> Result<Box<dyn Any>>;
+    fn local(&self, scope: &mut Scope<'_>, globals: &dyn Any, data: &AnyData) -> Result<()>;
+    fn encode(&self, plate: &str, data: &AnyData, rows: &Rows<'_>) -> Result<Option<Encoding>>;
+    fn private_len(&self) -> usize;
+    fn parameters(&self, see: &mut dyn FnMut(&dyn Any));
+    fn mapped(&self, change: &mut dyn FnMut(Box<dyn Any>) -> Box<dyn Any>) -> Box<dyn Declares>;
+    fn collect_devices(&self, devices: Devices) -> Devices;
+    fn fork(&self, device: &burn::tensor::Device) -> Box<dyn Declares>;
+    fn to_device(&self, device: &burn::tensor::Device) -> Box<dyn Declares>;
+    fn train(&self) -> Box<dyn Declares>;
+    fn valid(&self) -> Box<dyn Declares>;
+    fn materialize(&self) -> Box<dyn Declares>;
+}
+
+struct Held<M>(M);
+
+fn held<M: Model + 'static>(model: M) -> Box<dyn Declares> {
+    Box::new(Held(model))
+}
+
+impl<M: Model + 'static> Declares for Held<M> {
+    fn boxed(&self) -> Box<dyn Declares> {
+        held(self.0.clone())
+    }
+
+    fn debug(&self) -> &dyn std::fmt::Debug {
+        &self.0
+    }
+
+    fn global(&self, scope: &mut Scope<'_>) -> Result<Box<dyn Any>> {
+        Ok(Box::new(self.0.global(scope)?))
+    }
+
+    fn local(&self, scope: &mut Scope<'_>, globals: &dyn Any, data: &AnyData) -> Result<()> {
+        let Some(globals) = globals.downcast_ref() else { unreachable!("invariant: `global` of this model made them") };
+        self.0.local(scope, globals, data.get()?)
+    }
+
+    fn encode(&self, plate: &str, data: &AnyData, rows: &Rows<'_>) -> Result<Option<Encoding>> {
+        self.0.encode(plate, data.get()?, rows)
+    }
+
+    fn private_len(&self) -> usize {
+        self.0.private_len()
+    }
+
+    fn parameters(&self, see: &mut dyn FnMut(&dyn Any)) {
+        self.0.visit(&mut Seen(see));
+    }
+
+    fn mapped(&self, change: &mut dyn FnMut(Box<dyn Any>) -> Box<dyn Any>) -> Box<dyn Declares> {
+        held(self.0.clone().map(&mut Changed(change)))
+    }
+
+    fn collect_devices(&self, devices: Devices) -> Devices {
+        self.0.collect_devices(devices)
+    }
+
+    fn fork(&self, device: &burn::tensor::Device) -> Box<dyn Declares> {
+        held(self.0.clone().fork(device))
+    }
+
+    fn to_device(&self, device: &burn::tensor::Device) -> Box<dyn Declares> {
+        held(self.0.clone().to_device(device))
+    }
+
+    fn train(&self) -> Box<dyn Declares> {
+        held(self.0.clone().train())
+    }
+
+    fn valid(&self) -> Box<dyn Declares> {
+        held(self.0.valid())
+    }
+
+    fn materialize(&self) -> Box<dyn Declares> {
+        held(self.0.clone().materialize())
+    }
+}
+
+/// Hands on parameters of the model without their ranks, which are of their types.
+struct Seen<'a>(&'a mut dyn FnMut(&dyn Any));
+
+impl ModuleVisitor for Seen<'_> {
+    fn visit_float<const D: usize>(&mut self, parameter: &Param<Tensor<D>>) {
+        (self.0)(parameter);
+    }
+}
+
+struct Changed<'a>(&'a mut dyn FnMut(Box<dyn Any>) -> Box<dyn Any>);
+
+impl ModuleMapper for Changed<'_> {
+    fn map_float<const D: usize>(&mut self, parameter: Param<Tensor<D>>) -> Param<Tensor<D>> {
+        match (self.0)(Box::new(parameter)).downcast() {
+            Ok(changed) => *changed,
+            Err(_) => unreachable!("invariant: a parameter keeps its rank"),
+        }
+    }
+}
+
+/// Finds the rank of a parameter again; Burn has none above eight.
+macro_rules! by_rank {
+    ($parameter:expr, $found:ident => $does:expr, $($rank:literal)*) => {{
+        $(if let Some($found) = $parameter.downcast_ref::<Param<Tensor<$rank>>>() { $does } else)*
+        { unreachable!("invariant: parameters have at most eight dimensions") }
+    }};
+}
+
+impl Module for AnyModel {
+    fn visit<V: ModuleVisitor>(&self, visitor: &mut V) {
+        self.0.parameters(&mut |own| by_rank!(own, own => visitor.visit_float(own), 1 2 3 4 5 6 7 8));
+    }
+
+    fn map<F: ModuleMapper>(self, mapper: &mut F) -> Self {
+        let mut change = |own: Box<dyn Any>| -> Box<dyn Any> {
+            by_rank!(own, own => Box::new(mapper.map_float(own.clone())), 1 2 3 4 5 6 7 8)
+        };
+        Self(self.0.mapped(&mut change))
+    }
+
+    fn collect_devices(&self, devices: Devices) -> Devices {
+        self.0.collect_devices(devices)
+    }
+
+    fn fork(self, device: &burn::tensor::Device) -> Self {
+        Self(self.0.fork(device))
+    }
+
+    fn to_device(self, device: &burn::tensor::Device) -> Self {
+        Self(self.0.to_device(device))
+    }
+
+    fn train(self) -> Self {
+        Self(self.0.train())
+    }
+
+    fn valid(&self) -> Self {
+        Self(self.0.valid())
+    }
+
+    fn materialize(self) -> Self {
+        Self(self.0.materialize())
+    }
+}
+
+impl Clone for AnyModel {
+    fn clone(&self) -> Self {
+        Self(self.0.boxed())
+    }
+}
+
+impl std::fmt::Debug for AnyModel {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        self.0.debug().fmt(formatter)
+    }
+}
+
+impl Model for AnyModel {
+    type Globals = Box<dyn Any>;
+    type Data = AnyData;
+
+    fn global(&self, scope: &mut Scope<'_>) -> Result<Box<dyn Any>> {
+        self.0.global(scope)
+    }
+
+    fn local(&self, scope: &mut Scope<'_>, globals: &Box<dyn Any>, data: &AnyData) -> Result<()> {
+        self.0.local(scope, globals.as_ref(), data)
+    }
+
+    fn encode(&self, plate: &str, data: &AnyData, rows: &Rows<'_>) -> Result<Option<Encoding>> {
+        self.0.encode(plate, data, rows)
+    }
+
+    fn private_len(&self) -> usize {
+        self.0.private_len()
+    }
+}
