@@ -35,15 +35,21 @@ const DIGITS_BATCH: usize = 512;
 const EPOCH: u64 = 12;
 
 /// One run of PVI, advanced round by round.
-struct Run<M: Model> {
-    algorithm: Pvi<M>,
+struct Run {
+    algorithm: Pvi,
     exchange: InProcess,
     /// Exchanges in which every silo makes one local update.
     exchanges: usize,
 }
 
-impl<M: Model + 'static> Run<M> {
-    fn new(model: &M, silos: Vec<(usize, M::Data)>, device: &Device, settings: &Settings, options: PviOptions) -> Self {
+impl Run {
+    fn new<M: Model>(
+        model: &M,
+        silos: Vec<(usize, M::Data)>,
+        device: &Device,
+        settings: &Settings,
+        options: PviOptions,
+    ) -> Self {
         let names: Vec<String> = (0..silos.len()).map(|index| format!("silo-{index}")).collect();
         let mut programs: Vec<Box<dyn SiloProgram>> = Vec::new();
         let mut sizes = Vec::new();
@@ -84,12 +90,7 @@ fn settings(threads: usize, particles: usize, rate: f64, scale: f64, minibatch: 
 }
 
 /// Logistic regression over `silos` silos of adult with `rows` rows each.
-fn regression(
-    (silos, rows): (usize, usize),
-    settings: &Settings,
-    local_steps: u64,
-    schedule: SiloSchedule,
-) -> Run<LogisticRegression> {
+fn regression((silos, rows): (usize, usize), settings: &Settings, local_steps: u64, schedule: SiloSchedule) -> Run {
     let (table, device) = (adult().unwrap(), Device::flex());
     // All rows are standardised by the same reference rows, and encoded silo by silo, so that memory grows per silo.
     let reference: Vec<usize> = (0..ADULT_ROWS).collect();
@@ -101,12 +102,12 @@ fn regression(
     Run::new(&model, data.collect(), &device, settings, PviOptions { schedule, ..PviOptions::new(local_steps) })
 }
 
-fn on_adult(threads: usize, schedule: SiloSchedule) -> Run<LogisticRegression> {
+fn on_adult(threads: usize, schedule: SiloSchedule) -> Run {
     regression((10, ADULT_ROWS), &settings(threads, 10, 1e-2, 1.0, Some(128)), ADULT_STEPS, schedule)
 }
 
 /// The silo of 6,000 digits: its cavity is the prior, independent of the other nine silos.
-fn on_digits(threads: usize) -> Run<BayesianNetwork<Mlp>> {
+fn on_digits(threads: usize) -> Run {
     let device = Device::flex().with_precision(Precision::Single);
     let digits: Vec<usize> = (0..DIGITS).collect();
     let images = mnist().unwrap().train.select(&digits).unwrap();

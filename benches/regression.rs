@@ -24,7 +24,7 @@ const SHAPE: [usize; 2] = [784, 10];
 
 /// One run of SFVI, advanced step by step.
 struct Run {
-    algorithm: Sfvi<MultinomialRegression>,
+    algorithm: Sfvi,
     exchange: InProcess,
 }
 

@@ -26,7 +26,7 @@ static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 /// One run of SFVI, advanced step by step.
 struct Run {
-    algorithm: Sfvi<MixedLogistic>,
+    algorithm: Sfvi,
     exchange: InProcess,
 }
 

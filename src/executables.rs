@@ -37,7 +37,7 @@ use serde::Serialize;
 ///
 /// # Errors
 /// Those of the files, the data, the model and the engine.
-pub fn run_silo<M: Model + 'static>(
+pub fn run_silo<M: Model>(
     model: &M,
     run: Planned<'_>,
     file: &SiloFile,
@@ -144,7 +144,7 @@ fn sit_down(run: Planned<'_>, file: &SiloFile, rows: usize, make: Program, watch
 /// # Errors
 /// Those of the files, the model, the silos and the engine; [`Error::Unwelcome`] for a run of days without
 /// [`Start::long`].
-pub fn run_coordinator<M: Model + 'static>(model: &M, run: Planned<'_>, desk: Desk<'_>) -> Result<Report> {
+pub fn run_coordinator<M: Model>(model: &M, run: Planned<'_>, desk: Desk<'_>) -> Result<Report> {
     let fit = fit_options(run, &desk)?;
     for warning in Warning::of(&fit.algorithm, LocalLatents::Unknown, run.file.silos.len()) {
         (desk.log)(&warning.to_string());
@@ -172,7 +172,7 @@ struct Fitting<'a> {
 
 /// Fits a model over silos that are there, and evaluates it where the run asks for it; the coordinator too, which has the
 /// posterior.
-fn fit_over<M: Model + 'static>(
+fn fit_over<M: Model>(
     model: &M,
     how: Fitting<'_>,
     exchange: &mut dyn Exchange,

@@ -188,7 +188,7 @@ impl PrivateOptions {
 /// assert!((mean.mean - 1.0).abs() < 6.0 * mean.sd && mean.sd > 1.0 / 800_f64.sqrt());
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
-pub fn fit<M: Model + 'static>(
+pub fn fit<M: Model>(
     model: &M,
     silos: &[(String, M::Data)],
     device: &Device,
@@ -202,7 +202,7 @@ pub fn fit<M: Model + 'static>(
 ///
 /// # Errors
 /// As for [`fit`].
-pub fn simulate<M: Model + 'static>(
+pub fn simulate<M: Model>(
     model: &M,
     silos: &[(String, M::Data)],
     device: &Device,
@@ -223,7 +223,7 @@ pub(crate) struct PrivateFit {
 }
 
 /// [`simulate`], for those who have further questions to the posterior.
-pub(crate) fn fit_with<M: Model + 'static>(
+pub(crate) fn fit_with<M: Model>(
     model: &M,
     silos: &[(String, M::Data)],
     device: &Device,
@@ -280,7 +280,7 @@ pub(crate) fn fit_with<M: Model + 'static>(
 /// A silo of few rounds of the study of this name, whose sums `sums` makes private, and the number of its rows: it answers
 /// with these sums and nothing else.
 #[cfg(feature = "cli")]
-pub(crate) fn study_silo<M: Model + 'static>(
+pub(crate) fn study_silo<M: Model>(
     (name, study): (&str, &str),
     (model, data): (&M, &M::Data),
     device: &Device,
@@ -292,7 +292,7 @@ pub(crate) fn study_silo<M: Model + 'static>(
     silo(name, model, data, device, settings, rounds, sums.about(about))
 }
 
-pub(crate) fn silo<M: Model + 'static>(
+pub(crate) fn silo<M: Model>(
     name: &str,
     model: &M,
     data: &M::Data,

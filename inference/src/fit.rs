@@ -272,7 +272,7 @@ impl Fit {
 /// assert!((mean - 1.5).abs() < 0.01);
 /// # Ok::<(), partita_inference::Error>(())
 /// ```
-pub fn fit<M: Model + 'static>(
+pub fn fit<M: Model>(
     model: &M,
     silos: &[(String, M::Data)],
     device: &Device,
@@ -370,7 +370,7 @@ fn bound_of(
 ///
 /// # Errors
 /// As for [`fit`].
-pub fn parties<M: Model + 'static>(
+pub fn parties<M: Model>(
     model: &M,
     silos: &[(String, M::Data)],
     device: &Device,
@@ -415,7 +415,7 @@ fn parties_any(
 ///
 /// # Errors
 /// As for [`fit`].
-pub fn coordinator<M: Model + 'static>(
+pub fn coordinator<M: Model>(
     model: &M,
     names: &[String],
     rows: &[usize],
@@ -432,7 +432,7 @@ pub fn coordinator<M: Model + 'static>(
 ///
 /// # Errors
 /// As for [`fit`].
-pub fn silo_program<M: Model + 'static>(
+pub fn silo_program<M: Model>(
     model: &M,
     silos: &[String],
     index: u32,

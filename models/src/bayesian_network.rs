@@ -33,7 +33,7 @@ use partita_core::{
 /// let network = Residual { weight: Param::from_tensor(device.tensor(vec![0.0; 4], [2, 2])) };
 /// assert_eq!(network.forward(device.tensor(vec![1.0, 2.0], [1, 2])).sum().into_scalar::<f64>(), 3.0);
 /// ```
-pub trait Network: Module + ModuleDisplay {
+pub trait Network: Module + ModuleDisplay + 'static {
     /// The outputs of these rows.
     ///
     /// # Shapes

@@ -102,7 +102,7 @@ impl<M: Model> Entry<M> {
     }
 }
 
-impl<M: Model + ModuleDisplay + 'static> Compiled for Entry<M> {
+impl<M: Model + ModuleDisplay> Compiled for Entry<M> {
     fn name(&self) -> &str {
         &self.name
     }
@@ -166,7 +166,7 @@ impl Models {
     /// The same with a model of your own: its name, its data in words, the model for the data of all silos, and what reads the
     /// data of a silo. It stands in the place of one of the same name.
     #[must_use]
-    pub fn with<M: Model + ModuleDisplay + 'static>(
+    pub fn with<M: Model + ModuleDisplay>(
         mut self,
         name: &str,
         data: &str,

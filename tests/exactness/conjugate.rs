@@ -14,7 +14,7 @@ const GROUPS: usize = 10;
 /// Rounding of sums of some hundred terms of size up to 100 in f64.
 const ROUNDING: f64 = 1e-11;
 
-fn at_the_posterior(estimator: Estimator) -> (Parties<ConjugateGaussian>, ConjugatePosterior, Vec<Vec<f64>>) {
+fn at_the_posterior(estimator: Estimator) -> (Parties, ConjugatePosterior, Vec<Vec<f64>>) {
     let (device, model, groups) = (Device::flex(), conjugate(), groups(GROUPS, 4));
     let exact = model.posterior(&groups);
     let settings = Settings { family: structured(), estimator, ..Settings::default() };
@@ -67,7 +67,7 @@ fn sticking_the_landing_step_moves_no_local_parameter_at_the_posterior() {
         let data = ConjugateGaussian::data(&groups, &device).unwrap();
         let mut parties = Parties::new(&model, &[data], &device, &settings);
         parties.algorithm.set_parameters(vec![exact.mean, exact.sd.ln()]).unwrap();
-        let silo: &mut Silo<ConjugateGaussian> = &mut parties.silos[0];
+        let silo: &mut Silo = &mut parties.silos[0];
         silo.set_local_parameters(exact_locals(&exact, 0..GROUPS)).unwrap();
         let request = parties.algorithm.outgoing().unwrap().remove(0);
         partita::inference::SiloProgram::answer(silo, &request.message).unwrap();

@@ -95,7 +95,7 @@ struct Densities {
 }
 
 impl Visit for Densities {
-    fn world<M: Model + 'static>(&mut self, name: &str, model: &M, data: &M::Data, _: &Settings) {
+    fn world<M: Model>(&mut self, name: &str, model: &M, data: &M::Data, _: &Settings) {
         let model = partita::core::with_theta(model, &partita::core::theta(model).unwrap(), &self.device).unwrap();
         let table = SiteTable::of(&model, &self.device, data).unwrap();
         let noise = Noise::new(5);
@@ -142,7 +142,7 @@ struct Runs {
 const STEPS: u64 = 10;
 
 impl Visit for Runs {
-    fn world<M: Model + 'static>(&mut self, name: &str, model: &M, data: &M::Data, settings: &Settings) {
+    fn world<M: Model>(&mut self, name: &str, model: &M, data: &M::Data, settings: &Settings) {
         for estimator in self.estimators.iter().copied() {
             let settings = Settings { steps: STEPS, estimator, ..settings.clone() };
             let algorithm = self.algorithm.clone();
@@ -218,7 +218,7 @@ struct CountReads {
 }
 
 impl Visit for CountReads {
-    fn world<M: Model + 'static>(&mut self, name: &str, model: &M, data: &M::Data, settings: &Settings) {
+    fn world<M: Model>(&mut self, name: &str, model: &M, data: &M::Data, settings: &Settings) {
         let settings = Settings { steps: 30, ..settings.clone() };
         let mut algorithm = Central::new(model, &self.device, &settings, "all").unwrap().every(10).unwrap();
         let party = OnDeviceSilo::new("all", model, data, &self.device, &settings).unwrap();

@@ -73,7 +73,7 @@ fn settings(estimator: Estimator, particles: usize) -> Settings {
 }
 
 /// The parties of a run over silos of these groups at a point.
-fn parties(groups: &[Vec<f64>], silos: usize, point: &Point, settings: &Settings) -> Parties<ConjugateGaussian> {
+fn parties(groups: &[Vec<f64>], silos: usize, point: &Point, settings: &Settings) -> Parties {
     let device = Device::flex();
     let data: Vec<Tensor<2>> =
         split(groups, silos).iter().map(|part| ConjugateGaussian::data(part, &device).unwrap()).collect();
@@ -82,7 +82,7 @@ fn parties(groups: &[Vec<f64>], silos: usize, point: &Point, settings: &Settings
     parties
 }
 
-fn place(parties: &mut Parties<ConjugateGaussian>, point: &Point) {
+fn place(parties: &mut Parties, point: &Point) {
     parties.algorithm.set_parameters(point.global.clone()).unwrap();
     let rows = split(&point.rows, parties.silos.len());
     for (silo, rows) in parties.silos.iter_mut().zip(rows) {
@@ -91,7 +91,7 @@ fn place(parties: &mut Parties<ConjugateGaussian>, point: &Point) {
 }
 
 /// One step, silo by silo.
-fn step<M: Model + 'static>(parties: &mut Parties<M>) -> f64 {
+fn step(parties: &mut Parties) -> f64 {
     let requests = parties.algorithm.outgoing().unwrap();
     let answers = parties.silos.iter_mut().zip(requests);
     let replies = answers.map(|(silo, request)| Outcome::Reply(silo.answer(&request.message).unwrap())).collect();
@@ -99,7 +99,7 @@ fn step<M: Model + 'static>(parties: &mut Parties<M>) -> f64 {
 }
 
 /// The present point; estimates the ELBO first, which delivers the weights of the last step.
-fn reached(parties: &mut Parties<ConjugateGaussian>) -> Point {
+fn reached(parties: &mut Parties) -> Point {
     // Twice: weights delivered again change nothing.
     for _ in 0..2 {
         for (silo, request) in parties.silos.iter_mut().zip(parties.algorithm.elbo_requests(1, 0)) {
@@ -309,8 +309,8 @@ fn doubly_reparameterised_gradient_is_zero_at_the_posterior_for_every_noise() {
 
 /// Mean and standard deviation of each component of the gradient by all parameters over `steps` steps at the point of
 /// the parties; plain descent at rate 1 moves them by their gradient.
-fn gradient_moments<M: Model + 'static>(mut parties: Parties<M>, steps: usize) -> Vec<(f64, f64)> {
-    let state = |parties: &Parties<M>| -> (Vec<f64>, Vec<Vec<Vec<f64>>>) {
+fn gradient_moments(mut parties: Parties, steps: usize) -> Vec<(f64, f64)> {
+    let state = |parties: &Parties| -> (Vec<f64>, Vec<Vec<Vec<f64>>>) {
         let global = parties.algorithm.posterior().parameters.to_vec();
         (global, parties.silos.iter().map(Silo::local_parameters).collect())
     };

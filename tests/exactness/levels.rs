@@ -23,7 +23,7 @@ fn split(hospitals: Hospitals) -> Vec<std::ops::Range<usize>> {
     }
 }
 
-fn at_the_posterior(hospitals: Hospitals, settings: &Settings) -> (Parties<Wards>, WardPosterior) {
+fn at_the_posterior(hospitals: Hospitals, settings: &Settings) -> (Parties, WardPosterior) {
     let (device, all) = (Device::flex(), fixtures::levels::hospitals());
     let exact = WardPosterior::of(&all);
     let data: Vec<WardData> = split(hospitals).into_iter().map(|own| WardData::new(&all[own], &device)).collect();
@@ -85,7 +85,7 @@ fn no_local_parameter_of_any_level_moves_at_the_posterior() {
 fn marginals_of_every_level_are_those_of_the_posterior() {
     for hospitals in [Hospitals::Silo, Hospitals::Plate] {
         let (mut parties, exact) = at_the_posterior(hospitals, &Settings::default());
-        let compare = |parties: &Parties<Wards>, is_known: bool| {
+        let compare = |parties: &Parties, is_known: bool| {
             for (silo, own) in parties.silos.iter().zip(split(hospitals)) {
                 let found = silo.local_moments().unwrap();
                 for ((found, expected), level) in found.iter().zip(exact.moments(own)).zip(0..) {

@@ -34,7 +34,7 @@ fn point(table: &SiteTable) -> (Vec<f64>, Vec<Vec<f64>>) {
 struct SameDensity;
 
 impl Visit for SameDensity {
-    fn world<M: Model + 'static>(&mut self, name: &str, model: &M, data: &M::Data, _: &Settings) {
+    fn world<M: Model>(&mut self, name: &str, model: &M, data: &M::Data, _: &Settings) {
         let device = Device::flex();
         let model = partita::core::with_theta(model, &partita::core::theta(model).unwrap(), &device).unwrap();
         let table = SiteTable::of(&model, &device, data).unwrap();
@@ -92,7 +92,7 @@ fn far(a: &[f64], b: &[f64]) -> f64 {
 }
 
 impl Visit for SameRun {
-    fn world<M: Model + 'static>(&mut self, name: &str, model: &M, data: &M::Data, settings: &Settings) {
+    fn world<M: Model>(&mut self, name: &str, model: &M, data: &M::Data, settings: &Settings) {
         let device = Device::flex();
         let silos = [("all".to_owned(), data.clone())];
         for estimator in [Estimator::StickingTheLanding, Estimator::Total, Estimator::ClosedFormEntropy] {
@@ -143,7 +143,7 @@ fn a_fit_on_the_device_takes_the_steps_of_the_pooled_fit_for_every_model() {
 struct CountReads;
 
 impl Visit for CountReads {
-    fn world<M: Model + 'static>(&mut self, name: &str, model: &M, data: &M::Data, settings: &Settings) {
+    fn world<M: Model>(&mut self, name: &str, model: &M, data: &M::Data, settings: &Settings) {
         let device = Device::flex();
         let settings = Settings { steps: 30, ..settings.clone() };
         let mut algorithm = Central::new(model, &device, &settings, "all").unwrap().every(10).unwrap();
@@ -383,7 +383,7 @@ impl Model for Classes {
 }
 
 /// Whether draws are evaluated together, and how far a fit on the device is from the pooled fit on the host.
-fn with_five_draws<M: Model + 'static>(model: &M, data: &M::Data, batch: Option<usize>) -> (bool, f64) {
+fn with_five_draws<M: Model>(model: &M, data: &M::Data, batch: Option<usize>) -> (bool, f64) {
     let device = Device::flex();
     let minibatch = batch.map(|size| ("row".to_owned(), size)).into_iter().collect();
     let mut worst = 0.0_f64;

@@ -150,7 +150,7 @@ struct Horizontal<M: Model> {
     options: FitOptions,
 }
 
-impl<M: Model + 'static> World for Horizontal<M> {
+impl<M: Model> World for Horizontal<M> {
     fn parties(&self) -> (Box<dyn Algorithm>, Vec<Box<dyn SiloProgram>>) {
         let device = Device::flex();
         let names = ["north", "south"].map(str::to_owned)[..self.data.len()].to_vec();

@@ -15,7 +15,7 @@ use partita::vertical::{Contribution, Party};
 use partita::{AlgorithmChoice, Design, Device, Estimator, FitOptions, Normal, Rows, Schedule, Scope, Settings};
 
 /// A silo that waits for the weights of its last step, and the request that brings them.
-fn waiting() -> (Parties<partita::models::MixedLogistic>, Message) {
+fn waiting() -> (Parties, Message) {
     let device = Device::flex();
     let estimator = Estimator::ImportanceWeighted { gradient: partita::inference::ImportanceGradient::Total };
     let settings = Settings { estimator, particles: 3, family: six_cities_family(), ..Settings::default() };

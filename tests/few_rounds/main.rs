@@ -28,14 +28,14 @@ fn options() -> FitOptions {
 }
 
 /// A fit by few rounds with as many draws of its one global as it needs, for models whose rules have many nodes.
-fn fitted_with_four_draws<M: Model + 'static>(model: &M, silos: &[(String, M::Data)]) -> Fit {
+fn fitted_with_four_draws<M: Model>(model: &M, silos: &[(String, M::Data)]) -> Fit {
     let own = FewRoundsOptions { draws: Some(4), ..FewRoundsOptions::default() };
     let options = FitOptions { algorithm: AlgorithmChoice::FewRounds(own), elbo_draws: 4, ..options() };
     fit(model, silos, &partita::Device::flex(), &options, None).unwrap()
 }
 
 /// A fit by few rounds with default options.
-fn fitted<M: Model + 'static>(model: &M, silos: &[(String, M::Data)]) -> Fit {
+fn fitted<M: Model>(model: &M, silos: &[(String, M::Data)]) -> Fit {
     fit(model, silos, &partita::Device::flex(), &options(), None).unwrap()
 }
 

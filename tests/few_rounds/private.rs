@@ -42,7 +42,7 @@ fn promise(noise: f64) -> PrivateRoundsOptions {
     PrivateRoundsOptions { rounds: 20, ..PrivateRoundsOptions::new(1.0, 1e-5, noise) }
 }
 
-fn silo(children: &[Child], noise: f64, mechanism: Recorded) -> PrivateRoundsSilo<MixedLogistic> {
+fn silo(children: &[Child], noise: f64, mechanism: Recorded) -> PrivateRoundsSilo {
     let device = Device::flex();
     let data = RepeatedBinary::six_cities(children, &device).unwrap();
     let options = promise(noise);
@@ -50,7 +50,7 @@ fn silo(children: &[Child], noise: f64, mechanism: Recorded) -> PrivateRoundsSil
     PrivateRoundsSilo::new("north", &model, &data, &device, &settings(), &options, Box::new(mechanism)).unwrap()
 }
 
-fn coordinator(rows: usize, noise: f64) -> PrivateRounds<MixedLogistic> {
+fn coordinator(rows: usize, noise: f64) -> PrivateRounds {
     let (options, names) = (promise(noise), ["north".to_owned()]);
     PrivateRounds::new(&MixedLogistic::new(4), &Device::flex(), &settings(), &names, &[rows], &options).unwrap()
 }

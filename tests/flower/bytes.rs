@@ -26,7 +26,7 @@ struct Crossed {
 }
 
 /// A round of SFVI-Avg of one local step.
-fn one_round<M: Model + 'static>(model: &M, silos: &[(String, M::Data)], family: FamilyPlan) -> Option<Crossed>
+fn one_round<M: Model>(model: &M, silos: &[(String, M::Data)], family: FamilyPlan) -> Option<Crossed>
 where
     M::Data: Clone + Send + 'static,
 {

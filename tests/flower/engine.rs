@@ -32,12 +32,7 @@ fn six_cities() -> Vec<(String, RepeatedBinary)> {
 }
 
 /// Runs silos with a coordinator; returns the parameters of the posterior, and the silos' evaluation of it.
-fn found<M: Model + 'static>(
-    model: &M,
-    rows: &[usize],
-    exchange: &mut dyn Exchange,
-    fit: &FitOptions,
-) -> (Vec<f64>, Evaluation) {
+fn found<M: Model>(model: &M, rows: &[usize], exchange: &mut dyn Exchange, fit: &FitOptions) -> (Vec<f64>, Evaluation) {
     let names = exchange.silos().to_vec();
     let mut algorithm = coordinator(model, &names, rows, &Device::flex(), fit).unwrap();
     let how = RunOptions { steps: fit.settings.steps, ..RunOptions::default() };
@@ -46,7 +41,7 @@ fn found<M: Model + 'static>(
     (algorithm.posterior().parameters.to_vec(), judged)
 }
 
-fn assert_same_bits<M: Model + 'static>(
+fn assert_same_bits<M: Model>(
     (deployment, folder): (&Deployment, &Path),
     (model, silos): (&M, &[(String, M::Data)]),
     fit: &FitOptions,

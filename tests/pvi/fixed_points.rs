@@ -52,7 +52,7 @@ fn free_energy(silos: f64, mean: f64, variance: f64) -> f64 {
 }
 
 struct Run {
-    pvi: Pvi<Hermite>,
+    pvi: Pvi,
     exchange: InProcess,
 }
 

@@ -44,11 +44,11 @@ impl Found {
 }
 
 /// Parties of a run.
-fn parties<M: Model + 'static>(
+fn parties<M: Model>(
     (model, data): (&M, &[(String, M::Data)]),
     settings: &Settings,
     options: PviOptions,
-) -> (Pvi<M>, Vec<Box<dyn SiloProgram>>) {
+) -> (Pvi, Vec<Box<dyn SiloProgram>>) {
     let device = Device::flex();
     let names: Vec<String> = data.iter().map(|(name, _)| name.clone()).collect();
     let silo = |((name, data), index): (&(String, M::Data), u32)| -> Box<dyn SiloProgram> {
@@ -60,12 +60,12 @@ fn parties<M: Model + 'static>(
     (Pvi::new(model, &device, settings, &names, sizes, options).unwrap(), silos)
 }
 
-fn improper_cavities<M: Model>(pvi: &Pvi<M>) -> u64 {
+fn improper_cavities(pvi: &Pvi) -> u64 {
     pvi.counts().unwrap().of("improper_cavities").unwrap()
 }
 
 /// This many exchanges; asynchronous on threads if `on_threads`.
-fn found<M: Model + 'static>(
+fn found<M: Model>(
     world: (&M, &[(String, M::Data)]),
     settings: &Settings,
     (options, exchanges): (PviOptions, u64),

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use fixtures::counts::Counts;
 use fixtures::partitioned::{LINEAR, Run, close, conjugate_options, exact, four_silos, plus, settings};
-use fixtures::regression::{Regression, Rows};
+use fixtures::regression::Rows;
 use partita::burn::tensor::Tensor;
 use partita::inference::{
     Algorithm, Arrival, Asynchronous, Delays, Ending, Error, Exchange, GradientDescent, Manifest, MissingSilo, Order,
@@ -36,7 +36,7 @@ fn without(data: &[(String, Rows)], silo: usize) -> Vec<f64> {
 }
 
 /// An exchange in which these silos do not answer.
-fn lose(run: &mut Run<Regression>, silent: &[usize]) -> std::result::Result<StepInfo, Error> {
+fn lose(run: &mut Run, silent: &[usize]) -> std::result::Result<StepInfo, Error> {
     let requests = run.pvi.outgoing().unwrap();
     let outcome = |request: &Request| match silent.contains(&request.silo) {
         true => Outcome::Lost { reason: "the line is cut".into() },
@@ -155,7 +155,7 @@ fn an_asynchronous_run_goes_on_with_the_same_parties_after_it_ended() {
 #[test]
 fn the_bound_after_a_removal_is_that_of_the_others() {
     let data = four_silos();
-    let bound = |run: &mut Run<Regression>| {
+    let bound = |run: &mut Run| {
         let requests = run.pvi.elbo_requests(4, 0);
         let asked: Vec<usize> = requests.iter().map(|request| request.silo).collect();
         let outcomes = run.answers(&requests);
@@ -385,7 +385,7 @@ fn a_run_that_nobody_answers_hears_an_interruption() {
 /// Silos that answer at once, except the last, which never finishes.
 struct Endless {
     names: Vec<String>,
-    silos: Vec<PviSilo<Regression>>,
+    silos: Vec<PviSilo>,
     answers: VecDeque<Arrival>,
 }
 

@@ -52,7 +52,7 @@ fn shares_by_rows_need_all_silos_when_a_run_begins() {
 }
 
 /// The coordinator of silos of these sizes, damped by their sizes.
-fn by_size(sizes: &[usize], schedule: SiloSchedule, damping: Option<f64>) -> Result<Pvi<GaussianMean>, Error> {
+fn by_size(sizes: &[usize], schedule: SiloSchedule, damping: Option<f64>) -> Result<Pvi, Error> {
     let names: Vec<String> = (0..sizes.len()).map(|silo| format!("silo-{silo}")).collect();
     let options = PviOptions { schedule, damping, damping_by_size: true, ..PviOptions::new(1) };
     Pvi::new(&GaussianMean {}, &Device::flex(), &Settings::default(), &names, sizes.to_vec(), options)

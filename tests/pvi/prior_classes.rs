@@ -62,7 +62,7 @@ impl Model for Alone {
 }
 
 /// The coordinator of a run with a prior, converted to natural parameters.
-fn coordinator<M: Model>(model: &M, family: Gaussian, precision: Precision) -> Pvi<M> {
+fn coordinator<M: Model>(model: &M, family: Gaussian, precision: Precision) -> Pvi {
     let settings = Settings { steps: 1_000, family: FamilyPlan::new().global(family), ..Settings::default() };
     let device = Device::flex().with_precision(precision);
     Pvi::new(model, &device, &settings, &["a".to_owned()], vec![1], PviOptions::new(30)).unwrap()

@@ -119,7 +119,7 @@ fn the_gradient_by_a_hyperparameter_is_that_of_the_evidence_at_the_optimal_poste
         })
         .collect();
     let mut pvi = Pvi::new(&model, &device, &settings, &names, vec![1; 4], options).unwrap();
-    let mut exchange = |pvi: &mut Pvi<Ridge>| {
+    let mut exchange = |pvi: &mut Pvi| {
         let requests = pvi.outgoing().unwrap();
         let kind = requests[0].message.kind.clone();
         let answers = requests.iter().map(|r| Outcome::Reply(parties[r.silo].answer(&r.message).unwrap())).collect();
@@ -263,11 +263,7 @@ fn interleaved_steps_of_a_hyperparameter_reach_the_maximum_of_the_evidence() {
 }
 
 /// Mean and standard deviations of a fit, on the unconstrained scale.
-fn moments<M: Model + 'static>(
-    model: &M,
-    silos: &[(String, M::Data)],
-    algorithm: AlgorithmChoice,
-) -> (Vec<f64>, Vec<f64>) {
+fn moments<M: Model>(model: &M, silos: &[(String, M::Data)], algorithm: AlgorithmChoice) -> (Vec<f64>, Vec<f64>) {
     let settings = Settings {
         steps: 3_000,
         particles: 2,

@@ -40,7 +40,7 @@ fn rows() -> BinaryRows {
     BinaryRows::new(&inputs, 2, &labels, &Device::flex()).unwrap()
 }
 
-fn silo(options: &PviOptions, settings: &Settings) -> PviSilo<LogisticRegression> {
+fn silo(options: &PviOptions, settings: &Settings) -> PviSilo {
     let silo = Silo::new("north", 0, &LogisticRegression::new(2), &rows(), &Device::flex(), settings).unwrap();
     PviSilo::new(silo, 0, options.clone()).unwrap()
 }
@@ -69,7 +69,7 @@ fn without_noise_a_private_visit_is_a_plain_one_and_tells_no_likelihood() {
     assert!(expected.numbers.iter().any(|(name, _)| name == "log_likelihood"));
     assert!(found.numbers.iter().all(|(name, _)| name != "log_likelihood"));
     // What a plain silo answers is held back, a private silo's answer is not.
-    let party = |own: PviSilo<LogisticRegression>| PrivateParty::new(Box::new(own), manifest.clone());
+    let party = |own: PviSilo| PrivateParty::new(Box::new(own), manifest.clone());
     let refused = party(silo(&PviOptions::new(6), &settings())).answer(&request()).unwrap_err();
     assert!(matches!(&refused, Error::Manifest { field, .. } if field == "log_likelihood"), "{refused}");
     let own = silo(&private(), &settings()).private(Box::new(Plain)).unwrap();
@@ -90,8 +90,7 @@ fn a_private_silo_of_pvi_refuses_more_sums_than_were_promised_and_what_has_no_no
         *share = 1.0;
     }
     own.answer(&again).unwrap();
-    let refused =
-        |own: &mut PviSilo<LogisticRegression>, message: &Message| own.answer(message).unwrap_err().to_string();
+    let refused = |own: &mut PviSilo, message: &Message| own.answer(message).unwrap_err().to_string();
     for record in again.records.iter_mut().filter(|record| record.name == "version" || record.name == "settled") {
         let at = u64::from_le_bytes(record.bytes.as_slice().try_into().unwrap()) + 1;
         record.bytes = at.to_le_bytes().to_vec().into();

@@ -137,7 +137,7 @@ fn log_evidence(y: &[f64]) -> f64 {
 }
 
 /// A silo's reply to step `step` at these parameters.
-fn reply<M: Model>(silo: &mut Silo<M>, step: u64, seed: u64, (global, theta): (&[f64], &[f64])) -> Message {
+fn reply(silo: &mut Silo, step: u64, seed: u64, (global, theta): (&[f64], &[f64])) -> Message {
     let request = Message::new("sfvi.step").word("step", step).word("seed", seed).floats("global", global);
     silo.answer(&if theta.is_empty() { request } else { request.floats("theta", theta) }).unwrap()
 }

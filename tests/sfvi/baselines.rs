@@ -95,7 +95,7 @@ fn settings(steps: u64, rate: f64) -> Settings {
     Settings { steps, schedule: Schedule::Constant { rate }, ..Settings::default() }
 }
 
-fn fitted<M: Model + 'static>(model: &M, silos: &[(String, M::Data)], how: FedOptOptions, settings: Settings) -> Fit {
+fn fitted<M: Model>(model: &M, silos: &[(String, M::Data)], how: FedOptOptions, settings: Settings) -> Fit {
     let algorithm = AlgorithmChoice::FedOpt(how);
     let options = FitOptions { algorithm, settings, summary_draws: 2, ..FitOptions::default() };
     fit(model, silos, &Device::flex(), &options, None).unwrap()

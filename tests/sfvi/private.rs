@@ -38,7 +38,7 @@ fn promise(noise: f64) -> PrivateSfviOptions {
     PrivateSfviOptions { rounds: 20, clip: 100.0, ..PrivateSfviOptions::new(1.0, 1e-5, noise) }
 }
 
-fn silo(children: &[Child], noise: f64, mechanism: Recorded) -> PrivateSfviSilo<MixedLogistic> {
+fn silo(children: &[Child], noise: f64, mechanism: Recorded) -> PrivateSfviSilo {
     let device = Device::flex();
     let data = RepeatedBinary::six_cities(children, &device).unwrap();
     let settings = Settings { steps: PrivateSfviOptions::releases(20, 5), ..settings() };
@@ -46,7 +46,7 @@ fn silo(children: &[Child], noise: f64, mechanism: Recorded) -> PrivateSfviSilo<
     PrivateSfviSilo::new(silo, 0, &promise(noise), Box::new(mechanism)).unwrap()
 }
 
-fn coordinator(rows: usize, noise: f64) -> PrivateSfvi<MixedLogistic> {
+fn coordinator(rows: usize, noise: f64) -> PrivateSfvi {
     let (options, names) = (promise(noise), ["north".to_owned()]);
     PrivateSfvi::new(&MixedLogistic::new(4), &Device::flex(), &settings(), &names, &[rows], &options).unwrap()
 }

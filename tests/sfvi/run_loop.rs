@@ -286,7 +286,7 @@ fn steps_taken_one_by_one_are_those_of_a_fit() {
 }
 
 /// A method of a user's own, which does as SFVI does.
-struct Mine(Sfvi<ConjugateGaussian>);
+struct Mine(Sfvi);
 
 impl Algorithm for Mine {
     fn outgoing(&mut self) -> Result<Vec<Request>> {

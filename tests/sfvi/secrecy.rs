@@ -9,7 +9,7 @@ use partita::inference::{
     SiloProgram, StartFrom, VerticalOptions, coordinator, silo_program,
 };
 use partita::models::vertical::Linear;
-use partita::models::{BinaryRows, GaussianMean, LogisticRegression, MixedLogistic, RepeatedBinary, six_cities};
+use partita::models::{BinaryRows, GaussianMean, LogisticRegression, RepeatedBinary, six_cities};
 use partita::vertical::Party;
 use partita::{AlgorithmChoice, Design, Device, FitOptions, Model, PviOptions, RoundOptions, Settings};
 
@@ -46,7 +46,7 @@ fn replies(variant: bool, shift_locals: f64, particles: usize) -> (Vec<Message>,
 
 /// All replies of one silo of PVI: to two local updates of seven steps and to an estimate of the ELBO; and the silo
 /// after them.
-fn visits(variant: bool, shift_locals: f64) -> (Vec<Message>, Manifest, PviSilo<MixedLogistic>) {
+fn visits(variant: bool, shift_locals: f64) -> (Vec<Message>, Manifest, PviSilo) {
     let (device, model, options) = (Device::flex(), six_cities_model(), PviOptions::new(7));
     let settings = Settings { steps: 14, family: six_cities_family(), ..Settings::default() };
     let mut silo = Silo::new("silo-0", 0, &model, &data(variant, &device), &device, &settings).unwrap();
@@ -276,7 +276,7 @@ struct Sent {
 
 impl Sent {
     /// All replies of one silo with these rows: to two rounds, and to an estimate of the ELBO.
-    fn of<M: Model + 'static>(model: &M, data: &M::Data, rows: &[f64], options: &FitOptions) -> Self {
+    fn of<M: Model>(model: &M, data: &M::Data, rows: &[f64], options: &FitOptions) -> Self {
         let (device, names) = (Device::flex(), ["silo".to_owned()]);
         let (mut silo, count) = silo_program(model, &names, 0, data, &device, options).unwrap();
         let mut algorithm = coordinator(model, &names, &[count], &device, options).unwrap();

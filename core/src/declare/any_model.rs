@@ -47,7 +47,7 @@ pub struct AnyModel(Box<dyn Declares>);
 
 impl AnyModel {
     /// The model `model`, which must have been written for data that [`AnyData::new`] is given.
-    pub fn new<M: Model + 'static>(model: &M) -> Self {
+    pub fn new<M: Model>(model: &M) -> Self {
         let any: &dyn Any = model;
         any.downcast_ref::<Self>().cloned().unwrap_or_else(|| Self(Box::new(Held(model.clone()))))
     }
@@ -127,11 +127,11 @@ trait Declares: Send {
 
 struct Held<M>(M);
 
-fn held<M: Model + 'static>(model: M) -> Box<dyn Declares> {
+fn held<M: Model>(model: M) -> Box<dyn Declares> {
     Box::new(Held(model))
 }
 
-impl<M: Model + 'static> Declares for Held<M> {
+impl<M: Model> Declares for Held<M> {
     fn boxed(&self) -> Box<dyn Declares> {
         held(self.0.clone())
     }
@@ -285,5 +285,79 @@ impl Model for AnyModel {
 
     fn private_len(&self) -> usize {
         self.0.private_len()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Device, LogDensity, Normal, SiteTable, theta, with_theta};
+
+    /// A mean, and trained parameters of two ranks: an offset, and slopes as a matrix.
+    #[derive(Module, Debug)]
+    struct Trained {
+        offset: Param<Tensor<1>>,
+        slopes: Param<Tensor<2>>,
+    }
+
+    impl Model for Trained {
+        type Globals = Tensor<1>;
+        type Data = Tensor<1>;
+
+        fn global(&self, scope: &mut Scope<'_>) -> Result<Tensor<1>> {
+            scope.sample("mean", Normal::new(0.0, 2.0))
+        }
+
+        fn local(&self, scope: &mut Scope<'_>, mean: &Tensor<1>, data: &Tensor<1>) -> Result<()> {
+            let shift = self.offset.val() + self.slopes.val().sum();
+            scope.plate("row", data.dims()[0], |scope, rows| {
+                let own = scope.sample("own", Normal::new(0.0, 1.0).over(rows))?;
+                scope.observe("y", Normal::new(mean.clone() + shift.clone() + own, 0.5).over(rows), rows.take(data)?)
+            })
+        }
+    }
+
+    #[test]
+    fn values_gradients_and_parameters_are_those_of_the_model_itself() {
+        let device = Device::flex();
+        let model = Trained {
+            offset: Param::from_tensor(device.tensor(vec![0.25], [1])),
+            slopes: Param::from_tensor(device.tensor(vec![0.5, -1.0, 2.0, 0.125], [2, 2])),
+        };
+        let data = device.tensor(vec![1.0, -2.0, 0.5], [3]);
+        let (any, rows) = (AnyModel::new(&model), AnyData::new(&data));
+        let table = SiteTable::of(&any, &device, &rows).unwrap();
+        assert_eq!(format!("{table:?}"), format!("{:?}", SiteTable::of(&model, &device, &data).unwrap()));
+        assert_eq!(theta(&any).unwrap(), theta(&model).unwrap());
+        let values = [1.5, 0.1, 0.2, 0.3, 0.4];
+        let (any, model) = (with_theta(&any, &values, &device).unwrap(), with_theta(&model, &values, &device).unwrap());
+        assert_eq!(theta(&any).unwrap(), values);
+        assert_eq!(format!("{any:?}"), format!("{model:?}"));
+        let latents = crate::Latents { globals: &[0.3], locals: &[vec![0.1, -0.4, 0.7]] };
+        let found = LogDensity::new(&any, &device, &table).local(latents, &rows).unwrap();
+        let expected = LogDensity::new(&model, &device, &table).local(latents, &data).unwrap();
+        assert_eq!(found.value.to_bits(), expected.value.to_bits());
+        assert_eq!(
+            (&found.globals, &found.locals, &found.theta),
+            (&expected.globals, &expected.locals, &expected.theta)
+        );
+        assert!(found.theta.iter().all(|own| *own != 0.0));
+    }
+
+    #[test]
+    fn a_model_of_a_forgotten_type_is_held_once() {
+        let model = AnyModel::new(&Trained {
+            offset: Param::from_tensor(Device::flex().tensor(vec![0.0], [1])),
+            slopes: Param::from_tensor(Device::flex().tensor(vec![0.0; 4], [2, 2])),
+        });
+        assert_eq!(format!("{:?}", AnyModel::new(&model)), format!("{model:?}"));
+        let data = AnyData::new(&7_u8);
+        assert_eq!(AnyData::new(&data).get::<u8>().unwrap(), &7);
+    }
+
+    #[test]
+    fn data_of_another_model_are_refused_in_words() {
+        let error = AnyData::new(&7_u8).get::<String>().unwrap_err().to_string();
+        assert!(error.contains("data of another model") && error.contains("String"), "{error}");
     }
 }

@@ -27,7 +27,7 @@ pub struct Encoding {
     message = "`{Self}` is no encoder of `{D}`",
     note = "implement `Encoder` for it with the type of the model's data; derive `burn::module::Module` first"
 )]
-pub trait Encoder<D>: Module {
+pub trait Encoder<D>: Module + 'static {
     /// The local posteriors of these rows of `data`.
     ///
     /// # Errors

@@ -47,7 +47,7 @@ use crate::error::Result;
     message = "`{Self}` is no model",
     note = "implement `Model` for it: `global` samples what silos share and `local` says how a silo's data arise; derive `burn::module::Module` first"
 )]
-pub trait Model: Module {
+pub trait Model: Module + 'static {
     /// The global latents on their natural scale, as the local function reads them: a plain struct of tensors.
     type Globals;
     /// One silo's data; it never leaves the silo.

@@ -1,6 +1,6 @@
 //! Keeps what the coordinator of a private method has: its belief of the globals, and where its run stands.
 
-use partita_core::{Device, Model, SiteTable};
+use partita_core::{AnyModel, Device, SiteTable};
 
 use crate::engine::algorithm::{ElboSamples, Posterior, same_run};
 use crate::engine::belief::{Belief, Heard, LastStep};
@@ -15,8 +15,8 @@ use crate::engine::wire::message::{LARGEST_COUNT, Message};
 
 /// The coordinator's side of a run whose silos answer with noised sums alone.
 #[derive(Debug)]
-pub(crate) struct Believing<M: Model> {
-    pub(crate) model: M,
+pub(crate) struct Believing {
+    pub(crate) model: AnyModel,
     pub(crate) device: Device,
     pub(crate) table: SiteTable,
     pub(crate) silos: Vec<String>,
@@ -39,10 +39,10 @@ pub(crate) struct Beginning<'a> {
     pub(crate) manifest: Manifest,
 }
 
-impl<M: Model> Believing<M> {
+impl Believing {
     /// A run over silos that have so many rows each.
     pub(crate) fn new(
-        (model, device, table): (&M, &Device, SiteTable),
+        (model, device, table): (&AnyModel, &Device, SiteTable),
         (silos, rows): (&[String], &[usize]),
         seed: u64,
         Beginning { mean, width, draws, manifest }: Beginning<'_>,

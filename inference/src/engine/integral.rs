@@ -21,7 +21,7 @@ mod tree;
 pub(crate) use self::at_draws::{AtDraws, here_or_anew};
 
 use partita_core::kernel::add_scaled;
-use partita_core::{Device, Minibatch, Model, SiteTable, ValueAndGradient};
+use partita_core::{AnyData, AnyModel, Device, Minibatch, SiteTable, ValueAndGradient};
 
 use self::centres::{PartCentres, PartSlopes};
 use self::hermite::Kind;
@@ -33,9 +33,9 @@ use crate::engine::error::{Error, Result};
 
 /// A silo's model and data, as an integral reads them.
 #[derive(Debug)]
-pub(crate) struct Integrand<'a, M: Model> {
-    pub(crate) model: &'a M,
-    pub(crate) data: &'a M::Data,
+pub(crate) struct Integrand<'a> {
+    pub(crate) model: &'a AnyModel,
+    pub(crate) data: &'a AnyData,
     pub(crate) device: &'a Device,
     pub(crate) table: &'a SiteTable,
 }
@@ -139,7 +139,7 @@ impl RowIntegral {
     }
 
     /// As [`Part::adapt`].
-    pub(crate) fn adapt<M: Model>(&mut self, integrand: &Integrand<'_, M>, globals: &[f64]) -> Result<()> {
+    pub(crate) fn adapt(&mut self, integrand: &Integrand<'_>, globals: &[f64]) -> Result<()> {
         self.parts.iter_mut().try_for_each(|part| part.adapt(integrand, globals))
     }
 
@@ -224,23 +224,13 @@ impl RowIntegral {
     }
 
     /// $\ell_j(z)$: the log marginal likelihood of the silo's rows at these globals.
-    pub(crate) fn value<M: Model>(
-        &self,
-        integrand: &Integrand<'_, M>,
-        globals: &[f64],
-        centres: &mut Centres,
-    ) -> Result<f64> {
+    pub(crate) fn value(&self, integrand: &Integrand<'_>, globals: &[f64], centres: &mut Centres) -> Result<f64> {
         let parts = self.parts.iter().zip(&mut centres.parts);
         parts.map(|(part, own)| part.value(integrand, globals, own)).sum()
     }
 
     /// The log marginal likelihood of each row that stands in no other, block after block in the order of rows.
-    pub(crate) fn rows<M: Model>(
-        &self,
-        integrand: &Integrand<'_, M>,
-        globals: &[f64],
-        centres: &mut Centres,
-    ) -> Result<Vec<f64>> {
+    pub(crate) fn rows(&self, integrand: &Integrand<'_>, globals: &[f64], centres: &mut Centres) -> Result<Vec<f64>> {
         let mut all = Vec::new();
         for (part, own) in self.parts.iter().zip(&mut centres.parts) {
             all.extend(part.rows(integrand, globals, own)?);
@@ -250,9 +240,9 @@ impl RowIntegral {
     }
 
     /// Every observation given the others of its row, in the order of sites, rows and numbers in them.
-    pub(crate) fn observations<M: Model>(
+    pub(crate) fn observations(
         &self,
-        integrand: &Integrand<'_, M>,
+        integrand: &Integrand<'_>,
         globals: &[f64],
         centres: &mut Centres,
     ) -> Result<Vec<Observation>> {
@@ -266,12 +256,7 @@ impl RowIntegral {
 
     /// The log marginal likelihoods of rows in the same order as [`Self::rows`], with every row's rule moved so many times from its start, so that what one row gives
     /// does not depend on any other.
-    pub(crate) fn rows_alone<M: Model>(
-        &self,
-        integrand: &Integrand<'_, M>,
-        globals: &[f64],
-        moves: usize,
-    ) -> Result<Vec<f64>> {
+    pub(crate) fn rows_alone(&self, integrand: &Integrand<'_>, globals: &[f64], moves: usize) -> Result<Vec<f64>> {
         let mut all = Vec::new();
         for part in &self.parts {
             all.extend(part.rows_alone(integrand, globals, moves)?);
@@ -281,9 +266,9 @@ impl RowIntegral {
     }
 
     /// $\ell_j(z)$ with its gradient by globals and θ.
-    pub(crate) fn gradient<M: Model>(
+    pub(crate) fn gradient(
         &self,
-        integrand: &Integrand<'_, M>,
+        integrand: &Integrand<'_>,
         globals: &[f64],
         centres: &mut Centres,
     ) -> Result<ValueAndGradient> {
@@ -303,9 +288,9 @@ impl RowIntegral {
     }
 
     /// Means and variances of every row's latents given these globals.
-    pub(crate) fn conditionals<M: Model>(
+    pub(crate) fn conditionals(
         &self,
-        integrand: &Integrand<'_, M>,
+        integrand: &Integrand<'_>,
         globals: &[f64],
         centres: &mut Centres,
     ) -> Result<Vec<Conditionals>> {
@@ -338,9 +323,9 @@ impl RowIntegral {
     ///
     /// # Errors
     /// What the model reports at a node.
-    pub(crate) fn raise<M: Model>(
+    pub(crate) fn raise(
         &mut self,
-        integrand: &Integrand<'_, M>,
+        integrand: &Integrand<'_>,
         globals: &[f64],
         centres: &mut Centres,
         until: Until,

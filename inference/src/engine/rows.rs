@@ -10,7 +10,7 @@ pub(crate) use encodings::Encodings;
 use std::borrow::Cow;
 use std::collections::BTreeSet;
 
-use partita_core::{Device, Encoded, Key, Minibatch, Model, Moments, Noise, Parent, Role, SiteTable};
+use partita_core::{AnyData, AnyModel, Device, Encoded, Key, Minibatch, Moments, Noise, Parent, Role, SiteTable};
 
 use self::private::PrivateTheta;
 use crate::engine::error::{Error, Result};
@@ -85,9 +85,9 @@ pub(crate) struct RepeatedRows {
 }
 
 impl Locals {
-    pub(crate) fn new<M: Model>(
-        model: &M,
-        data: &M::Data,
+    pub(crate) fn new(
+        model: &AnyModel,
+        data: &AnyData,
         table: &SiteTable,
         settings: &Settings,
         device: &Device,
@@ -170,10 +170,10 @@ impl Locals {
     }
 
     /// Encodes the rows evaluated, where the model has an encoder for them.
-    pub(crate) fn encode<M: Model>(
+    pub(crate) fn encode(
         &self,
-        model: &M,
-        data: &M::Data,
+        model: &AnyModel,
+        data: &AnyData,
         table: &SiteTable,
         rows: &mut StepRows,
     ) -> Result<Encodings> {
@@ -307,10 +307,10 @@ impl Locals {
 
     /// Marginal means and standard deviations of each block's latents, `[rows, width]`, over globals of this covariance;
     /// without it, at the globals' mean.
-    pub(crate) fn moments<M: Model>(
+    pub(crate) fn moments(
         &self,
-        model: &M,
-        data: &M::Data,
+        model: &AnyModel,
+        data: &AnyData,
         table: &SiteTable,
         globals: Option<&CovarianceMatrix>,
     ) -> Result<Vec<(Vec<f64>, Vec<f64>)>> {

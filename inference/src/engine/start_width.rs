@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use faer::Mat;
-use partita_core::{Device, LogDensity, Model, Part, Site, SiteTable, Support};
+use partita_core::{AnyModel, Device, LogDensity, Part, Site, SiteTable, Support};
 
 use crate::engine::error::Result;
 
@@ -36,7 +36,7 @@ impl StartWidth<'_> {
     /// The covariance of the unconstrained globals around `start`: they are independent, but for intercepts, which are what
     /// is expected at the middle of the columns, less what the coefficients say there. Columns far from zero then begin as
     /// wide as others.
-    pub(crate) fn covariance<M: Model>(&self, of: (&M, &Device, &SiteTable), start: &[f64]) -> Result<Mat<f64>> {
+    pub(crate) fn covariance(&self, of: (&AnyModel, &Device, &SiteTable), start: &[f64]) -> Result<Mat<f64>> {
         let (table, len) = (of.2, start.len());
         let mut scales = self.scales(of, start)?;
         let place = |name: &str| table.site(name).filter(|site| site.width() == 1).map(Site::offset);
@@ -65,7 +65,7 @@ impl StartWidth<'_> {
     /// The standard deviations: half a unit for the logarithms of numbers above zero; for others 0.8 of the scale of their
     /// prior, which is the distance at which its log density is half a nat lower, and at most `most` where the model says
     /// nothing of the scale of a site ([`partita_core::Distribution::start_scale`]).
-    fn scales<M: Model>(&self, (model, device, table): (&M, &Device, &SiteTable), start: &[f64]) -> Result<Vec<f64>> {
+    fn scales(&self, (model, device, table): (&AnyModel, &Device, &SiteTable), start: &[f64]) -> Result<Vec<f64>> {
         let density = LogDensity::new(model, device, table);
         let middle = density.global(start)?.value;
         let declared = table.start_scales(f64::NAN);
@@ -117,7 +117,7 @@ fn reach(mut falls: impl FnMut(f64) -> Result<bool>) -> Result<Option<f64>> {
 
 #[cfg(test)]
 mod tests {
-    use partita_core::{Cauchy, HalfNormal, Normal, Scope, burn};
+    use partita_core::{Cauchy, HalfNormal, Model, Normal, Scope, burn};
 
     use super::*;
     use burn::module::Module;
@@ -149,7 +149,7 @@ mod tests {
         let table = SiteTable::globals(&model, &device).unwrap();
         let middles = [("in_units".to_owned(), [("narrow".to_owned(), 3e7)].into())].into();
         let width = StartWidth { most: 2.0, middles: &middles };
-        let covariance = width.covariance((&model, &device, &table), &table.start()).unwrap();
+        let covariance = width.covariance((&AnyModel::new(&model), &device, &table), &table.start()).unwrap();
         let found: Vec<f64> = (0..5).map(|place| covariance[(place, place)].sqrt()).collect();
         // The density of a Cauchy is lower by half a nat at √(√e - 1).
         let cauchy = 0.8 * (0.5_f64.exp() - 1.0).sqrt();

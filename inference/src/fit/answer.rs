@@ -1,6 +1,6 @@
 //! Draws from the answer of a report: the corrected posterior where its correction holds, else the posterior as it is.
 
-use partita_core::{Array, Device, Key, Model, Noise, Purpose, SiteTable};
+use partita_core::{AnyModel, Array, Device, Key, Model, Noise, Purpose, SiteTable};
 
 use super::elsewhere::DRAWS;
 use super::{Fit, Fitted};
@@ -131,6 +131,7 @@ impl Fit {
     /// # Ok::<(), partita_inference::Error>(())
     /// ```
     pub fn answer_draws<M: Model>(&self, model: &M, device: &Device) -> Result<AnswerDraws> {
+        let model = &AnyModel::new(model);
         let table = SiteTable::globals(model, device)?;
         self.answer_of(&KnownModel::new(model, self.posterior().theta, device, &table)?)
     }
@@ -151,6 +152,7 @@ impl Fitted {
     /// # Errors
     /// [`crate::Error::Model`] if `model` is not the model that was fitted.
     pub fn answer_draws<M: Model>(&self, model: &M, algorithm: &dyn Algorithm, device: &Device) -> Result<AnswerDraws> {
+        let model = &AnyModel::new(model);
         let table = SiteTable::globals(model, device)?;
         let known = KnownModel::new(model, algorithm.posterior().theta, device, &table)?;
         self.source(algorithm).answer(&known)

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use partita_core::{Device, Model, SiteTable, theta, with_shared_theta};
+use partita_core::{AnyData, AnyModel, Device, Model, SiteTable, theta, with_shared_theta};
 use serde_json::{Map, Value, json};
 
 use super::answer::{AnswerDraws, Source};
@@ -84,7 +84,8 @@ impl Fit {
         device: &Device,
         options: &ArvizOptions<'_, M::Data>,
     ) -> Result<()> {
-        self.source().write_arviz(path, model, device, options)
+        let silos = AnyData::of_silos(options.silos());
+        self.source().write_arviz(path, &AnyModel::new(model), device, &options.over(&silos))
     }
 }
 
@@ -101,17 +102,18 @@ impl Fitted {
         device: &Device,
         options: &ArvizOptions<'_, M::Data>,
     ) -> Result<()> {
-        self.source(algorithm).write_arviz(path, model, device, options)
+        let silos = AnyData::of_silos(options.silos());
+        self.source(algorithm).write_arviz(path, &AnyModel::new(model), device, &options.over(&silos))
     }
 }
 
 impl Source<'_> {
-    fn write_arviz<M: Model>(
+    fn write_arviz(
         &self,
         path: &Path,
-        model: &M,
+        model: &AnyModel,
         device: &Device,
-        options: &ArvizOptions<'_, M::Data>,
+        options: &ArvizOptions<'_, AnyData>,
     ) -> Result<()> {
         let table = SiteTable::globals(model, device)?;
         let known = KnownModel::new(model, self.posterior.theta, device, &table)?;
@@ -181,16 +183,21 @@ impl Wide {
 }
 
 /// The silos of a fit whose rows leave.
-struct OpenRows<'a, M: Model> {
-    silos: Vec<(&'a String, OpenSilo<'a, M>)>,
+struct OpenRows<'a> {
+    silos: Vec<(&'a String, OpenSilo<'a>)>,
     /// Around which row integrals are made, where rows have latents.
     around: Option<Normal>,
     seed: u64,
     threads: usize,
 }
 
-impl<'a, M: Model> OpenRows<'a, M> {
-    fn of(fit: &Source<'_>, model: &'a M, device: &'a Device, options: &'a ArvizOptions<'_, M::Data>) -> Result<Self> {
+impl<'a> OpenRows<'a> {
+    fn of(
+        fit: &Source<'_>,
+        model: &'a AnyModel,
+        device: &'a Device,
+        options: &'a ArvizOptions<'_, AnyData>,
+    ) -> Result<Self> {
         let refuse = |found: String| {
             let expected = "`ArvizRows::Stay`, or a fit whose rows have likelihoods given the globals alone";
             Err(Error::Setting { setting: "rows", found, expected })
@@ -217,7 +224,7 @@ impl<'a, M: Model> OpenRows<'a, M> {
 
     /// The log likelihoods at draws of the globals: of each observation, or of each outermost row where rows have latents.
     fn likelihoods(&self, draws: &[Vec<f64>], chains: usize, attributes: Attributes<'_>) -> Result<Option<Group>> {
-        let one = |(name, silo): &(&String, OpenSilo<'_, M>)| {
+        let one = |(name, silo): &(&String, OpenSilo<'_>)| {
             let found = match &self.around {
                 Some(around) => silo.marginal(self.seed, self.threads, around, draws)?,
                 None => {

@@ -128,7 +128,7 @@ impl CalibrationOptions {
 /// Talts, Betancourt, Simpson, Vehtari and Gelman (2018), Validating Bayesian inference algorithms with simulation-based
 /// calibration, arXiv:1804.06788; Yao, Vehtari, Simpson and Gelman (2018), Yes, but did it work?, ICML; Säilynoja, Bürkner
 /// and Vehtari (2022), Statistics and Computing 32.
-pub fn calibrate<M: Model + ModuleDisplay + 'static>(
+pub fn calibrate<M: Model + ModuleDisplay>(
     model: &M,
     silos: &[(String, M::Data)],
     device: &Device,
@@ -148,7 +148,7 @@ pub fn calibrate<M: Model + ModuleDisplay + 'static>(
 }
 
 /// Fits what is not done, and keeps each as it ends.
-fn all<M: Model + ModuleDisplay + 'static>(
+fn all<M: Model + ModuleDisplay>(
     replicates: &Replicates<'_, M>,
     options: &CalibrationOptions,
     folder: Option<&Folder>,

@@ -79,7 +79,9 @@ impl fmt::Display for CheckReport {
 /// assert!(report.passed());
 /// # Ok::<(), partita_inference::Error>(())
 /// ```
-pub fn check<M: Model + 'static>(model: &M, silos: &[(String, M::Data)], device: &Device) -> Result<CheckReport> {
+pub fn check<M: Model>(model: &M, silos: &[(String, M::Data)], device: &Device) -> Result<CheckReport> {
+    let model = &AnyModel::new(model);
+    let silos = &AnyData::of_silos(silos);
     check_any(&AnyModel::new(model), &AnyData::of_silos(silos), device)
 }
 

@@ -51,7 +51,7 @@ pub struct Fitted {
 ///
 /// # Errors
 /// As for [`super::fit()`].
-pub fn fit_parties<M: Model + 'static>(
+pub fn fit_parties<M: Model>(
     model: &M,
     device: &Device,
     options: &FitOptions,
@@ -68,7 +68,7 @@ pub fn fit_parties<M: Model + 'static>(
 ///
 /// # Errors
 /// As for [`fit_parties`] and [`run_asynchronous`].
-pub fn fit_asynchronous<M: Model + 'static>(
+pub fn fit_asynchronous<M: Model>(
     model: &M,
     device: &Device,
     options: &FitOptions,
@@ -261,13 +261,13 @@ fn natural_of(latents: &[Vec<f64>], known: &dyn Known) -> Result<NaturalDraws> {
 ///
 /// # Errors
 /// As for [`EvaluatingSilo::new`].
-pub fn evaluating_silo<M: Model + 'static>(
+pub fn evaluating_silo<M: Model>(
     program: Box<dyn SiloProgram>,
     index: u32,
     model: &M,
     rows: &M::Data,
     device: &Device,
     options: &FitOptions,
-) -> Result<EvaluatingSilo<AnyModel>> {
+) -> Result<EvaluatingSilo> {
     EvaluatingSilo::new(program, index, &AnyModel::new(model), &AnyData::new(rows), device, &settled(options, 1))
 }

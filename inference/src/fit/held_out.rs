@@ -75,13 +75,15 @@ impl Fit {
     /// assert_eq!(fit.report.verdict, Verdict::DoNotTrust);
     /// # Ok::<(), partita_inference::Error>(())
     /// ```
-    pub fn judge_by_rows<M: Model + 'static>(
+    pub fn judge_by_rows<M: Model>(
         &mut self,
         model: &M,
         held_out: &[(String, M::Data)],
         device: &Device,
         draws: u64,
     ) -> Result<Evaluation> {
+        let model = &AnyModel::new(model);
+        let held_out = &AnyData::of_silos(held_out);
         let private: Vec<Vec<f64>> = self.exchange.programs().iter().map(|own| own.private_theta()).collect();
         if private.len() != held_out.len() {
             let found = format!("{} silos of held-out rows for a fit of {}", held_out.len(), private.len());

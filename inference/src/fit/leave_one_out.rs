@@ -1,6 +1,6 @@
 //! Leaves the rows or observations of a silo out one at a time, from one fit to all of them and in the silo itself.
 
-use partita_core::{Device, Model, SiteTable};
+use partita_core::{AnyData, AnyModel, Device, Model, SiteTable};
 
 use super::Fit;
 use crate::engine::error::Result;
@@ -79,6 +79,8 @@ impl Fit {
         draws: usize,
         unit: LeftOutUnit,
     ) -> Result<LeaveOneOut> {
+        let model = &AnyModel::new(model);
+        let data = &AnyData::new(data);
         let (model, posterior, seed) = (self.model(model, device)?, self.posterior(), self.report.seed);
         let table = SiteTable::of(&model, device, data)?;
         let (loss, threads) = (self.report.options.loss, self.report.options.silo_threads());

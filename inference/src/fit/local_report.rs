@@ -4,7 +4,7 @@ use std::fmt::Write;
 use std::path::Path;
 
 use partita_core::special::normal_quantile;
-use partita_core::{Bijector, Device, Model, Part, Site, SiteTable, Support, for_support};
+use partita_core::{AnyData, AnyModel, Bijector, Device, Model, Part, Site, SiteTable, Support, for_support};
 use serde::{Deserialize, Serialize};
 
 use crate::engine::checkpoint::{write_atomically, write_json};
@@ -93,6 +93,8 @@ impl LocalReport {
     /// # Ok::<(), partita_inference::Error>(())
     /// ```
     pub fn of<M: Model>(silo: &dyn SiloProgram, model: &M, data: &M::Data, device: &Device) -> Result<Self> {
+        let model = &AnyModel::new(model);
+        let data = &AnyData::new(data);
         let table = SiteTable::of(model, device, data).map_err(|error| Error::from(error).in_silo(silo.name(), 0))?;
         let moments = silo.local_moments()?;
         let rule = GaussHermite::new(POINTS);

@@ -1,6 +1,6 @@
 //! Checks a fit by the rows of one silo, for their owner.
 
-use partita_core::{Device, Model, SiteTable};
+use partita_core::{AnyData, AnyModel, Device, Model, SiteTable};
 
 use super::Fit;
 use crate::engine::error::{Error, Result};
@@ -64,6 +64,7 @@ impl Fit {
         device: &Device,
         checks: &[PredictiveCheck],
     ) -> Result<OwnChecks> {
+        let (model, data) = (&AnyModel::new(model), &AnyData::new(data));
         let silos = &self.report.silos;
         let Some((place, _)) = (0_u32..).zip(silos).find(|(_, name)| *name == silo) else {
             let found = format!("`{silo}`, where the fit has {}", silos.join(", "));

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use partita_core::{Device, Model, SiteTable, with_shared_theta};
+use partita_core::{AnyModel, Device, Model, SiteTable, with_shared_theta};
 
 use super::{Fit, Fitted};
 use crate::engine::error::Result;
@@ -62,6 +62,7 @@ impl Fit {
     /// # Errors
     /// As for [`Fit::model`], and what the model refuses: a prior that is no distribution has no draws.
     pub fn prior<M: Model>(&self, model: &M, device: &Device) -> Result<Vec<(String, String, Vec<f64>)>> {
+        let model = &AnyModel::new(model);
         prior(&self.report, model, device)
     }
 }
@@ -78,12 +79,13 @@ impl Fitted {
     /// # Errors
     /// As for [`Fit::prior`].
     pub fn prior<M: Model>(&self, model: &M, device: &Device) -> Result<Vec<(String, String, Vec<f64>)>> {
+        let model = &AnyModel::new(model);
         prior(&self.report, model, device)
     }
 }
 
 /// Draws from the prior at the trained parameters of a report.
-fn prior<M: Model>(report: &Report, model: &M, device: &Device) -> Result<NaturalDraws> {
+fn prior(report: &Report, model: &AnyModel, device: &Device) -> Result<NaturalDraws> {
     let trained = with_shared_theta(model, &report.theta, device)?;
     prior_draws(&trained, device, &SiteTable::globals(model, device)?, report.seed)
 }

@@ -60,7 +60,7 @@ pub(super) fn pvi(
     device: &Device,
     how: &PviOptions,
     settings: &Settings,
-) -> Result<Pvi<AnyModel>> {
+) -> Result<Pvi> {
     let missing = rows.iter().position(|rows| *rows == 0).filter(|_| rows.iter().any(|rows| *rows > 0));
     let by_size = [
         ("damping_by_size", how.damping_by_size),

@@ -65,12 +65,7 @@ impl std::fmt::Debug for Run {
 /// assert!(run.counters().rounds < 1_000);
 /// # Ok::<(), partita_inference::Error>(())
 /// ```
-pub fn start<M: Model + 'static>(
-    model: &M,
-    silos: &[(String, M::Data)],
-    device: &Device,
-    options: &FitOptions,
-) -> Result<Run> {
+pub fn start<M: Model>(model: &M, silos: &[(String, M::Data)], device: &Device, options: &FitOptions) -> Result<Run> {
     let Begun { algorithm, exchange, options, spent, .. } =
         begin(&AnyModel::new(model), &AnyData::of_silos(silos), device, options)?;
     let threads = pool(options.threads)?;

@@ -1,6 +1,6 @@
 //! Says what is known to go wrong with the method of a fit, what it does to the answer, and what to do about it.
 
-use partita_core::{Device, LogDensity, Model, SiteTable, theta, with_theta};
+use partita_core::{AnyData, AnyModel, Device, LogDensity, SiteTable, theta, with_theta};
 
 use super::AlgorithmChoice;
 use crate::engine::error::Result;
@@ -57,7 +57,7 @@ impl Warning {
     ///
     /// # Errors
     /// What the model refuses.
-    pub(crate) fn of_host_operations<M: Model>(model: &M, data: &M::Data, device: &Device) -> Result<Vec<Self>> {
+    pub(crate) fn of_host_operations(model: &AnyModel, data: &AnyData, device: &Device) -> Result<Vec<Self>> {
         let model = with_theta(model, &theta(model)?, device)?;
         let table = SiteTable::of(&model, device, data)?;
         let mut found: Vec<(String, Vec<String>)> = Vec::new();

@@ -148,12 +148,9 @@ impl Nuts {
     /// [`Error::NoSilos`], [`Error::DuplicateSilo`], [`Error::Setting`]; [`Error::NoStart`] where the log density is
     /// nowhere finite; what the model refuses, as [`Error::Model`] or [`Error::InSilo`]. Places that the model refuses
     /// because of a number there are divergences and no errors.
-    pub fn sample<M: Model + 'static>(
-        &self,
-        model: &M,
-        silos: &[(String, M::Data)],
-        device: &Device,
-    ) -> Result<NutsFit> {
+    pub fn sample<M: Model>(&self, model: &M, silos: &[(String, M::Data)], device: &Device) -> Result<NutsFit> {
+        let model = &AnyModel::new(model);
+        let silos = &AnyData::of_silos(silos);
         self.sample_any(&AnyModel::new(model), &AnyData::of_silos(silos), device, &|_| {})
     }
 
@@ -161,13 +158,15 @@ impl Nuts {
     ///
     /// # Errors
     /// As for [`Nuts::sample`].
-    pub fn sample_watched<M: Model + 'static>(
+    pub fn sample_watched<M: Model>(
         &self,
         model: &M,
         silos: &[(String, M::Data)],
         device: &Device,
         watch: &(dyn Fn(&ChainStep) + Sync),
     ) -> Result<NutsFit> {
+        let model = &AnyModel::new(model);
+        let silos = &AnyData::of_silos(silos);
         self.sample_any(&AnyModel::new(model), &AnyData::of_silos(silos), device, watch)
     }
 

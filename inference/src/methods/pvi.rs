@@ -27,7 +27,7 @@ use messages::{Answer, Sizes, Solve};
 use prior::{exact_prior, fitted_prior};
 use schedule::{Turn, Work};
 
-use partita_core::{Device, Model};
+use partita_core::{AnyModel, Device, Model};
 
 use crate::engine::algorithm::{Algorithm, Asynchronous, ElboSamples, MethodCounts, Posterior, StepInfo};
 use crate::engine::error::{Error, Result};
@@ -58,8 +58,8 @@ use crate::methods::pvi::solver::{LocalUpdate, SolverState};
 /// # References
 /// Ashman et al. (2022), Partitioned variational inference, Algorithm 1; with local latents, ours.
 #[derive(Debug)]
-pub struct Pvi<M: Model> {
-    coordinator: Coordinator<M>,
+pub struct Pvi {
+    coordinator: Coordinator,
     options: PviOptions,
     family: NormalFamily,
     prior: Vec<f64>,
@@ -97,13 +97,13 @@ struct Asked {
     is_void: bool,
 }
 
-impl<M: Model> Pvi<M> {
+impl Pvi {
     /// The coordinator of a run over the silos of these names, with these numbers of rows.
     ///
     /// # Errors
     /// As for [`crate::Sfvi::new`]; [`Error::Setting`] for options that mean nothing, for families without natural parameters,
     /// or for sizes that are not one positive number a silo.
-    pub fn new(
+    pub fn new<M: Model>(
         model: &M,
         device: &Device,
         settings: &Settings,
@@ -111,6 +111,7 @@ impl<M: Model> Pvi<M> {
         sizes: Vec<usize>,
         options: PviOptions,
     ) -> Result<Self> {
+        let model = &AnyModel::new(model);
         options.check()?;
         check_estimator(settings)?;
         let coordinator = Coordinator::new(model, device, settings, silos)?;
@@ -331,7 +332,7 @@ fn is_complete(outcomes: &[Outcome]) -> bool {
     outcomes.iter().all(|outcome| matches!(outcome, Outcome::Reply(_)))
 }
 
-impl<M: Model> Algorithm for Pvi<M> {
+impl Algorithm for Pvi {
     fn outgoing(&mut self) -> Result<Vec<Request>> {
         if self.theta_is_due() {
             return Ok(self.coordinator.ask_step());

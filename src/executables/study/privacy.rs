@@ -315,7 +315,7 @@ impl PrivateSeat {
     }
 
     /// The silo, with its number of rows.
-    pub(super) fn silo<M: Model + 'static>(
+    pub(super) fn silo<M: Model>(
         &self,
         name: &str,
         model: &M,

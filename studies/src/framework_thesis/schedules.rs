@@ -180,7 +180,7 @@ pub(crate) struct Found {
     pub(crate) seconds: f64,
 }
 
-impl<M: Model + 'static> Experiment<'_, M> {
+impl<M: Model> Experiment<'_, M> {
     /// Every schedule with the solvers requested; finished runs are kept.
     pub(crate) fn run_all(&self, runs: &Runs, session: &Session) -> Result<Vec<Found>> {
         let mut found = Vec::new();

@@ -171,9 +171,8 @@ fn a_resumed_run_ends_with_the_same_bits_though_the_last_step_waited() {
         schedule: Schedule::Cosine { initial: 0.05, last: 0.0 },
         ..settings(estimator, 6)
     };
-    let bits = |parties: &mut Parties<ConjugateGaussian>| -> Vec<u64> {
-        flat(&reached(parties)).iter().map(|value| value.to_bits()).collect()
-    };
+    let bits =
+        |parties: &mut Parties| -> Vec<u64> { flat(&reached(parties)).iter().map(|value| value.to_bits()).collect() };
     let mut whole = parties(&groups, 2, &start, &settings);
     let folder = tempfile::tempdir().unwrap();
     let asked = |verb: &str| Message::new(verb).setting("folder", &folder.path().to_string_lossy());

@@ -52,7 +52,7 @@ fn a_run_resumes_to_the_same_bits_for_any_number_of_threads_and_refuses_another_
 }
 
 /// Coordinator and silos of lines, to be advanced round by round.
-fn parties(silos: &[Rows], silos_a_round: Option<usize>) -> (FedOpt<Line>, InProcess) {
+fn parties(silos: &[Rows], silos_a_round: Option<usize>) -> (FedOpt, InProcess) {
     let device = Device::flex();
     let optimiser = Sgd { momentum: 0.0 }.into();
     let settings = Settings { family: FamilyPlan::new().point_masses(), optimiser, ..settings(1_000, 0.1) };

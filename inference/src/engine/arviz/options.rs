@@ -1,6 +1,6 @@
 //! Says what goes into a file for ArviZ: labels, silos whose rows may leave, and what becomes of a file that is there.
 
-use partita_core::SiteTable;
+use partita_core::{AnyData, SiteTable};
 use serde_json::{Map, Value, json};
 
 use super::tree::Labels;
@@ -65,6 +65,16 @@ impl<D> ArvizOptions<'_, D> {
             ArvizRows::Stay => &[],
             ArvizRows::Of(silos) => silos,
         }
+    }
+
+    /// The same, with the data of those silos whatever their type is.
+    pub(crate) fn over<'s>(&self, silos: &'s [(String, AnyData)]) -> ArvizOptions<'s, AnyData> {
+        let rows = match self.rows {
+            ArvizRows::Stay => ArvizRows::Stay,
+            ArvizRows::Of(_) => ArvizRows::Of(silos),
+        };
+        let Self { labels, created_at, existing, .. } = self;
+        ArvizOptions { rows, labels: labels.clone(), created_at: created_at.clone(), existing: *existing }
     }
 
     /// What every group says of its origin.

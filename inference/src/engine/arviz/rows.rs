@@ -1,8 +1,8 @@
 //! Reads what a file for ArviZ holds of the rows of silos: data, predictive draws, and log likelihoods.
 
 use partita_core::{
-    Array, Device, DrawNoise, Latents, LocalBlock, Model, Noise, Part, Predictive, SiteTable, observed_values,
-    pointwise_log_likelihood, predictive_draw,
+    AnyData, AnyModel, Array, Device, DrawNoise, Latents, LocalBlock, Noise, Part, Predictive, SiteTable,
+    observed_values, pointwise_log_likelihood, predictive_draw,
 };
 
 use super::tree::{Axis, Elements, Variable, plain};
@@ -27,9 +27,9 @@ pub(crate) struct Drawn {
 
 /// A silo whose owner lets its rows leave into a file.
 #[derive(Debug)]
-pub(crate) struct OpenSilo<'a, M: Model> {
-    pub(crate) model: &'a M,
-    pub(crate) data: &'a M::Data,
+pub(crate) struct OpenSilo<'a> {
+    pub(crate) model: &'a AnyModel,
+    pub(crate) data: &'a AnyData,
     pub(crate) device: &'a Device,
     pub(crate) table: SiteTable,
     /// Its place among the silos of the fit.
@@ -42,14 +42,14 @@ type At<'g> = (&'g [f64], Option<Vec<Vec<f64>>>);
 /// What of one silo was read, by its name.
 pub(crate) type ReadRows = Vec<(String, Vec<Drawn>)>;
 
-impl<'a, M: Model> OpenSilo<'a, M> {
+impl<'a> OpenSilo<'a> {
     /// The silo of this name among those of a fit.
     ///
     /// # Errors
     /// [`Error::Setting`] if there is none; what the model refuses.
     pub(crate) fn new(
-        model: &'a M,
-        (name, data): &'a (String, M::Data),
+        model: &'a AnyModel,
+        (name, data): &'a (String, AnyData),
         silos: &[String],
         device: &'a Device,
     ) -> Result<Self> {

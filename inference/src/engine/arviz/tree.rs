@@ -1,6 +1,6 @@
 //! Arranges draws as groups of named variables with named axes.
 
-use partita_core::{Device, Model, Part, SiteTable};
+use partita_core::{AnyModel, Device, Part, SiteTable};
 use serde_json::{Map, Value, json};
 
 use super::options::AxisLabels;
@@ -115,9 +115,9 @@ impl Labels<'_> {
     ///
     /// # Errors
     /// What the model refuses.
-    pub(crate) fn prior<M: Model>(
+    pub(crate) fn prior(
         &self,
-        model: &M,
+        model: &AnyModel,
         device: &Device,
         seed: u64,
         attributes: Map<String, Value>,

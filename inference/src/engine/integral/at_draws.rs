@@ -1,6 +1,6 @@
 //! Integrates the rows of a silo out at draws of the globals: numbers of points fit a posterior, and rules follow the draws.
 
-use partita_core::{Device, Model, SiteTable};
+use partita_core::{Device, SiteTable};
 
 use super::{Centres, Integrand, Observation, RowIntegral, Slopes, Until};
 use crate::engine::error::{Error, Result};
@@ -11,9 +11,9 @@ use crate::engine::trust::values::UNTIL;
 use crate::engine::whitened::Draws;
 
 /// A silo's rows with their rules at each of some whitened draws.
-pub(crate) struct AtDraws<M: Model> {
+pub(crate) struct AtDraws {
     /// Copies of model and data, one for each thread.
-    pub(crate) workers: Vec<Worker<M>>,
+    pub(crate) workers: Vec<Worker>,
     pub(crate) device: Device,
     pub(crate) table: SiteTable,
     pub(crate) draws: Draws,
@@ -32,18 +32,12 @@ const FAR: Until = Until { tolerance: 0.05, nodes: 255, ..UNTIL };
 /// Draws of the globals at which rules are compared with others, and as many twins.
 const COMPARED: usize = 8;
 
-impl<M: Model> AtDraws<M> {
+impl AtDraws {
     /// Rules of the fewest points, before they have seen data.
     ///
     /// # Errors
     /// [`crate::Error::Setting`] for rows with more latents than are integrated; what the model refuses.
-    pub(crate) fn new(
-        worker: Worker<M>,
-        threads: usize,
-        device: &Device,
-        table: SiteTable,
-        draws: Draws,
-    ) -> Result<Self> {
+    pub(crate) fn new(worker: Worker, threads: usize, device: &Device, table: SiteTable, draws: Draws) -> Result<Self> {
         let mut integral = RowIntegral::new(&table)?;
         let integrand = Integrand { model: &worker.model, data: &worker.data, device, table: &table };
         integral.adapt(&integrand, &table.start())?;
@@ -66,7 +60,7 @@ impl<M: Model> AtDraws<M> {
     }
 
     /// What an integral reads.
-    pub(crate) fn integrand(&self) -> Integrand<'_, M> {
+    pub(crate) fn integrand(&self) -> Integrand<'_> {
         let Worker { model, data } = &self.workers[0];
         Integrand { model, data, device: &self.device, table: &self.table }
     }
@@ -140,7 +134,7 @@ impl<M: Model> AtDraws<M> {
         let Self { workers, device, table, draws, integral, centres, .. } = self;
         let Some(other) = integral.varied(table)? else { return Ok(0.0) };
         let compared = COMPARED.min(draws.len() / 2);
-        let apart = spread(&mut workers.clone(), 2 * compared, |Worker { model, data }: &Worker<M>, index| {
+        let apart = spread(&mut workers.clone(), 2 * compared, |Worker { model, data }: &Worker, index| {
             let index = if index < compared { index } else { draws.len() / 2 + index - compared };
             let (integrand, globals) = (Integrand { model, data, device, table }, at.draw(draws.get(index)));
             let value = |integral: &RowIntegral| {
@@ -190,7 +184,7 @@ impl<M: Model> AtDraws<M> {
     pub(crate) fn settle(&mut self, at: &Normal) -> Result<()> {
         let Self { workers, device, table, draws, integral, centres, .. } = self;
         let (device, table, draws, integral) = (&*device, &*table, &*draws, &*integral);
-        let moved = spread(workers, draws.len(), |Worker { model, data }: &Worker<M>, index| {
+        let moved = spread(workers, draws.len(), |Worker { model, data }: &Worker, index| {
             let (integrand, globals) = (Integrand { model, data, device, table }, at.draw(draws.get(index)));
             let settle = |own: &mut Centres| integral.value(&integrand, &globals, own);
             Ok(here_or_anew(integral, &centres[index], settle)?.1)
@@ -262,12 +256,12 @@ impl<M: Model> AtDraws<M> {
         around: &Normal,
         count: usize,
         globals: impl Fn(usize) -> Vec<f64> + Sync,
-        evaluate: impl Fn(&RowIntegral, &Integrand<'_, M>, &[f64], &Centres) -> Result<T> + Sync,
+        evaluate: impl Fn(&RowIntegral, &Integrand<'_>, &[f64], &Centres) -> Result<T> + Sync,
     ) -> Result<Vec<T>> {
         let Self { workers, device, table, draws, integral, centres, .. } = self;
         let (device, table, integral) = (&*device, &*table, &*integral);
         let slopes = Slopes::of(centres, |index| draws.get(index).to_vec());
-        spread(workers, count, |Worker { model, data }: &Worker<M>, index| {
+        spread(workers, count, |Worker { model, data }: &Worker, index| {
             let (integrand, globals) = (Integrand { model, data, device, table }, globals(index));
             evaluate(integral, &integrand, &globals, &slopes.at(&around.whiten(&globals)))
         })

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use partita_core::special::log_sum_exp;
-use partita_core::{Latents, Model, SiteTable};
+use partita_core::{Latents, SiteTable};
 
 use super::Integrand;
 use super::centres::PartCentres;
@@ -85,9 +85,9 @@ impl Part {
     ///
     /// # Errors
     /// What the model reports at a node.
-    pub(super) fn observations<M: Model>(
+    pub(super) fn observations(
         &self,
-        integrand: &Integrand<'_, M>,
+        integrand: &Integrand<'_>,
         globals: &[f64],
         centres: &mut PartCentres,
     ) -> Result<Vec<Observation>> {
@@ -257,7 +257,7 @@ mod tests {
     use partita_core::burn::module::Module;
     use partita_core::burn::tensor::Tensor;
     use partita_core::special::HALF_LOG_TWO_PI;
-    use partita_core::{Device, Groups, Model, Normal, Result, Scope, SiteTable};
+    use partita_core::{AnyData, AnyModel, Device, Groups, Model, Normal, Result, Scope, SiteTable};
 
     use super::super::{Integrand, Observation, RowIntegral};
 
@@ -385,7 +385,8 @@ mod tests {
         let (device, mean) = (Device::flex(), 0.4);
         let data = Data::new(sizes, each, weights, &device);
         let table = SiteTable::of(model, &device, &data).unwrap();
-        let integrand = Integrand { model, data: &data, device: &device, table: &table };
+        let (model, data) = (AnyModel::new(model), AnyData::new(&data));
+        let integrand = Integrand { model: &model, data: &data, device: &device, table: &table };
         let integral = RowIntegral::new(&table).unwrap();
         let found = integral.observations(&integrand, &[mean], &mut integral.start()).unwrap();
         let (mut of_weights, mut of_visits, mut visit) = (Vec::new(), Vec::new(), 0);

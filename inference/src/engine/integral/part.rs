@@ -1,6 +1,6 @@
 //! Integrates some of a silo's rows: those that are evaluated together, and stay in the cache while all nodes are.
 
-use partita_core::{Levels, LogDensity, Minibatch, Model, SiteTable, ValueAndGradient};
+use partita_core::{AnyModel, Levels, LogDensity, Minibatch, SiteTable, ValueAndGradient};
 
 use super::centres::PartCentres;
 use super::layout::{Layout, Passes};
@@ -45,7 +45,7 @@ impl Part {
     ///
     /// # Errors
     /// What the layout refuses; what the model refuses of one pass shows at the first integral.
-    pub(super) fn adapt<M: Model>(&mut self, integrand: &Integrand<'_, M>, globals: &[f64]) -> Result<()> {
+    pub(super) fn adapt(&mut self, integrand: &Integrand<'_>, globals: &[f64]) -> Result<()> {
         let passes = self.layout.passes(&self.tree, &PartCentres::start(&self.tree));
         let first = passes.get(..1).unwrap_or_default();
         let refused = match self.density(integrand).level_values(globals, first, integrand.data) {
@@ -98,19 +98,14 @@ impl Part {
     }
 
     /// The log marginal likelihood of these rows at these globals.
-    pub(super) fn value<M: Model>(
-        &self,
-        integrand: &Integrand<'_, M>,
-        globals: &[f64],
-        centres: &mut PartCentres,
-    ) -> Result<f64> {
+    pub(super) fn value(&self, integrand: &Integrand<'_>, globals: &[f64], centres: &mut PartCentres) -> Result<f64> {
         Ok(self.settle(integrand, globals, centres)?.value)
     }
 
     /// The same row by row of those that stand in no other, each with its block and its place there.
-    pub(super) fn rows<M: Model>(
+    pub(super) fn rows(
         &self,
-        integrand: &Integrand<'_, M>,
+        integrand: &Integrand<'_>,
         globals: &[f64],
         centres: &mut PartCentres,
     ) -> Result<Vec<(usize, usize, f64)>> {
@@ -119,11 +114,7 @@ impl Part {
     }
 
     /// What each row that stands in no other has, with its block and its place there.
-    pub(super) fn by_place<M: Model>(
-        &self,
-        integrand: &Integrand<'_, M>,
-        reduced: &Reduced,
-    ) -> Result<Vec<(usize, usize, f64)>> {
+    pub(super) fn by_place(&self, integrand: &Integrand<'_>, reduced: &Reduced) -> Result<Vec<(usize, usize, f64)>> {
         let mut all = Vec::new();
         for (block, logs) in reduced.by_block(&self.tree) {
             let places = integrand.table.rows_evaluated(block, &self.rows)?;
@@ -135,9 +126,9 @@ impl Part {
 
     /// The same after so many moves of every rule from its start: what a row gives is then of that row alone, whatever
     /// the others need.
-    pub(super) fn rows_alone<M: Model>(
+    pub(super) fn rows_alone(
         &self,
-        integrand: &Integrand<'_, M>,
+        integrand: &Integrand<'_>,
         globals: &[f64],
         moves: usize,
     ) -> Result<Vec<(usize, usize, f64)>> {
@@ -151,9 +142,9 @@ impl Part {
     }
 
     /// The same with its gradient by globals and θ.
-    pub(super) fn gradient<M: Model>(
+    pub(super) fn gradient(
         &self,
-        integrand: &Integrand<'_, M>,
+        integrand: &Integrand<'_>,
         globals: &[f64],
         centres: &mut PartCentres,
     ) -> Result<ValueAndGradient> {
@@ -179,9 +170,9 @@ impl Part {
     }
 
     /// Means and variances of every row's latents given these globals, one a level, of the rows of the table.
-    pub(super) fn conditionals<M: Model>(
+    pub(super) fn conditionals(
         &self,
-        integrand: &Integrand<'_, M>,
+        integrand: &Integrand<'_>,
         globals: &[f64],
         centres: &mut PartCentres,
     ) -> Result<Vec<Conditionals>> {
@@ -201,9 +192,9 @@ impl Part {
     ///
     /// # Errors
     /// What the model reports at a node.
-    pub(super) fn raise<M: Model>(
+    pub(super) fn raise(
         &mut self,
-        integrand: &Integrand<'_, M>,
+        integrand: &Integrand<'_>,
         globals: &[f64],
         centres: &mut PartCentres,
         until: Until,
@@ -218,9 +209,9 @@ impl Part {
     }
 
     /// The same level by level; where levels share the combinations that there may be, each by one step at most.
-    fn raise_each<M: Model>(
+    fn raise_each(
         &mut self,
-        integrand: &Integrand<'_, M>,
+        integrand: &Integrand<'_>,
         globals: &[f64],
         centres: &mut PartCentres,
         until: Until,
@@ -262,9 +253,9 @@ impl Part {
     }
 
     /// Moves every rule until it stands still; what it gives then.
-    pub(super) fn settle<M: Model>(
+    pub(super) fn settle(
         &self,
-        integrand: &Integrand<'_, M>,
+        integrand: &Integrand<'_>,
         globals: &[f64],
         centres: &mut PartCentres,
     ) -> Result<Reduced> {
@@ -282,11 +273,11 @@ impl Part {
     }
 
     /// What was read of every evaluation, summed.
-    pub(super) fn reduce<M: Model>(&self, centres: &PartCentres, levels: &Levels<'_, M>) -> Result<Reduced> {
+    pub(super) fn reduce(&self, centres: &PartCentres, levels: &Levels<'_, AnyModel>) -> Result<Reduced> {
         Reduced::of(&self.tree, centres, Grid::read(&self.tree, &self.layout, levels))
     }
 
-    pub(super) fn density<'a, M: Model>(&'a self, integrand: &Integrand<'a, M>) -> LogDensity<'a, M> {
+    pub(super) fn density<'a>(&'a self, integrand: &Integrand<'a>) -> LogDensity<'a, AnyModel> {
         LogDensity::new(integrand.model, integrand.device, integrand.table).minibatch(&self.layout.minibatch)
     }
 }

@@ -2,7 +2,7 @@
 
 use partita_core::kernel::exponential;
 use partita_core::special::HALF_LOG_TWO_PI;
-use partita_core::{Levels, Model};
+use partita_core::{AnyModel, Levels};
 
 use super::Conditionals;
 use super::carry::Nodes;
@@ -20,7 +20,7 @@ pub(crate) struct Grid {
 
 impl Grid {
     /// Puts what was read of each evaluation where it belongs.
-    pub(crate) fn read<M: Model>(tree: &Tree, layout: &Layout, found: &Levels<'_, M>) -> Self {
+    pub(crate) fn read(tree: &Tree, layout: &Layout, found: &Levels<'_, AnyModel>) -> Self {
         Self::put(tree, layout, &|evaluation, block| found.rows(evaluation, block))
     }
 

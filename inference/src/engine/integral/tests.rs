@@ -3,7 +3,7 @@
 use partita_core::burn::module::Module;
 use partita_core::burn::tensor::Tensor;
 use partita_core::special::{HALF_LOG_TWO_PI, ln_gamma, log_sum_exp};
-use partita_core::{Bernoulli, Device, Groups, Model, Normal, Poisson, Result, Scope, SiteTable};
+use partita_core::{AnyData, AnyModel, Bernoulli, Device, Groups, Model, Normal, Poisson, Result, Scope, SiteTable};
 
 use super::{Integrand, RowIntegral, Until};
 
@@ -61,7 +61,8 @@ fn integral(outcome: Outcome, data: Vec<f64>, width: usize, omega: f64, toleranc
     let (device, model) = (Device::flex(), Effects { outcome });
     let y = device.tensor(data.clone(), [data.len() / width, width]);
     let table = SiteTable::of(&model, &device, &y).unwrap();
-    let integrand = Integrand { model: &model, data: &y, device: &device, table: &table };
+    let (any, y) = (AnyModel::new(&model), AnyData::new(&y));
+    let integrand = Integrand { model: &any, data: &y, device: &device, table: &table };
     let mut integral = RowIntegral::new(&table).unwrap();
     let mut centres = integral.start();
     let until = Until { tolerance, most: usize::MAX, nodes: usize::MAX, noise: f64::INFINITY };
@@ -126,7 +127,8 @@ fn a_rule_of_few_points_is_found_out() {
     let (device, model) = (Device::flex(), Effects { outcome: Outcome::Binary });
     let y = device.tensor(vec![0.0; 4], [1, 4]);
     let table = SiteTable::of(&model, &device, &y).unwrap();
-    let integrand = Integrand { model: &model, data: &y, device: &device, table: &table };
+    let (any, y) = (AnyModel::new(&model), AnyData::new(&y));
+    let integrand = Integrand { model: &any, data: &y, device: &device, table: &table };
     let mut integral = RowIntegral::new(&table).unwrap();
     let mut centres = integral.start();
     let rough = integral.value(&integrand, &[10.0_f64.ln()], &mut centres).unwrap();
@@ -220,7 +222,8 @@ fn three_levels_of_binary_rows_begin_with_few_points_and_agree_with_sums_over_a_
     let model = Nested {};
     let table = SiteTable::of(&model, &device, &data).unwrap();
     RowIntegral::check_levels(&table).unwrap();
-    let integrand = Integrand { model: &model, data: &data, device: &device, table: &table };
+    let (any, data) = (AnyModel::new(&model), AnyData::new(&data));
+    let integrand = Integrand { model: &any, data: &data, device: &device, table: &table };
     // With 2,048 combinations at most, wide effects are not integrated as finely as asked.
     for (sd, least) in [(0.5, 1e-4), (1.0, 1e-4), (3.0_f64, 5e-3)] {
         let expected: f64 = groups.iter().map(|own| nested_group(own, sd)).sum();
@@ -287,7 +290,8 @@ fn by_draws(model: &Several, data: &[f64], rows: usize, draws: usize, omegas: &[
     let device = Device::flex();
     let y = device.tensor(data.to_vec(), [rows, data.len() / rows]);
     let table = SiteTable::of(model, &device, &y).unwrap();
-    let integrand = Integrand { model, data: &y, device: &device, table: &table };
+    let (any, y) = (AnyModel::new(model), AnyData::new(&y));
+    let integrand = Integrand { model: &any, data: &y, device: &device, table: &table };
     let mut integral = RowIntegral::new(&table).unwrap();
     while integral.points()[0] < draws {
         assert!(integral.draw_more(&table).unwrap());

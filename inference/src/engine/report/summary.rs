@@ -1,6 +1,6 @@
 //! Summarises draws of the global posterior on the natural scale of each site.
 
-use partita_core::{Array, Device, DrawNoise, Key, Model, Noise, SiteTable};
+use partita_core::{AnyModel, Array, Device, DrawNoise, Key, Noise, SiteTable};
 use serde::{Deserialize, Serialize};
 
 use crate::engine::algorithm::Posterior;
@@ -81,7 +81,7 @@ pub(crate) fn latent_draw(posterior: Posterior<'_>, noise: Noise, key: Key, part
 const PRIOR_DRAWS: u64 = 2_000;
 
 /// Draws of the globals from their prior.
-pub(crate) fn prior_draws<M: Model>(model: &M, device: &Device, table: &SiteTable, seed: u64) -> Result<NaturalDraws> {
+pub(crate) fn prior_draws(model: &AnyModel, device: &Device, table: &SiteTable, seed: u64) -> Result<NaturalDraws> {
     prior_draws_of(seed, |noise| Ok(table.prior_globals(model, device, noise)?))
 }
 

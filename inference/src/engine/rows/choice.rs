@@ -1,7 +1,7 @@
 //! Chooses the rows that are evaluated together, a minibatch of each plate or all rows in parts, and keys their noise.
 
 use partita_core::data::Minibatches;
-use partita_core::{Encoded, Key, Minibatch, Model, Noise, SiteTable};
+use partita_core::{AnyData, AnyModel, Encoded, Key, Minibatch, Noise, SiteTable};
 
 use crate::engine::error::{Error, Result};
 use crate::engine::family::RowGaussian;
@@ -67,7 +67,7 @@ impl Choices {
     ///
     /// # Errors
     /// [`Error::Setting`] for a minibatch of a plate that is not there; what the model's encoder refuses.
-    pub(crate) fn new<M: Model>(model: &M, data: &M::Data, table: &SiteTable, settings: &Settings) -> Result<Self> {
+    pub(crate) fn new(model: &AnyModel, data: &AnyData, table: &SiteTable, settings: &Settings) -> Result<Self> {
         let refuse = |found: String, expected| Error::Setting { setting: "minibatch", found, expected };
         let plates = || table.blocks().iter().filter_map(|block| block.plate.as_deref());
         if let Some(name) = settings.minibatch.keys().find(|name| plates().all(|plate| plate != name.as_str())) {

@@ -1,6 +1,6 @@
 //! Holds the tapes of a step's encoders, and takes gradients by what they gave back to the model's parameters.
 
-use partita_core::{Device, Encoded, Model};
+use partita_core::{AnyModel, Device, Encoded};
 
 use crate::engine::error::Result;
 use crate::engine::estimator::add;
@@ -18,9 +18,9 @@ impl Encodings {
 
     /// Takes the gradients by encoded parameters out of `particles` (one vector a block each, left empty), and returns
     /// their sum pulled back to all of θ; `None` if nothing is encoded.
-    pub(crate) fn vjp<M: Model>(
+    pub(crate) fn vjp(
         self,
-        model: &M,
+        model: &AnyModel,
         device: &Device,
         mut particles: Vec<&mut [Vec<f64>]>,
     ) -> Result<Option<Vec<f64>>> {

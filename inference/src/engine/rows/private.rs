@@ -1,6 +1,6 @@
 //! Trains the part of θ that stays in one party, with an optimiser of its own.
 
-use partita_core::{Device, Model, shared_theta, theta};
+use partita_core::{AnyModel, Device, shared_theta, theta};
 
 use crate::engine::error::Result;
 use crate::engine::estimator::ElboTerm;
@@ -21,7 +21,7 @@ const VALUES: &str = "private.parameters";
 const RULE: &str = "private.rule.";
 
 impl PrivateTheta {
-    pub(crate) fn of<M: Model>(model: &M, settings: &Settings, device: &Device) -> Result<Self> {
+    pub(crate) fn of(model: &AnyModel, settings: &Settings, device: &Device) -> Result<Self> {
         let (mut all, shared) = (theta(model)?, shared_theta(model)?.len());
         let units = match settings.schedule {
             Schedule::Adaptive { .. } => of_theta(&all, &tensors(model)).split_off(shared),

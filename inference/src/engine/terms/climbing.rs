@@ -1,6 +1,8 @@
 //! Lets parties climb to the mode of the globals before their stochastic steps, by exact gradients.
 
-use partita_core::{Device, Latents, LogDensity, Model, Precision, Result as Read, SiteTable, ValueAndGradient};
+use partita_core::{
+    AnyData, AnyModel, Device, Latents, LogDensity, Precision, Result as Read, SiteTable, ValueAndGradient,
+};
 
 use super::coordinator::Coordinator;
 use super::messages::{Slope, SlopeRequest};
@@ -47,7 +49,7 @@ fn found(read: Read<ValueAndGradient>) -> Read<Found> {
     }
 }
 
-impl<M: Model> Coordinator<M> {
+impl Coordinator {
     /// Asks every silo for its log likelihood and the gradient at a point of the globals.
     pub(crate) fn ask_slope(&self, point: Vec<f64>) -> Vec<Request> {
         let theta = self.trainer.theta().to_vec();
@@ -78,7 +80,7 @@ impl<M: Model> Coordinator<M> {
     }
 }
 
-impl<M: Model> Silo<M> {
+impl Silo {
     /// Answers with the log likelihood at a point of the globals and its gradient, or without them: where the model has
     /// local latents, and where it has no density. Changes nothing but what is known of θ.
     pub(crate) fn slope(&mut self, request: &SlopeRequest) -> Result<Message> {
@@ -100,7 +102,7 @@ impl<M: Model> Silo<M> {
     /// What is read of all rows at a point of the globals, if no local latents are to be known for it.
     fn without_locals(
         &self,
-        read: impl FnOnce(LogDensity<'_, M>, Latents<'_>, &M::Data) -> Read<ValueAndGradient>,
+        read: impl FnOnce(LogDensity<'_, AnyModel>, Latents<'_>, &AnyData) -> Read<ValueAndGradient>,
         globals: &[f64],
     ) -> Result<Found> {
         let blocks = self.table.blocks();

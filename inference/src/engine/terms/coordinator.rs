@@ -1,7 +1,7 @@
 //! Keeps what the coordinator of a method over silos knows: the model's globals, their posterior, and who the silos are.
 
 use partita_core::{
-    Device, Model, Purpose, SiteTable, device_theta, shared_theta, theta, with_shared_theta, with_theta,
+    AnyModel, Device, Purpose, SiteTable, device_theta, shared_theta, theta, with_shared_theta, with_theta,
 };
 
 use super::messages::{EstimateRequest, Sizes, StepRequest, Terms, manifest};
@@ -20,8 +20,8 @@ use crate::engine::wire::manifest::Manifest;
 use crate::engine::wire::message::{LARGEST_COUNT, Message};
 
 /// The globals of a run, as its coordinator has them, and how they move by the terms of silos.
-pub(crate) struct Coordinator<M: Model> {
-    pub(crate) model: M,
+pub(crate) struct Coordinator {
+    pub(crate) model: AnyModel,
     pub(crate) device: Device,
     pub(crate) settings: Settings,
     pub(crate) table: SiteTable,
@@ -33,7 +33,7 @@ pub(crate) struct Coordinator<M: Model> {
     last: LastWeights,
 }
 
-impl<M: Model> std::fmt::Debug for Coordinator<M> {
+impl std::fmt::Debug for Coordinator {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         formatter
             .debug_struct("Coordinator")
@@ -43,9 +43,9 @@ impl<M: Model> std::fmt::Debug for Coordinator<M> {
     }
 }
 
-impl<M: Model> Coordinator<M> {
+impl Coordinator {
     /// The coordinator of a run over the silos of these names.
-    pub(crate) fn new(model: &M, device: &Device, settings: &Settings, silos: &[String]) -> Result<Self> {
+    pub(crate) fn new(model: &AnyModel, device: &Device, settings: &Settings, silos: &[String]) -> Result<Self> {
         settings.check()?;
         if silos.is_empty() {
             return Err(Error::NoSilos);
@@ -271,7 +271,7 @@ impl<M: Model> Coordinator<M> {
 }
 
 /// The lengths of the tensors of θ.
-pub(crate) fn tensors<M: Model>(model: &M) -> Vec<usize> {
+pub(crate) fn tensors(model: &AnyModel) -> Vec<usize> {
     device_theta(model).iter().map(|tensor| tensor.dims()[0]).collect()
 }
 

@@ -1,6 +1,6 @@
 //! Evaluates the whole bound where one party has all data: prior, likelihood and locals in one pass of the tape.
 
-use partita_core::{Key, Latents, Model, Purpose};
+use partita_core::{Key, Latents, Purpose};
 
 use crate::engine::algorithm::finite;
 use crate::engine::error::Result;
@@ -61,13 +61,13 @@ impl NoiseAhead {
 
 impl Context<'_> {
     /// The share of the globals at a draw: their prior and their posterior.
-    fn prior<M: Model>(&self, Worker { model, .. }: &Worker<M>, global: &FamilyDraw) -> Result<ElboTerm> {
+    fn prior(&self, Worker { model, .. }: &Worker, global: &FamilyDraw) -> Result<ElboTerm> {
         let prior = self.density(model, 1.0).global(&global.latent)?;
         Ok(self.settings.estimator.global_elbo_term(prior, self.family, self.globals, global))
     }
 
     /// The whole bound at a draw of the globals.
-    fn whole<M: Model>(&self, worker: &Worker<M>, global: &FamilyDraw, particle: u32) -> Result<Evaluated<Drawn>> {
+    fn whole(&self, worker: &Worker, global: &FamilyDraw, particle: u32) -> Result<Evaluated<Drawn>> {
         let estimator = self.settings.estimator;
         if self.layers.is_some() || matches!(estimator, Estimator::LocallyEnhanced { .. }) {
             let mut found = self.prior(worker, global)?;
@@ -96,13 +96,8 @@ impl Context<'_> {
     }
 
     /// The whole bound at every draw of a step; without the likelihood of particles that share it.
-    fn wholes<M: Model>(
-        &self,
-        workers: &mut [Worker<M>],
-        is_joined: bool,
-        ahead: &mut NoiseAhead,
-    ) -> Result<Vec<Evaluated<Drawn>>> {
-        let whole = |worker: &Worker<M>, particle: u32, global: &mut FamilyDraw, noise: Vec<f64>| {
+    fn wholes(&self, workers: &mut [Worker], is_joined: bool, ahead: &mut NoiseAhead) -> Result<Vec<Evaluated<Drawn>>> {
+        let whole = |worker: &Worker, particle: u32, global: &mut FamilyDraw, noise: Vec<f64>| {
             self.family.draw_into(self.globals, &noise, global);
             let mut whole = match is_joined {
                 true => Evaluated {
@@ -134,7 +129,7 @@ impl Context<'_> {
     }
 }
 
-impl<M: Model> Silo<M> {
+impl Silo {
     /// The bound of all data with the model's prior, averaged over the draws of a step; moves nothing.
     pub(crate) fn joint_objective(
         &mut self,

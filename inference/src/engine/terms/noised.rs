@@ -1,7 +1,5 @@
 //! Puts noised sums over clipped rows in the place of a silo's terms: all that its local steps then know of the rows.
 
-use partita_core::Model;
-
 use crate::engine::error::{Error, Result};
 use crate::engine::estimator::ElboTerm;
 use crate::engine::mechanism::{Mechanism, RowSum};
@@ -31,7 +29,7 @@ pub(crate) struct NoisedRows {
 /// What steps are taken by: a term a draw of the globals, and the gradient by the latents of rows at each.
 pub(crate) type TermsAndLocal = (Vec<ElboTerm>, Vec<Vec<Vec<f64>>>);
 
-impl<M: Model> Silo<M> {
+impl Silo {
     /// The terms of a local step, whose gradients by the globals are one noised sum over clipped rows, those of all draws
     /// together; bounds are not told. Latents of rows have their own gradients, which stay with them.
     ///

@@ -1,7 +1,7 @@
 //! Evaluates a silo's own objective: its data against a prior of the globals, the model's or a cavity.
 
 use partita_core::kernel::add_scaled;
-use partita_core::{LogDensity, Model, ValueAndGradient};
+use partita_core::{LogDensity, ValueAndGradient};
 
 use crate::engine::algorithm::finite;
 use crate::engine::divergence::{Diverged, Divergence};
@@ -69,7 +69,7 @@ impl Drawn {
     }
 }
 
-impl<M: Model> Silo<M> {
+impl Silo {
     /// The objective at global parameters, averaged over the draws that `draw` says; moves nothing.
     pub(crate) fn local_objective(
         &mut self,

@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use partita_core::{Device, Key, LogDensity, Model, Part, Purpose, SiteTable};
+use partita_core::{AnyData, AnyModel, Device, Key, LogDensity, Part, Purpose, SiteTable};
 use rayon::prelude::*;
 
 use crate::engine::error::Result;
@@ -63,9 +63,9 @@ pub(crate) struct Context<'a> {
 
 /// A copy of model and data: one thread evaluates particles with each.
 #[derive(Debug, Clone)]
-pub(crate) struct Worker<M: Model> {
-    pub(crate) model: M,
-    pub(crate) data: M::Data,
+pub(crate) struct Worker {
+    pub(crate) model: AnyModel,
+    pub(crate) data: AnyData,
 }
 
 /// What is found at a draw, with the gradient by the silo's own parameters, one vector a block.
@@ -78,7 +78,7 @@ pub(crate) struct Evaluated<T> {
 impl Context<'_> {
     /// The shares of all particles in order, or, where they join, their mean as the only one: with the same bits for
     /// any number of workers.
-    pub(crate) fn all<M: Model>(&self, workers: &mut [Worker<M>]) -> Result<Vec<Evaluated<ElboTerm>>> {
+    pub(crate) fn all(&self, workers: &mut [Worker]) -> Result<Vec<Evaluated<ElboTerm>>> {
         if let Some(mean) = self.joined(workers)? {
             return Ok(vec![Evaluated { found: mean, by_local: self.locals.zeros(self.rows) }]);
         }
@@ -86,7 +86,7 @@ impl Context<'_> {
     }
 
     /// The mean of the ELBO terms of particles that join; `None` where they do not.
-    pub(super) fn joined<M: Model>(&self, workers: &mut [Worker<M>]) -> Result<Option<ElboTerm>> {
+    pub(super) fn joined(&self, workers: &mut [Worker]) -> Result<Option<ElboTerm>> {
         let Draws { count, weight, may_join, .. } = self.draw;
         let Some(layers) = self.layers.as_ref().filter(|_| may_join && count > 1 && particles_join(self.table)) else {
             return Ok(None);
@@ -94,7 +94,7 @@ impl Context<'_> {
         #[expect(clippy::cast_precision_loss, reason = "there are far fewer than 2^52 particles")]
         let weight = weight / count as f64;
         let (tapes, moments) = (tapes(count), self.locals.layer_moments(layers, self.key(0)));
-        let parts = spread(workers, tapes.len(), |Worker { model, data }: &Worker<M>, tape| {
+        let parts = spread(workers, tapes.len(), |Worker { model, data }: &Worker, tape| {
             let density = self.density(model, weight).moments(moments);
             Ok(ElboTerm::of_layers(density.local_sum(moments.means, data, &tapes[tape])?))
         })?;
@@ -102,7 +102,7 @@ impl Context<'_> {
     }
 
     /// The log density at the rows of the step, its local part multiplied by `weight`.
-    pub(super) fn density<'a, M: Model>(&'a self, model: &'a M, weight: f64) -> LogDensity<'a, M> {
+    pub(super) fn density<'a>(&'a self, model: &'a AnyModel, weight: f64) -> LogDensity<'a, AnyModel> {
         let density = LogDensity::new(model, self.device, self.table);
         density.minibatch(&self.rows.minibatch).weight(weight).loss(self.settings.loss)
     }
@@ -117,7 +117,7 @@ impl Context<'_> {
         self.draw.global_noise(self.family, self.settings, particle)
     }
 
-    fn one<M: Model>(&self, worker: &Worker<M>, particle: u32) -> Result<Evaluated<ElboTerm>> {
+    fn one(&self, worker: &Worker, particle: u32) -> Result<Evaluated<ElboTerm>> {
         let global = match &self.layers {
             Some(layers) if self.table.latents(Part::Global).all(|site| site.is_layer()) => layers.undrawn(),
             _ => self.family.draw(self.globals, &self.global_noise(particle)),
@@ -126,12 +126,7 @@ impl Context<'_> {
     }
 
     /// The silo's own share of a particle at a draw of the globals.
-    pub(super) fn elbo_term<M: Model>(
-        &self,
-        worker: &Worker<M>,
-        global: &FamilyDraw,
-        particle: u32,
-    ) -> Result<Evaluated<ElboTerm>> {
+    pub(super) fn elbo_term(&self, worker: &Worker, global: &FamilyDraw, particle: u32) -> Result<Evaluated<ElboTerm>> {
         let Draws { weight, entropy_weight, .. } = self.draw;
         if let Estimator::LocallyEnhanced { inner } = self.settings.estimator {
             return self.enhanced(worker, global, inner, particle);
@@ -182,9 +177,9 @@ pub(crate) fn spread<W: Send, T: Send>(
 
 impl Context<'_> {
     /// A particle of the locally enhanced bound.
-    fn enhanced<M: Model>(
+    fn enhanced(
         &self,
-        Worker { model, data }: &Worker<M>,
+        Worker { model, data }: &Worker,
         global: &FamilyDraw,
         inner: usize,
         particle: u32,
@@ -208,7 +203,7 @@ impl Context<'_> {
 mod tests {
     use partita_core::burn::module::Module;
     use partita_core::burn::tensor::Tensor;
-    use partita_core::{BayesianLinear, NoiseStream, Normal, Result, Scope};
+    use partita_core::{BayesianLinear, Model, NoiseStream, Normal, Result, Scope};
 
     use super::*;
     use crate::engine::family::{FamilyPlan, Gaussian};
@@ -245,7 +240,7 @@ mod tests {
     }
 
     /// What is found of seven particles of a minibatch, at the start.
-    fn found<T>((threads, may_join): (usize, bool), find: impl FnOnce(&mut Silo<TwoLayers>, &[f64], Draws) -> T) -> T {
+    fn found<T>((threads, may_join): (usize, bool), find: impl FnOnce(&mut Silo, &[f64], Draws) -> T) -> T {
         let device = Device::flex();
         let layers = [[2, 3], [3, 2]].map(|widths| BayesianLinear::rectified(widths, &mut stream(0), &device));
         let mut x = vec![0.0; 20];

@@ -1,7 +1,5 @@
 //! Keeps the gradients of a silo's own parameters until the coordinator says what each draw weighs.
 
-use partita_core::Model;
-
 use crate::engine::checkpoint::NamedVectors;
 use crate::engine::error::{Error, Result};
 use crate::engine::estimator::descent;
@@ -112,7 +110,7 @@ impl Pending {
     }
 }
 
-impl<M: Model> Silo<M> {
+impl Silo {
     /// Takes the step of the local parameters that waited for these weights; nothing if none waits.
     pub(crate) fn settle(&mut self, last: LastWeights) -> Result<()> {
         let Some(pending) = &self.pending else { return Ok(()) };

@@ -1,6 +1,6 @@
 //! Evaluates a silo's terms row by row, one tape a row: what each adds to a sum that is clipped and noised.
 
-use partita_core::{Key, Model, Role};
+use partita_core::{Key, Role};
 
 use crate::engine::error::{Error, Result};
 use crate::engine::estimator::Estimator;
@@ -9,7 +9,7 @@ use crate::engine::optimiser::Adam;
 use crate::engine::terms::particles::{Context, Draws, number, spread};
 use crate::engine::terms::silo::Silo;
 
-impl<M: Model> Silo<M> {
+impl Silo {
     /// How many rows of the one outermost plate contribute to sums, once nothing is found by which one row would decide on
     /// what another contributes.
     ///
@@ -103,7 +103,7 @@ impl<M: Model> Silo<M> {
 mod tests {
     use partita_core::burn::module::Module;
     use partita_core::burn::tensor::Tensor;
-    use partita_core::{Bernoulli, Device, Groups, Normal, Result, Scope};
+    use partita_core::{Bernoulli, Device, Groups, Model, Normal, Result, Scope};
     use partita_core::{Noise, Purpose};
 
     use super::*;
@@ -142,7 +142,7 @@ mod tests {
         }
     }
 
-    fn silo(nested: bool, estimator: Estimator, threads: usize) -> Silo<Levels> {
+    fn silo(nested: bool, estimator: Estimator, threads: usize) -> Silo {
         let (device, rows) = (Device::flex(), 12);
         let y = (0..rows).map(|row| f64::from(u8::from(row % 3 == 0))).collect::<Vec<_>>();
         let groups = nested.then(|| Groups::new(vec![0, 0, 2, 1, 3, 3, 3, 4, 4, 5, 0, 5], 6).unwrap());

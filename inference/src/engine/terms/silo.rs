@@ -1,7 +1,9 @@
 //! Gives the silo's side of SFVI: draws with shared noise, gradient shares, and its own local step.
 
 use partita_core::kernel::add_scaled;
-use partita_core::{Device, Key, Model, Noise, Part, Purpose, SiteTable, shared_theta, theta, with_theta};
+use partita_core::{
+    AnyData, AnyModel, Device, Key, Model, Noise, Part, Purpose, SiteTable, shared_theta, theta, with_theta,
+};
 
 use crate::engine::algorithm::finite;
 use crate::engine::checkpoint::NamedVectors;
@@ -22,7 +24,7 @@ use crate::engine::wire::typed::Rows;
 ///
 /// Data, local latents and their variational parameters stay here; what leaves is listed in
 /// [`crate::Algorithm::manifest`].
-pub struct Silo<M: Model> {
+pub struct Silo {
     pub(crate) name: String,
     pub(crate) device: Device,
     pub(crate) settings: Settings,
@@ -30,7 +32,7 @@ pub struct Silo<M: Model> {
     pub(crate) family: Box<dyn Family>,
     pub(crate) locals: Locals,
     /// Copies of model and data, one for each thread that evaluates particles.
-    pub(crate) workers: Vec<Worker<M>>,
+    pub(crate) workers: Vec<Worker>,
     /// Numbers of θ that parties share.
     pub(crate) theta_len: usize,
     pub(crate) step: u64,
@@ -57,18 +59,18 @@ pub(crate) fn check_rate(kind: &str, rate: f64) -> Result<f64> {
     })
 }
 
-impl<M: Model> std::fmt::Debug for Silo<M> {
+impl std::fmt::Debug for Silo {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         formatter.debug_struct("Silo").field("name", &self.name).field("step", &self.step).finish_non_exhaustive()
     }
 }
 
-impl<M: Model> Silo<M> {
+impl Silo {
     /// A silo called `name`, the `index`-th of the run.
     ///
     /// # Errors
     /// What the model refuses of the data; [`Error::Setting`], [`Error::UnknownSite`].
-    pub fn new(
+    pub fn new<M: Model>(
         name: &str,
         index: u32,
         model: &M,
@@ -76,6 +78,8 @@ impl<M: Model> Silo<M> {
         device: &Device,
         settings: &Settings,
     ) -> Result<Self> {
+        let model = &AnyModel::new(model);
+        let data = &AnyData::new(data);
         settings.check()?;
         let table = SiteTable::of(model, device, data).map_err(|error| Error::from(error).in_silo(name, 0))?;
         settings.family.check(&table)?;
@@ -210,7 +214,7 @@ impl<M: Model> Silo<M> {
         globals: &[f64],
         rows: &mut StepRows,
         draw: Draws,
-        all: impl FnOnce(&Context<'_>, &mut [Worker<M>]) -> Result<Vec<Evaluated<T>>>,
+        all: impl FnOnce(&Context<'_>, &mut [Worker]) -> Result<Vec<Evaluated<T>>>,
     ) -> Result<AllEvaluated<T>> {
         let layers = (self.settings.estimator == Estimator::LocalReparameterisation && draw.purpose == Purpose::Fit)
             .then(|| LayerMoments::new(&*self.family, globals));
@@ -418,7 +422,7 @@ fn joined(elbo_terms: &[ElboTerm], of: fn(&ElboTerm) -> &Vec<f64>) -> Rows {
     }
 }
 
-impl<M: Model> Program for Silo<M> {
+impl Program for Silo {
     fn standing(&self) -> Standing<'_> {
         Standing { name: &self.name, seed: self.settings.seed, step: self.step }
     }

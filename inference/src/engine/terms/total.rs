@@ -1,7 +1,7 @@
 //! Sums the terms of all parties to the bound and its gradient, in the order of the silos.
 
 use partita_core::kernel::add_scaled;
-use partita_core::{LogDensity, Model, Purpose};
+use partita_core::{LogDensity, Purpose};
 
 use super::coordinator::Coordinator;
 use super::messages::Terms;
@@ -9,7 +9,7 @@ use super::particles::Draws;
 use crate::engine::error::{Error, Result};
 use crate::engine::estimator::{DrawWeights, ElboTerm, add};
 
-impl<M: Model> Coordinator<M> {
+impl Coordinator {
     /// The coordinator's own share for one particle.
     fn own_elbo_term(&self, purpose: Purpose, step: u64, particle: u32) -> Result<(Vec<f64>, ElboTerm)> {
         let noise = Draws::shared(purpose, step, 1).global_noise(self.family(), &self.settings, particle);

@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use partita_core::special::log_sum_exp;
 use partita_core::{
-    Array, Device, Draw, DrawNoise, Model, Noise, Predictive, SiteTable, predictive_draw, predictive_log_likelihood,
-    replicated_log_likelihood, theta, with_theta,
+    AnyData, AnyModel, Array, Device, Draw, DrawNoise, Model, Noise, Predictive, SiteTable, predictive_draw,
+    predictive_log_likelihood, replicated_log_likelihood, theta, with_theta,
 };
 use serde::{Deserialize, Serialize};
 
@@ -203,28 +203,28 @@ pub(crate) fn evaluate_with_replicates(
 }
 
 /// A silo of any algorithm that can also judge a posterior on rows of its own that it is not fitted to.
-pub struct EvaluatingSilo<M: Model> {
+pub struct EvaluatingSilo {
     program: Box<dyn SiloProgram>,
     index: u32,
-    model: M,
-    rows: M::Data,
+    model: AnyModel,
+    rows: AnyData,
     device: Device,
     table: SiteTable,
     family: Box<dyn Family>,
 }
 
-impl<M: Model> std::fmt::Debug for EvaluatingSilo<M> {
+impl std::fmt::Debug for EvaluatingSilo {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         formatter.debug_struct("EvaluatingSilo").field("name", &self.program.name()).finish_non_exhaustive()
     }
 }
 
-impl<M: Model> EvaluatingSilo<M> {
+impl EvaluatingSilo {
     /// Gives `program`, the `index`-th silo of a run of `model` with `settings`, the rows that it judges by.
     ///
     /// # Errors
     /// What the model refuses of the rows; [`Error::Setting`], [`Error::UnknownSite`] for a family.
-    pub fn new(
+    pub fn new<M: Model>(
         program: Box<dyn SiloProgram>,
         index: u32,
         model: &M,
@@ -232,6 +232,8 @@ impl<M: Model> EvaluatingSilo<M> {
         device: &Device,
         settings: &Settings,
     ) -> Result<Self> {
+        let model = &AnyModel::new(model);
+        let rows = &AnyData::new(rows);
         let table = SiteTable::of(model, device, rows)?;
         let family = settings.family.global_family(&table)?;
         let (model, rows, device) = (with_theta(model, &theta(model)?, device)?, rows.clone(), device.clone());
@@ -268,15 +270,15 @@ impl<M: Model> EvaluatingSilo<M> {
 }
 
 /// A posterior with the rows that judge it.
-struct Judged<'a, M: Model> {
-    silo: &'a EvaluatingSilo<M>,
-    model: M,
+struct Judged<'a> {
+    silo: &'a EvaluatingSilo,
+    model: AnyModel,
     posterior: Posterior<'a>,
     noise: Noise,
     draws: u64,
 }
 
-impl<M: Model> Judged<'_, M> {
+impl Judged<'_> {
     /// What `read` gives at one draw of the posterior.
     fn at<T>(&self, draw: u64, read: impl FnOnce(Predictive<'_>) -> Result<T>) -> Result<T> {
         let globals = self.posterior.draw(&self.noise, draw);
@@ -327,7 +329,7 @@ pub(crate) fn by_row(table: &SiteTable, observed: &[(String, Array)]) -> Vec<f64
     plates.into_iter().flat_map(|(_, sums)| sums).collect()
 }
 
-impl<M: Model> SiloProgram for EvaluatingSilo<M> {
+impl SiloProgram for EvaluatingSilo {
     fn name(&self) -> &str {
         self.program.name()
     }

@@ -1,6 +1,6 @@
 //! Serves rows never seen in training: their local posteriors and their ELBO term, from a trained encoder.
 
-use partita_core::{Device, Encoded, Model, SiteTable, with_shared_theta};
+use partita_core::{AnyData, AnyModel, Device, Encoded, Model, SiteTable, with_shared_theta};
 
 use crate::engine::algorithm::Posterior;
 use crate::engine::error::{Error, Result};
@@ -35,6 +35,8 @@ pub struct EncodedRows {
 /// # Errors
 /// What the model refuses of the data, and the encoder.
 pub fn encoded_posterior<M: Model>(model: &M, device: &Device, data: &M::Data) -> Result<Vec<EncodedRows>> {
+    let model = &AnyModel::new(model);
+    let data = &AnyData::new(data);
     let table = SiteTable::of(model, device, data)?;
     let mut all = Vec::new();
     for (index, block) in table.blocks().iter().enumerate() {
@@ -69,6 +71,8 @@ pub fn held_out_bound<M: Model>(
     data: &M::Data,
     draws: usize,
 ) -> Result<ElboEstimate> {
+    let model = &AnyModel::new(model);
+    let data = &AnyData::new(data);
     if draws == 0 {
         return Err(Error::Setting { setting: "draws", found: "0".into(), expected: "at least 1" });
     }

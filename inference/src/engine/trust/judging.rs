@@ -1,6 +1,6 @@
 //! Answers for any method's silo what a report asks of the rows that were fitted: how probable, how well expected, and like what.
 
-use partita_core::{Device, Loss, Model, SiteTable, theta, with_theta};
+use partita_core::{Device, Loss, SiteTable, theta, with_theta};
 
 use super::leave_out::LeftOutUnit;
 use super::left_out_rows::{LeftOutRequest, left_out_answer};
@@ -28,8 +28,8 @@ pub(crate) struct Sizes {
 }
 
 /// A model at its trained parameters with the rows that it was fitted to.
-pub(crate) struct Fitted<'a, M: Model> {
-    pub(crate) worker: Worker<M>,
+pub(crate) struct Fitted<'a> {
+    pub(crate) worker: Worker,
     pub(crate) device: &'a Device,
     pub(crate) table: &'a SiteTable,
     pub(crate) loss: Loss,
@@ -47,9 +47,9 @@ pub(crate) enum Integrates {
 }
 
 /// A silo of any method that also answers what a report asks of its rows.
-pub(crate) struct JudgingSilo<M: Model> {
+pub(crate) struct JudgingSilo {
     pub(super) program: Box<dyn SiloProgram>,
-    pub(super) worker: Worker<M>,
+    pub(super) worker: Worker,
     pub(super) device: Device,
     pub(super) settings: Settings,
     index: u32,
@@ -58,12 +58,12 @@ pub(crate) struct JudgingSilo<M: Model> {
     checked: Option<OwnChecks>,
 }
 
-impl<M: Model> JudgingSilo<M> {
+impl JudgingSilo {
     /// Gives the `index`-th silo of a run the rows that it was made of.
     pub(crate) fn new(
         program: Box<dyn SiloProgram>,
         index: u32,
-        worker: Worker<M>,
+        worker: Worker,
         device: &Device,
         settings: &Settings,
         integrates: Integrates,
@@ -77,7 +77,7 @@ impl<M: Model> JudgingSilo<M> {
     }
 
     /// Model and rows at trained parameters of which `shared` came with a request.
-    pub(super) fn at(&self, shared: &[f64]) -> Result<Worker<M>> {
+    pub(super) fn at(&self, shared: &[f64]) -> Result<Worker> {
         let all = [shared, &self.program.private_theta()].concat();
         Ok(Worker { model: with_theta(&self.worker.model, &all, &self.device)?, data: self.worker.data.clone() })
     }
@@ -90,7 +90,7 @@ impl<M: Model> JudgingSilo<M> {
         Ok(Sizes { parameters: family.parameter_len() as u64, theta: self.shared()? as u64 })
     }
 
-    fn fitted<'a>(&'a self, table: &'a SiteTable, shared: &[f64]) -> Result<Fitted<'a, M>> {
+    fn fitted<'a>(&'a self, table: &'a SiteTable, shared: &[f64]) -> Result<Fitted<'a>> {
         let Settings { loss, seed, .. } = self.settings;
         let threads = self.settings.silo_threads();
         Ok(Fitted { worker: self.at(shared)?, device: &self.device, table, loss, seed, threads })
@@ -123,7 +123,7 @@ impl<M: Model> JudgingSilo<M> {
     }
 }
 
-impl<M: Model> SiloProgram for JudgingSilo<M> {
+impl SiloProgram for JudgingSilo {
     fn name(&self) -> &str {
         self.program.name()
     }

@@ -1,6 +1,6 @@
 //! States what a coordinator knows of globals by itself: their prior, and their natural scale.
 
-use partita_core::{Array, Device, LogDensity, Model, SiteTable, with_shared_theta};
+use partita_core::{AnyModel, Array, Device, LogDensity, SiteTable, with_shared_theta};
 
 use crate::engine::error::Result;
 
@@ -15,20 +15,20 @@ pub(crate) trait Known {
 
 /// A model whose silos hold different rows.
 #[derive(Debug)]
-pub(crate) struct KnownModel<'a, M> {
-    model: M,
+pub(crate) struct KnownModel<'a> {
+    model: AnyModel,
     device: &'a Device,
     table: &'a SiteTable,
 }
 
-impl<'a, M: Model> KnownModel<'a, M> {
+impl<'a> KnownModel<'a> {
     /// The model with these trained parameters.
-    pub(crate) fn new(model: &M, theta: &[f64], device: &'a Device, table: &'a SiteTable) -> Result<Self> {
+    pub(crate) fn new(model: &AnyModel, theta: &[f64], device: &'a Device, table: &'a SiteTable) -> Result<Self> {
         Ok(Self { model: with_shared_theta(model, theta, device)?, device, table })
     }
 }
 
-impl<M: Model> Known for KnownModel<'_, M> {
+impl Known for KnownModel<'_> {
     fn natural(&self, globals: &[f64]) -> Result<Vec<(String, Array)>> {
         Ok(self.table.natural_globals(&self.model, self.device, globals)?)
     }

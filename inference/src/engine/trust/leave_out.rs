@@ -1,6 +1,6 @@
 //! Leaves the rows of a silo, or its observations, out one at a time, where the rows are.
 
-use partita_core::{Device, Latents, Loss, Model, Noise, Part, Precision, Role, SiteTable, pointwise_log_likelihood};
+use partita_core::{Device, Latents, Loss, Noise, Part, Precision, Role, SiteTable, pointwise_log_likelihood};
 
 use super::judging::Fitted;
 use super::round::around;
@@ -24,7 +24,7 @@ pub enum LeftOutUnit {
 /// The part of the draws at which nodes may fail to reach what the latents of a row are without an observation.
 const UNREACHED: f64 = 0.1;
 
-impl<M: Model> Fitted<'_, M> {
+impl Fitted<'_> {
     /// [`crate::Fit::leave_one_out`] of these rows, with draws of the noise of `seed`.
     ///
     /// # Errors

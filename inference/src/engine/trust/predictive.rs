@@ -1,6 +1,6 @@
 //! Compares what a silo observed with what the fitted model would have it observe; p-values alone leave the silo.
 
-use partita_core::{Array, DrawNoise, Model, Noise, Predictive, Site, SiteTable, observed_values, predictive_draw};
+use partita_core::{Array, DrawNoise, Noise, Predictive, Site, SiteTable, observed_values, predictive_draw};
 use serde::{Deserialize, Serialize};
 
 use super::judging::{Fitted, Sizes};
@@ -93,7 +93,7 @@ pub(crate) struct Replicates {
     pub(crate) silo: u32,
 }
 
-impl<M: Model> Fitted<'_, M> {
+impl Fitted<'_> {
     /// Compares data with as many replicates as asked for: globals from the posterior, local latents from their prior given
     /// them, observations given both.
     ///
@@ -120,7 +120,7 @@ impl<M: Model> Fitted<'_, M> {
         let noise = Noise::new(replicates.seed);
         let mut workers = vec![self.worker.clone(); self.threads.max(1)];
         let count = usize::try_from(replicates.draws).unwrap_or(usize::MAX);
-        let found = spread(&mut workers, count, |Worker { model, data }: &Worker<M>, index| {
+        let found = spread(&mut workers, count, |Worker { model, data }: &Worker, index| {
             let draw = index as u64;
             let globals = posterior.draw(&noise, draw);
             let noise = DrawNoise { noise, index: draw | u64::from(replicates.silo) << 32 };

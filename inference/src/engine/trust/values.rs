@@ -1,6 +1,6 @@
 //! Asks silos for the log marginal likelihood of their rows at draws of the globals, and answers.
 
-use partita_core::{Loss, Model, Precision, SiteTable};
+use partita_core::{Loss, Precision, SiteTable};
 
 use super::judging::JudgingSilo;
 use super::proposal::{MOST_DEGREES, Proposal};
@@ -141,12 +141,7 @@ impl Values {
     ///
     /// # Errors
     /// What the model reports at a node, beside that a density is no number.
-    pub(crate) fn at<M: Model>(
-        rows: &mut AtDraws<M>,
-        around: &Normal,
-        proposal: &Proposal,
-        count: usize,
-    ) -> Result<Self> {
+    pub(crate) fn at(rows: &mut AtDraws, around: &Normal, proposal: &Proposal, count: usize) -> Result<Self> {
         let values = rows.values(around, count, |index| proposal.draw(index))?;
         if rows.noise <= MOST_NOISE {
             return Ok(Self { values: Some(values), refusal: 0 });
@@ -167,7 +162,7 @@ pub(super) const MOST_NOISE: f64 = 0.2;
 /// How far numbers of points are raised: the error of the integrals is in nats summed over rows.
 pub(crate) const UNTIL: Until = Until { tolerance: 0.01, most: usize::MAX, nodes: usize::MAX, noise: NOISE };
 
-impl<M: Model> JudgingSilo<M> {
+impl JudgingSilo {
     pub(super) fn values(&self, request: &Message) -> Result<Message> {
         let refuse = |refusal: Refusal| Ok(Values::refused(refusal).write());
         if self.settings.loss != Loss::NegativeLogLikelihood {

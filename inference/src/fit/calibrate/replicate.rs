@@ -56,7 +56,7 @@ pub(super) struct Replicates<'a, M: Model> {
     options: &'a CalibrationOptions,
 }
 
-impl<'a, M: Model + ModuleDisplay + 'static> Replicates<'a, M> {
+impl<'a, M: Model + ModuleDisplay> Replicates<'a, M> {
     pub(super) fn new(
         model: &'a M,
         silos: &'a [(String, M::Data)],
@@ -122,7 +122,7 @@ pub(super) struct Owned<'a, M: Model> {
 
 type Drawn<M> = Vec<(String, SimulatedData<<M as Model>::Data>)>;
 
-impl<M: Model + ModuleDisplay + 'static> Owned<'_, M> {
+impl<M: Model + ModuleDisplay> Owned<'_, M> {
     fn noise(&self) -> Noise {
         Noise::new(self.options.seed)
     }

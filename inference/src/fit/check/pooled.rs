@@ -38,12 +38,15 @@ use crate::engine::panic::{COORDINATOR, caught};
 /// assert!(report.passed() && report.to_string().contains("2 silos = pooled rows"));
 /// # Ok::<(), partita_inference::Error>(())
 /// ```
-pub fn check_pooled<M: Model + 'static>(
+pub fn check_pooled<M: Model>(
     model: &M,
     silos: &[(String, M::Data)],
     pooled: &M::Data,
     device: &Device,
 ) -> Result<CheckReport> {
+    let model = &AnyModel::new(model);
+    let pooled = &AnyData::new(pooled);
+    let silos = &AnyData::of_silos(silos);
     check_pooled_any(&AnyModel::new(model), &AnyData::of_silos(silos), &AnyData::new(pooled), device)
 }
 

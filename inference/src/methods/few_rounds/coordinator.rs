@@ -1,6 +1,6 @@
 //! Gives the coordinator's side of few rounds: a start from the silos' own posteriors, then natural-gradient steps.
 
-use partita_core::{Device, LogDensity, Loss, Model, SiteTable, theta};
+use partita_core::{AnyModel, Device, LogDensity, Loss, Model, SiteTable, theta};
 
 use super::alone::{Alone, SLACK, fit_alone};
 use super::messages::{Answer, RoundRequest, Sizes, StartRequest};
@@ -51,8 +51,8 @@ const MOST_ROUNDS: u64 = 40;
 /// # References
 /// Khan and Rue (2023), The Bayesian learning rule, JMLR 24; Naylor and Smith (1982) for adaptive quadrature.
 #[derive(Debug)]
-pub struct FewRounds<M: Model> {
-    model: M,
+pub struct FewRounds {
+    model: AnyModel,
     device: Device,
     settings: Settings,
     options: FewRoundsOptions,
@@ -140,7 +140,7 @@ pub(super) fn start(settings: &Settings, table: &SiteTable) -> Normal {
 }
 
 /// The prior's share at the draws of a distribution.
-pub(super) fn prior_share<M: Model>(density: &LogDensity<'_, M>, draws: &Draws, at: &Normal) -> Result<Share> {
+pub(super) fn prior_share(density: &LogDensity<'_, AnyModel>, draws: &Draws, at: &Normal) -> Result<Share> {
     let found = (0..draws.len()).map(|index| {
         let found = density.global(&at.draw(draws.get(index)))?;
         Ok((found.value, found.globals))
@@ -148,19 +148,20 @@ pub(super) fn prior_share<M: Model>(density: &LogDensity<'_, M>, draws: &Draws, 
     Ok(Share::of(at, draws, &found.collect::<Result<Vec<_>>>()?))
 }
 
-impl<M: Model> FewRounds<M> {
+impl FewRounds {
     /// The coordinator of a run over the silos of these names.
     ///
     /// # Errors
     /// [`Error::Setting`] for a model that the method does not take, [`Error::NoSilos`], or what the model's global
     /// function refuses.
-    pub fn new(
+    pub fn new<M: Model>(
         model: &M,
         device: &Device,
         settings: &Settings,
         silos: &[String],
         options: &FewRoundsOptions,
     ) -> Result<Self> {
+        let model = &AnyModel::new(model);
         settings.check()?;
         if silos.is_empty() {
             return Err(Error::NoSilos);
@@ -341,7 +342,7 @@ fn root(len: usize) -> f64 {
     (len as f64).sqrt()
 }
 
-impl<M: Model> Algorithm for FewRounds<M> {
+impl Algorithm for FewRounds {
     fn outgoing(&mut self) -> Result<Vec<Request>> {
         let (step, seed) = (self.step, self.settings.seed);
         let message = match self.course.phase {

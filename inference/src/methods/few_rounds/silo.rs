@@ -1,6 +1,6 @@
 //! Gives the silo's side of few rounds: its rows integrated out at every draw, and sums over them.
 
-use partita_core::{Device, LogDensity, Model, SiteTable, theta};
+use partita_core::{AnyData, AnyModel, Device, LogDensity, Model, SiteTable, theta};
 
 use super::alone::{Alone, fit_alone};
 use super::coordinator::{check, start};
@@ -30,17 +30,17 @@ const START_POINTS: usize = 31;
 /// One party of few rounds: its data, and where its rules over rows stand at every draw.
 ///
 /// Data, local latents and their rules stay here; what leaves is listed in [`crate::Algorithm::manifest`].
-pub struct FewRoundsSilo<M: Model> {
+pub struct FewRoundsSilo {
     name: String,
     settings: Settings,
     options: FewRoundsOptions,
-    rows: AtDraws<M>,
+    rows: AtDraws,
     /// The posterior of the globals that the latest request brought.
     seen: Normal,
     step: u64,
 }
 
-impl<M: Model> std::fmt::Debug for FewRoundsSilo<M> {
+impl std::fmt::Debug for FewRoundsSilo {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         formatter
             .debug_struct("FewRoundsSilo")
@@ -50,13 +50,13 @@ impl<M: Model> std::fmt::Debug for FewRoundsSilo<M> {
     }
 }
 
-impl<M: Model> FewRoundsSilo<M> {
+impl FewRoundsSilo {
     /// A silo called `name`.
     ///
     /// # Errors
     /// What the model refuses of the data; [`Error::Setting`] for a model that few rounds do not take, and for fewer
     /// rows than the options ask for.
-    pub fn new(
+    pub fn new<M: Model>(
         name: &str,
         model: &M,
         data: &M::Data,
@@ -64,6 +64,8 @@ impl<M: Model> FewRoundsSilo<M> {
         settings: &Settings,
         options: &FewRoundsOptions,
     ) -> Result<Self> {
+        let model = &AnyModel::new(model);
+        let data = &AnyData::new(data);
         settings.check()?;
         let table = SiteTable::of(model, device, data).map_err(|error| Error::from(error).in_silo(name, 0))?;
         check(settings, &table, &theta(model)?)?;
@@ -103,7 +105,7 @@ impl<M: Model> FewRoundsSilo<M> {
     fn share(&mut self, at: &Normal, counted: Counted, centres: &[Centres]) -> Result<(Share, Vec<Centres>)> {
         let AtDraws { workers, integral, draws, device, table, .. } = &mut self.rows;
         let (integral, draws, device, table) = (&*integral, &*draws, &*device, &*table);
-        let found = spread(workers, draws.len(), |Worker { model, data }: &Worker<M>, index| {
+        let found = spread(workers, draws.len(), |Worker { model, data }: &Worker, index| {
             let globals = at.draw(draws.get(index));
             let integrand = Integrand { model, data, device, table };
             let evaluate = |own: &mut Centres| integral.gradient(&integrand, &globals, own);
@@ -230,7 +232,7 @@ enum Counted {
 const POINTS: &str = "rules.points";
 const SEEN: &str = "seen.globals";
 
-impl<M: Model> Program for FewRoundsSilo<M> {
+impl Program for FewRoundsSilo {
     fn standing(&self) -> Standing<'_> {
         Standing { name: &self.name, seed: self.settings.seed, step: self.step }
     }

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use partita_core::{Device, Model, SiteTable};
+use partita_core::{AnyData, AnyModel, Device, Model, SiteTable};
 
 use super::chain::DrawStatistics;
 use super::{Nuts, NutsFit};
@@ -60,6 +60,8 @@ impl NutsFit {
         device: &Device,
         options: &ArvizOptions<'_, M::Data>,
     ) -> Result<()> {
+        let silos = AnyData::of_silos(options.silos());
+        let (model, options) = (&AnyModel::new(model), &options.over(&silos));
         let table = SiteTable::globals(model, device)?;
         let labels = options.labels_of(&table)?;
         let Nuts { chains, seed, .. } = self.options;
@@ -75,7 +77,7 @@ impl NutsFit {
     }
 
     /// Data, log likelihoods and predictive draws of the silos whose rows leave.
-    fn rows<M: Model>(&self, model: &M, device: &Device, options: &ArvizOptions<'_, M::Data>) -> Result<Vec<Group>> {
+    fn rows(&self, model: &AnyModel, device: &Device, options: &ArvizOptions<'_, AnyData>) -> Result<Vec<Group>> {
         let (mut observed, mut likelihood, mut predictive) = (ReadRows::new(), ReadRows::new(), ReadRows::new());
         for own in options.silos() {
             let silo = OpenSilo::new(model, own, &self.silos, device)?;

@@ -7,7 +7,7 @@ use std::rc::Rc;
 
 use nuts_rand as generator;
 use nuts_rs::{Chain, CpuLogpFunc, CpuMath, CpuMathError, DiagGradNutsSettings, HasDims, LogpError, Settings};
-use partita_core::{Key, Model, Noise, NoiseStream, Purpose};
+use partita_core::{Key, Noise, NoiseStream, Purpose};
 
 use super::walk::Walk;
 use super::{ChainStep, ChainSummary, Nuts};
@@ -49,10 +49,10 @@ pub(super) struct ChainStart {
 }
 
 /// Runs chain `number` of `nuts` from the first of its starts that will do.
-pub(super) fn sample<M: Model>(
+pub(super) fn sample(
     nuts: &Nuts,
     number: u32,
-    mut walk: Walk<'_, M>,
+    mut walk: Walk<'_>,
     start: &ChainStart,
     watch: &(dyn Fn(&ChainStep) + Sync),
 ) -> Result<Sampled> {
@@ -116,7 +116,7 @@ pub(super) fn sample<M: Model>(
 }
 
 /// A start around `start` at which the log density is finite, and its gradient finite and nowhere zero.
-fn first_position<M: Model>(nuts: &Nuts, number: u32, walk: &mut Walk<'_, M>, start: &ChainStart) -> Result<Vec<f64>> {
+fn first_position(nuts: &Nuts, number: u32, walk: &mut Walk<'_>, start: &ChainStart) -> Result<Vec<f64>> {
     let mut stream = Noise::new(nuts.seed).stream(Key::new(Purpose::Initial, 0).block(1).particle(number));
     let mut gradient = vec![0.0; start.center.len()];
     let mut last = (String::new(), String::new());
@@ -146,7 +146,7 @@ fn first_position<M: Model>(nuts: &Nuts, number: u32, walk: &mut Walk<'_, M>, st
 
 /// The place of the declared start, unless it is so improbable that a warm-up would be spent on the way from it: a place
 /// around the posterior of few rounds then.
-fn nearer<M: Model>(walk: &mut Walk<'_, M>, around: Vec<f64>, declared: Vec<f64>, gradient: &mut [f64]) -> Vec<f64> {
+fn nearer(walk: &mut Walk<'_>, around: Vec<f64>, declared: Vec<f64>, gradient: &mut [f64]) -> Vec<f64> {
     let declared = walk.place(declared);
     let mut value = |place: &[f64]| walk.value_and_gradient(place, gradient).unwrap_or(f64::NEG_INFINITY);
     if value(&declared) < value(&around) - REMOTE { around } else { declared }
@@ -172,9 +172,9 @@ impl generator::RngCore for Keyed {
 }
 
 /// The log density as the sampler calls it.
-struct Density<'a, M: Model> {
+struct Density<'a> {
     dimension: usize,
-    walk: Walk<'a, M>,
+    walk: Walk<'a>,
     /// The error that ended the chain, which the sampler would turn into words.
     fault: Rc<RefCell<Option<partita_core::Error>>>,
 }
@@ -203,13 +203,13 @@ impl LogpError for NoValue {
     }
 }
 
-impl<M: Model> HasDims for Density<'_, M> {
+impl HasDims for Density<'_> {
     fn dim_sizes(&self) -> HashMap<String, u64> {
         HashMap::from([("unconstrained_parameter".to_owned(), self.dimension as u64)])
     }
 }
 
-impl<M: Model> CpuLogpFunc for Density<'_, M> {
+impl CpuLogpFunc for Density<'_> {
     type LogpError = NoValue;
     type FlowParameters = ();
     type ExpandedVector = Vec<f64>;

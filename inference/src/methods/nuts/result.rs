@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use partita_core::{Device, Latents, Model, SiteTable, natural_values};
+use partita_core::{AnyData, AnyModel, Device, Latents, Model, SiteTable, natural_values};
 
 use super::chain::DrawStatistics;
 use super::target::Layout;
@@ -61,6 +61,8 @@ impl NutsFit {
         data: &M::Data,
         device: &Device,
     ) -> Result<Vec<(String, String, Vec<f64>)>> {
+        let model = &AnyModel::new(model);
+        let data = &AnyData::new(data);
         let Some(place) = self.silos.iter().position(|name| name == silo) else {
             let found = format!("{silo}, which is none of {}", self.silos.join(", "));
             return Err(Error::Setting { setting: "silo", found, expected: "the name of a silo of the fit" });

@@ -1,7 +1,9 @@
 //! Reads a model and the data of all its silos as one log density of one unconstrained vector, with its gradient.
 
 use partita_core::kernel::add_scaled;
-use partita_core::{Device, Error, Latents, LogDensity, Model, Part, Result, SiteTable, pointwise_log_likelihood};
+use partita_core::{
+    AnyData, AnyModel, Device, Error, Latents, LogDensity, Part, Result, SiteTable, pointwise_log_likelihood,
+};
 
 /// Where the numbers of each party stand in the vector: the globals first, then silo by silo and block by block.
 #[derive(Debug, Clone, PartialEq)]
@@ -40,9 +42,9 @@ impl Layout {
 }
 
 /// A model, the data of all silos and memory, for one thread.
-pub(super) struct Target<'a, M: Model> {
-    model: M,
-    data: Vec<M::Data>,
+pub(super) struct Target<'a> {
+    model: AnyModel,
+    data: Vec<AnyData>,
     device: &'a Device,
     tables: &'a [SiteTable],
     layout: &'a Layout,
@@ -50,10 +52,10 @@ pub(super) struct Target<'a, M: Model> {
     locals: Vec<Vec<Vec<f64>>>,
 }
 
-impl<'a, M: Model> Target<'a, M> {
+impl<'a> Target<'a> {
     pub(super) fn new(
-        model: M,
-        data: Vec<M::Data>,
+        model: AnyModel,
+        data: Vec<AnyData>,
         device: &'a Device,
         tables: &'a [SiteTable],
         layout: &'a Layout,

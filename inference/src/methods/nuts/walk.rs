@@ -1,17 +1,17 @@
 //! Reads the log density of a model in the coordinates that a chain walks in.
 
-use partita_core::{Model, Result};
+use partita_core::Result;
 
 use super::chart::Chart;
 use super::target::Target;
 
 /// A target in coordinates of a chart; in the unconstrained latents themselves without one.
-pub(super) struct Walk<'a, M: Model> {
-    pub(super) target: Target<'a, M>,
+pub(super) struct Walk<'a> {
+    pub(super) target: Target<'a>,
     pub(super) chart: Option<&'a Chart>,
 }
 
-impl<M: Model> Walk<'_, M> {
+impl Walk<'_> {
     /// The log density in nats at a place, but for the constant of the chart; writes its gradient.
     pub(super) fn value_and_gradient(&mut self, place: &[f64], gradient: &mut [f64]) -> Result<f64> {
         let Some(chart) = self.chart else { return self.target.value_and_gradient(place, gradient) };

@@ -1,7 +1,5 @@
 //! Takes what became of PVI's visits: answers, answers that did not come, and time on the virtual clock.
 
-use partita_core::Model;
-
 use crate::engine::algorithm::{StepInfo, Tally, finite};
 use crate::engine::error::{Error, Result};
 use crate::engine::exchange::Outcome;
@@ -12,7 +10,7 @@ use crate::methods::pvi::{Answer, Asked, MissingSilo, Pvi, SiloSchedule, Turn};
 /// So many answers in a row that do not come from any silo end a run: there is nobody to go on with.
 const SILENCE: u64 = 100;
 
-impl<M: Model> Pvi<M> {
+impl Pvi {
     /// Takes the outcomes of what was asked. Exchanges in which no answer is taken are no steps, and leave the
     /// posterior and its version as they are.
     pub(super) fn visited(&mut self, outcomes: Vec<(Asked, Outcome)>) -> Result<StepInfo> {

@@ -1,13 +1,11 @@
 //! Lets PVI be asked silo by silo, for runs in which nobody waits for the others.
 
-use partita_core::Model;
-
 use crate::engine::algorithm::{Asynchronous, StepInfo};
 use crate::engine::error::{Error, Result};
 use crate::engine::exchange::{Outcome, Request};
 use crate::methods::pvi::{Asked, Pvi, SiloSchedule};
 
-impl<M: Model> Asynchronous for Pvi<M> {
+impl Asynchronous for Pvi {
     fn ask(&mut self, silo: usize) -> Result<Option<Request>> {
         let refuse = |setting, found: String, expected| Err(Error::Setting { setting, found, expected });
         if !matches!(self.options.schedule, SiloSchedule::Asynchronous(_)) {

@@ -1,12 +1,10 @@
 //! Lets silos leave PVI, join it, and be removed from its posterior, and damps each in its own way.
 
-use partita_core::Model;
-
 use crate::engine::error::{Error, Result};
 use crate::engine::natural::ExponentialFamily;
 use crate::methods::pvi::Pvi;
 
-impl<M: Model> Pvi<M> {
+impl Pvi {
     /// Lets a silo rest: its factor stays in the posterior, and it is visited no more until it joins again. An answer
     /// that is under way is still taken.
     ///

@@ -1,6 +1,6 @@
 //! Puts the model's prior into natural parameters: exactly where it is normal, and by a factor of its own where it is not.
 
-use partita_core::{Key, LogDensity, Model, Noise, Purpose};
+use partita_core::{Key, LogDensity, Noise, Purpose};
 
 use crate::engine::algorithm::finite;
 use crate::engine::error::{Error, Result};
@@ -16,7 +16,7 @@ use crate::methods::pvi::{Pvi, PviOptions};
 const OWNER: u32 = u32::MAX - 1;
 
 /// Natural parameters of the model's prior, if it is of the family.
-pub(super) fn exact_prior<M: Model>(coordinator: &Coordinator<M>, family: &NormalFamily) -> Result<Option<Vec<f64>>> {
+pub(super) fn exact_prior(coordinator: &Coordinator, family: &NormalFamily) -> Result<Option<Vec<f64>>> {
     let density = LogDensity::new(&coordinator.model, &coordinator.device, &coordinator.table);
     let found = quadratic(family.len(), family.is_diagonal(), |point| Ok(density.global(point)?.globals))?;
     let natural = found.and_then(|found| found.natural(family));
@@ -28,8 +28,8 @@ pub(super) fn exact_prior<M: Model>(coordinator: &Coordinator<M>, family: &Norma
 /// # Errors
 /// [`Error::Setting`] for another divergence than Kullback and Leibler's, which the silos' local problems would have
 /// and this one not.
-pub(super) fn fitted_prior<M: Model>(
-    coordinator: &Coordinator<M>,
+pub(super) fn fitted_prior(
+    coordinator: &Coordinator,
     family: &NormalFamily,
     solver: &mut dyn SolverState,
     options: &PviOptions,
@@ -55,7 +55,7 @@ pub(super) fn fitted_prior<M: Model>(
     Ok(solver.solve(&mut PriorProblem { coordinator, natural: family, cavity: &nothing }, &update)?.natural)
 }
 
-impl<M: Model> Pvi<M> {
+impl Pvi {
     /// Brings the factor that stands for the prior up to the present posterior, as a visit of a silo would; a prior
     /// that is in the family needs none.
     pub(super) fn refine_prior(&mut self, first: u64) -> Result<()> {
@@ -76,13 +76,13 @@ impl<M: Model> Pvi<M> {
 }
 
 /// The prior as the data of a local problem.
-struct PriorProblem<'a, M: Model> {
-    coordinator: &'a Coordinator<M>,
+struct PriorProblem<'a> {
+    coordinator: &'a Coordinator,
     natural: &'a NormalFamily,
     cavity: &'a [f64],
 }
 
-impl<M: Model> LocalProblem for PriorProblem<'_, M> {
+impl LocalProblem for PriorProblem<'_> {
     fn family(&self) -> &dyn Family {
         self.coordinator.family()
     }

@@ -1,6 +1,5 @@
 //! States how PVI is carried out by noised sums over clipped rows, and makes a silo of it whose answers follow from these.
 
-use partita_core::Model;
 use serde::{Deserialize, Serialize};
 
 use super::messages::{Answer, Sizes};
@@ -75,7 +74,7 @@ impl PrivateVisits {
     }
 }
 
-impl<M: Model> PviSilo<M> {
+impl PviSilo {
     /// Lets the local steps know the rows by the noised sums of `mechanism` alone.
     ///
     /// # Errors

@@ -1,12 +1,12 @@
 //! Multiplies silos' changes into the posterior, and refuses a product that is no density.
 
-use partita_core::{Model, Part, SiteTable};
+use partita_core::{Part, SiteTable};
 
 use crate::engine::error::{Error, Result};
 use crate::engine::natural::ExponentialFamily;
 use crate::methods::pvi::Pvi;
 
-impl<M: Model> Pvi<M> {
+impl Pvi {
     /// The posterior times the silos' changes, or times so great a share of them that it is a density.
     pub(super) fn product(&self, changes: &[(usize, Vec<f64>)]) -> Result<(Vec<f64>, f64)> {
         let mut sum = vec![0.0; self.natural.len()];

@@ -1,6 +1,6 @@
 //! Gives the silo's side of PVI: takes its own factor out of the posterior, solves its local problem, answers the change.
 
-use partita_core::{Key, LogDensity, Model, Noise, Purpose};
+use partita_core::{Key, LogDensity, Noise, Purpose};
 
 use crate::engine::algorithm::finite;
 use crate::engine::checkpoint::NamedVectors;
@@ -23,8 +23,8 @@ use crate::methods::pvi::solver::{LocalProblem, LocalUpdate, Sampled, Solved, So
 /// One party of PVI. Its factor stays here and moves in two phases: what it answered becomes part of it when the next
 /// request says how much of it the coordinator took.
 #[derive(Debug)]
-pub struct PviSilo<M: Model> {
-    pub(super) silo: Silo<M>,
+pub struct PviSilo {
+    pub(super) silo: Silo,
     index: u32,
     pub(super) options: PviOptions,
     natural: NormalFamily,
@@ -44,13 +44,13 @@ struct Pending {
     change: Vec<f64>,
 }
 
-impl<M: Model> PviSilo<M> {
+impl PviSilo {
     /// Gives a silo, the `index`-th of the run, a factor, which starts as 1.
     ///
     /// # Errors
     /// [`Error::Setting`] for families that are not normal densities in natural parameters, options that mean nothing,
     /// and settings that the solver would not follow.
-    pub fn new(silo: Silo<M>, index: u32, options: PviOptions) -> Result<Self> {
+    pub fn new(silo: Silo, index: u32, options: PviOptions) -> Result<Self> {
         options.check()?;
         let private = silo.locals.private_theta().len();
         let trains_theta = silo.theta_len + private > 0 && options.theta_every > 0;
@@ -198,8 +198,8 @@ struct Theta<'a> {
 }
 
 /// The local problem of one visit.
-struct Problem<'a, M: Model> {
-    silo: &'a mut Silo<M>,
+struct Problem<'a> {
+    silo: &'a mut Silo,
     index: u32,
     natural: &'a NormalFamily,
     cavity: &'a [f64],
@@ -212,7 +212,7 @@ struct Problem<'a, M: Model> {
 /// The block of keys for what solvers and divergences draw, apart from those of latents.
 const SOLVER_BLOCK: u32 = u32::MAX - 1;
 
-impl<M: Model> LocalProblem for Problem<'_, M> {
+impl LocalProblem for Problem<'_> {
     fn family(&self) -> &dyn Family {
         &*self.silo.family
     }
@@ -289,7 +289,7 @@ impl<M: Model> LocalProblem for Problem<'_, M> {
     }
 }
 
-impl<M: Model> Program for PviSilo<M> {
+impl Program for PviSilo {
     fn standing(&self) -> Standing<'_> {
         self.silo.standing()
     }

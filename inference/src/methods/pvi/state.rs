@@ -1,7 +1,5 @@
 //! Saves the coordinator of PVI and restores it to the same bits.
 
-use partita_core::Model;
-
 use crate::engine::algorithm::same_run;
 use crate::engine::error::{Error, Result};
 use crate::engine::trainer::with_prefix;
@@ -13,7 +11,7 @@ const STATE: &str = "pvi.coordinator";
 const RULE: &str = "pvi.theta_rule.";
 const SOLVER: &str = "pvi.prior_solver.";
 
-impl<M: Model> Pvi<M> {
+impl Pvi {
     /// The coordinator's whole state.
     pub(super) fn state(&self) -> Message {
         let not_before: Vec<f64> = self.turn.not_before.iter().map(|turn| f64::from_bits(*turn)).collect();

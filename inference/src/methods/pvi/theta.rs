@@ -1,7 +1,5 @@
 //! Takes steps of the model's own parameters θ between visits, and moves the prior of the posterior with them.
 
-use partita_core::Model;
-
 use crate::engine::algorithm::{StepInfo, Tally};
 use crate::engine::error::{Error, Result};
 use crate::engine::exchange::Outcome;
@@ -9,7 +7,7 @@ use crate::engine::natural::ExponentialFamily;
 use crate::methods::pvi::prior::exact_prior;
 use crate::methods::pvi::{MissingSilo, Pvi, is_complete};
 
-impl<M: Model> Pvi<M> {
+impl Pvi {
     /// Whether the next exchange is one for θ.
     pub(super) fn theta_is_due(&self) -> bool {
         let every = self.options.theta_every;

@@ -1,6 +1,6 @@
 //! Gives the coordinator of federated point estimation: local steps on mean losses, then one rule that joins the points.
 
-use partita_core::{Device, Model, Noise};
+use partita_core::{AnyModel, Device, Model, Noise};
 
 use super::fed_opt_options::FedOptOptions;
 use super::join::{Join, Joined, LocalSteps, as_float};
@@ -43,19 +43,19 @@ const RULE: &str = "server.";
 /// McMahan et al. (2017), arXiv:1602.05629, Algorithm 1; Li et al. (2020), Federated optimization in heterogeneous
 /// networks, arXiv:1812.06127, eq. 2; Reddi et al. (2021), arXiv:2003.00295, Algorithm 2.
 #[derive(Debug)]
-pub struct FedOpt<M: Model> {
-    join: Join<M>,
+pub struct FedOpt {
+    join: Join,
     options: FedOptOptions,
     server: Box<dyn ServerRule>,
 }
 
-impl<M: Model> FedOpt<M> {
+impl FedOpt {
     /// The coordinator of a run over the silos of these names, with these numbers of observations.
     ///
     /// # Errors
     /// As for [`crate::Sfvi::new`]; [`Error::Setting`] for a family that is no point mass, options that mean nothing,
     /// and sizes that are not one positive number a silo.
-    pub fn new(
+    pub fn new<M: Model>(
         model: &M,
         device: &Device,
         settings: &Settings,
@@ -63,6 +63,7 @@ impl<M: Model> FedOpt<M> {
         sizes: Vec<usize>,
         options: FedOptOptions,
     ) -> Result<Self> {
+        let model = &AnyModel::new(model);
         let join = Join::new(Coordinator::new(model, device, settings, silos)?, options.local_steps, sizes)?;
         let server = options.start(silos.len())?;
         if join.globals.family().noise_len() > 0 {
@@ -81,7 +82,7 @@ impl<M: Model> FedOpt<M> {
     }
 }
 
-impl<M: Model> Algorithm for FedOpt<M> {
+impl Algorithm for FedOpt {
     fn objective(&self) -> Objective {
         Objective::LogJoint
     }

@@ -1,7 +1,5 @@
 //! Keeps what all rounds of local steps have in common: the globals, the rounds done, and the answers of silos.
 
-use partita_core::Model;
-
 use super::messages::{Round, RoundAnswer, Sizes};
 use crate::engine::algorithm::{StepInfo, Tally, each_reply, finite};
 use crate::engine::error::{Error, Result};
@@ -13,8 +11,8 @@ use crate::engine::wire::message::{LARGEST_COUNT, Message, Record};
 
 /// The coordinator's side of rounds: what a method adds is whom it asks what, and how answers become one.
 #[derive(Debug)]
-pub(super) struct Join<M: Model> {
-    pub(super) globals: Coordinator<M>,
+pub(super) struct Join {
+    pub(super) globals: Coordinator,
     /// Local steps of each silo in a round.
     pub(super) local_steps: u64,
     /// Observations of each silo.
@@ -23,9 +21,9 @@ pub(super) struct Join<M: Model> {
     pub(super) manifest: Manifest,
 }
 
-impl<M: Model> Join<M> {
+impl Join {
     /// Rounds of so many steps over silos with so many observations.
-    pub(super) fn new(globals: Coordinator<M>, local_steps: u64, sizes: Vec<usize>) -> Result<Self> {
+    pub(super) fn new(globals: Coordinator, local_steps: u64, sizes: Vec<usize>) -> Result<Self> {
         if local_steps == 0 {
             return Err(Error::Setting { setting: "local_steps", found: "0".into(), expected: "at least 1" });
         }
@@ -173,7 +171,7 @@ pub(super) struct Joined {
 }
 
 /// What the lengths of messages follow from.
-fn sizes_of<M: Model>(globals: &Coordinator<M>, local_steps: u64) -> Sizes {
+fn sizes_of(globals: &Coordinator, local_steps: u64) -> Sizes {
     Sizes {
         parameters: globals.trainer.parameters().len() as u64,
         theta: globals.trainer.theta().len() as u64,

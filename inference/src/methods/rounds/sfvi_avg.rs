@@ -1,6 +1,6 @@
 //! Gives SFVI-Avg's coordinator: many local steps a round, then one average of the global posteriors.
 
-use partita_core::{Device, Model};
+use partita_core::{AnyModel, Device, Model};
 use serde::{Deserialize, Serialize};
 
 use super::average::{Averaging, Barycentre, Members, WeightedMean};
@@ -53,22 +53,22 @@ impl RoundOptions {
 /// # References
 /// Hassan, Salomone and Mengersen (2023), Algorithm 2.
 #[derive(Debug)]
-pub struct SfviAvg<M: Model> {
-    join: Join<M>,
+pub struct SfviAvg {
+    join: Join,
     options: RoundOptions,
 }
 
 /// The kind of a saved coordinator.
 const STATE: &str = "avg.coordinator";
 
-impl<M: Model> SfviAvg<M> {
+impl SfviAvg {
     /// The coordinator of a run over the silos of these names, with these numbers $N_j$ of observations: a silo
     /// multiplies its local density by $N/N_j$.
     ///
     /// # Errors
     /// As for [`crate::Sfvi::new`]; [`crate::Error::Setting`] for no local steps, for sizes that are not one positive
     /// number a silo, and for [`Estimator::LocallyEnhanced`] without [`RoundOptions::scale_entropy`].
-    pub fn new(
+    pub fn new<M: Model>(
         model: &M,
         device: &Device,
         settings: &Settings,
@@ -76,6 +76,7 @@ impl<M: Model> SfviAvg<M> {
         sizes: Vec<usize>,
         options: RoundOptions,
     ) -> Result<Self> {
+        let model = &AnyModel::new(model);
         let mut globals = Coordinator::new(model, device, settings, silos)?;
         globals.adapt();
         if !options.scale_entropy && matches!(settings.estimator, Estimator::LocallyEnhanced { .. }) {
@@ -102,7 +103,7 @@ impl<M: Model> SfviAvg<M> {
     }
 }
 
-impl<M: Model> Algorithm for SfviAvg<M> {
+impl Algorithm for SfviAvg {
     fn outgoing(&mut self) -> Result<Vec<Request>> {
         if self.is_over() {
             return Ok(self.join.globals.ask_step());

@@ -1,6 +1,6 @@
 //! Gives the silo's side of rounds of local steps: many steps on its own data, from the common posterior or point.
 
-use partita_core::{Model, Part, Purpose};
+use partita_core::{Part, Purpose};
 
 use super::messages::{POINT_ROUND, Round, RoundAnswer, Sizes};
 use crate::engine::checkpoint::NamedVectors;
@@ -20,8 +20,8 @@ const GLOBAL: &str = "global.";
 /// One party of SFVI-Avg or of federated averaging of points; it also answers what a party of SFVI does, so that one
 /// run may go from rounds to steps.
 #[derive(Debug)]
-pub struct AveragingSilo<M: Model> {
-    silo: Silo<M>,
+pub struct AveragingSilo {
+    silo: Silo,
     index: u32,
     descent: Descent,
     /// Local steps of the present round whose gradient was clipped.
@@ -57,10 +57,10 @@ impl RoundPace {
     }
 }
 
-impl<M: Model> AveragingSilo<M> {
+impl AveragingSilo {
     /// Lets a silo, the `index`-th of the run, take local steps.
     #[must_use]
-    pub fn new(silo: Silo<M>, index: u32) -> Self {
+    pub fn new(silo: Silo, index: u32) -> Self {
         let descent = Descent::new(&silo.settings, &silo.device);
         Self { silo, index, descent, clipped: 0, most_steps: LARGEST_COUNT }
     }
@@ -75,7 +75,7 @@ impl<M: Model> AveragingSilo<M> {
     ///
     /// # Errors
     /// [`Error::Setting`] for a model with local latents: a mean of losses over observations has no place for them.
-    pub fn of_points(silo: Silo<M>, index: u32) -> Result<Self> {
+    pub fn of_points(silo: Silo, index: u32) -> Result<Self> {
         if let Some(site) = silo.table.latents(Part::Local).next() {
             let found = format!("FedOpt for a model whose site `{}` is latent in each silo", site.name);
             let expected = "a model whose latents are all global; SfviAvg and Sfvi take local latents";
@@ -155,7 +155,7 @@ impl<M: Model> AveragingSilo<M> {
     }
 }
 
-impl<M: Model> Program for AveragingSilo<M> {
+impl Program for AveragingSilo {
     fn standing(&self) -> Standing<'_> {
         self.silo.standing()
     }

@@ -1,6 +1,6 @@
 //! Gives the coordinator's side of SFVI: one exchange and one optimiser step a round.
 
-use partita_core::{Device, Model, SiteTable};
+use partita_core::{AnyModel, Device, Model, SiteTable};
 
 use crate::engine::algorithm::{Algorithm, ElboSamples, Ending, Posterior, StepInfo, Tally};
 use crate::engine::climb::Climb;
@@ -25,18 +25,19 @@ const STATE: &str = "sfvi.coordinator";
 /// # References
 /// Hassan, Salomone and Mengersen (2023), Algorithm 1, with the gradient split of eqs. 12 and 13.
 #[derive(Debug)]
-pub struct Sfvi<M: Model> {
-    globals: Coordinator<M>,
+pub struct Sfvi {
+    globals: Coordinator,
     /// The way to the start, where it is not over.
     climb: Option<Climb>,
 }
 
-impl<M: Model> Sfvi<M> {
+impl Sfvi {
     /// The coordinator of a run over the silos of these names.
     ///
     /// # Errors
     /// [`crate::Error::Setting`], [`crate::Error::NoSilos`], or what the model's global function refuses.
-    pub fn new(model: &M, device: &Device, settings: &Settings, silos: &[String]) -> Result<Self> {
+    pub fn new<M: Model>(model: &M, device: &Device, settings: &Settings, silos: &[String]) -> Result<Self> {
+        let model = &AnyModel::new(model);
         let mut globals = Coordinator::new(model, device, settings, silos)?;
         globals.adapt();
         let climb = climb(settings, device, &globals.table, &globals.trainer);
@@ -62,7 +63,7 @@ impl<M: Model> Sfvi<M> {
     }
 }
 
-impl<M: Model> Algorithm for Sfvi<M> {
+impl Algorithm for Sfvi {
     fn outgoing(&mut self) -> Result<Vec<Request>> {
         let point = self.climb.as_ref().and_then(Climb::ask);
         Ok(match point {

@@ -1,6 +1,6 @@
 //! Gives the coordinator of a fit whose one party holds the posterior: it asks for steps, and keeps a copy.
 
-use partita_core::{Device, Model, SiteTable, shared_theta};
+use partita_core::{AnyModel, Device, Model, SiteTable, shared_theta};
 
 use super::messages::{Bounds, BoundsRequest, Sizes, Stepped, StepsRequest};
 use crate::engine::algorithm::{Algorithm, ElboSamples, Ending, Posterior, StepInfo, Tally, replies, same_run};
@@ -42,6 +42,7 @@ impl Central {
     /// # Errors
     /// [`Error::Setting`], or what the model's global function refuses.
     pub fn new<M: Model>(model: &M, device: &Device, settings: &Settings, name: &str) -> Result<Self> {
+        let model = &AnyModel::new(model);
         settings.check()?;
         let table = SiteTable::globals(model, device)?;
         let family = settings.family.global_family(&table)?;

@@ -5,8 +5,8 @@ mod evaluate;
 use burn::tensor::Tensor;
 use partita_core::kernel::AdamUpdate;
 use partita_core::{
-    Device, DeviceEncoded, Handle, Model, Noise, Part, Purpose, Role, SiteTable, device_theta, ordered_sum, theta,
-    with_device_theta, with_theta,
+    AnyData, AnyModel, Device, DeviceEncoded, Handle, Model, Noise, Part, Purpose, Role, SiteTable, device_theta,
+    ordered_sum, theta, with_device_theta, with_theta,
 };
 
 use self::evaluate::{DeviceRows, Draws, Sums};
@@ -33,10 +33,10 @@ use crate::engine::wire::typed::length;
 /// Its steps are those of [`crate::CentralSilo`] with the same keyed noise, which is made on the host and uploaded: the
 /// two runs are equal to rounding. Bound, gradient norm, global posterior and θ are read together, once for every
 /// request of some steps. A bound that is not finite is therefore found at the end of an interval, not at its step.
-pub struct OnDeviceSilo<M: Model> {
+pub struct OnDeviceSilo {
     name: String,
-    model: M,
-    data: M::Data,
+    model: AnyModel,
+    data: AnyData,
     device: Device,
     settings: Settings,
     table: SiteTable,
@@ -72,7 +72,7 @@ struct OneStep {
     norm: Option<Tensor<1>>,
 }
 
-impl<M: Model> std::fmt::Debug for OnDeviceSilo<M> {
+impl std::fmt::Debug for OnDeviceSilo {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         formatter
             .debug_struct("OnDeviceSilo")
@@ -83,13 +83,15 @@ impl<M: Model> std::fmt::Debug for OnDeviceSilo<M> {
     }
 }
 
-impl<M: Model> OnDeviceSilo<M> {
+impl OnDeviceSilo {
     /// The party called `name` with all the data.
     ///
     /// # Errors
     /// What the model refuses of the data; [`Error::Setting`] for what has no device form: estimators with inner draws,
     /// optimisers other than Adam, clipping, low-rank globals, rows with correlated columns.
-    pub fn new(name: &str, model: &M, data: &M::Data, device: &Device, settings: &Settings) -> Result<Self> {
+    pub fn new<M: Model>(name: &str, model: &M, data: &M::Data, device: &Device, settings: &Settings) -> Result<Self> {
+        let model = &AnyModel::new(model);
+        let data = &AnyData::new(data);
         settings.check()?;
         refuse(settings)?;
         let table = SiteTable::of(model, device, data).map_err(|error| Error::from(error).in_silo(name, 0))?;
@@ -298,7 +300,7 @@ fn refuse(settings: &Settings) -> Result<()> {
     Ok(())
 }
 
-impl<M: Model> Program for OnDeviceSilo<M> {
+impl Program for OnDeviceSilo {
     fn standing(&self) -> Standing<'_> {
         Standing { name: &self.name, seed: self.settings.seed, step: self.step }
     }

@@ -1,6 +1,6 @@
 //! Fits pooled data: a silo that holds the posterior of the globals too, and evaluates the whole bound in one pass.
 
-use partita_core::{Device, Model, shared_theta};
+use partita_core::{AnyData, AnyModel, Device, Model, shared_theta};
 
 use super::messages::{Bounds, BoundsRequest, Sizes, Stepped, StepsRequest};
 use crate::engine::checkpoint::NamedVectors;
@@ -18,18 +18,20 @@ use crate::engine::wire::typed::length;
 
 /// The one party of a pooled fit: a [`Silo`] with all data, and the posterior of the globals.
 #[derive(Debug)]
-pub struct CentralSilo<M: Model> {
-    silo: Silo<M>,
+pub struct CentralSilo {
+    silo: Silo,
     trainer: Trainer,
     ahead: NoiseAhead,
 }
 
-impl<M: Model> CentralSilo<M> {
+impl CentralSilo {
     /// The party called `name` with all the data.
     ///
     /// # Errors
     /// As for [`Silo::new`].
-    pub fn new(name: &str, model: &M, data: &M::Data, device: &Device, settings: &Settings) -> Result<Self> {
+    pub fn new<M: Model>(name: &str, model: &M, data: &M::Data, device: &Device, settings: &Settings) -> Result<Self> {
+        let model = &AnyModel::new(model);
+        let data = &AnyData::new(data);
         let silo = Silo::new(name, 0, model, data, device, settings)?;
         let family = settings.family.global_family(&silo.table)?;
         let start = settings.family.start(&*family, &silo.table);
@@ -82,7 +84,7 @@ impl<M: Model> CentralSilo<M> {
     }
 }
 
-impl<M: Model> Program for CentralSilo<M> {
+impl Program for CentralSilo {
     fn standing(&self) -> Standing<'_> {
         self.silo.standing()
     }

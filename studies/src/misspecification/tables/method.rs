@@ -82,7 +82,7 @@ impl Method {
         self.run(pvi, InProcess::new(programs, 1)?, silos as u64)
     }
 
-    fn run(&self, mut pvi: Pvi<PlanarClutter>, mut exchange: InProcess, silos: u64) -> Result<Run> {
+    fn run(&self, mut pvi: Pvi, mut exchange: InProcess, silos: u64) -> Result<Run> {
         let (mut quiet, mut visits) = (0, 0);
         let [mut rounds, mut messages, mut steps] = [0; 3];
         // In an asynchronous run some silos answer twice before others answer once.

@@ -178,7 +178,7 @@ pub(crate) struct Setting<'a, M: Model> {
     pub(crate) settings: &'a Settings,
 }
 
-impl<M: Model + 'static> Setting<'_, M> {
+impl<M: Model> Setting<'_, M> {
     /// Fits by a method, and measures loss and error after each sweep or round, for global VI at growing intervals. A
     /// product or a local solution that is not a density ends it early.
     pub(crate) fn curve(&self, method: Method, judge: impl Fn(Posterior<'_>) -> Result<Scores>) -> Result<Curve> {

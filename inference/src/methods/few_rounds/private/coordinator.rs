@@ -1,6 +1,6 @@
 //! Gives the coordinator's side of private rounds: as many sums as were promised, filtered into a posterior with its noise.
 
-use partita_core::{Device, LogDensity, Model, SiteTable, theta};
+use partita_core::{AnyModel, Device, LogDensity, Model, SiteTable, theta};
 
 use super::super::coordinator::{check, prior_share};
 use super::super::messages::Sizes;
@@ -37,20 +37,20 @@ const STATE: &str = "private.coordinator";
 /// No bound, importance weight, step taken back by data, or start from the silos' own posteriors: all of these would
 /// need sums without noise.
 #[derive(Debug)]
-pub struct PrivateRounds<M: Model> {
-    run: Believing<M>,
+pub struct PrivateRounds {
+    run: Believing,
     options: PrivateRoundsOptions,
     /// Of the last third of the rounds, where what is believed is near the answer.
     clipped: ClippedCount,
 }
 
-impl<M: Model> PrivateRounds<M> {
+impl PrivateRounds {
     /// The coordinator of a run over the silos of these names, which have so many rows each.
     ///
     /// # Errors
     /// [`Error::Setting`] for a model or options that the method does not take, [`Error::NoSilos`], or what the model's
     /// global function refuses.
-    pub fn new(
+    pub fn new<M: Model>(
         model: &M,
         device: &Device,
         settings: &Settings,
@@ -58,6 +58,7 @@ impl<M: Model> PrivateRounds<M> {
         rows: &[usize],
         options: &PrivateRoundsOptions,
     ) -> Result<Self> {
+        let model = &AnyModel::new(model);
         settings.check()?;
         options.check()?;
         if silos.is_empty() {
@@ -90,7 +91,7 @@ impl<M: Model> PrivateRounds<M> {
     }
 }
 
-impl<M: Model> Algorithm for PrivateRounds<M> {
+impl Algorithm for PrivateRounds {
     fn outgoing(&mut self) -> Result<Vec<Request>> {
         Ok(Request::to_all(self.run.silos.len(), &self.request()?.write()))
     }
@@ -138,7 +139,7 @@ impl<M: Model> Algorithm for PrivateRounds<M> {
     }
 
     fn elbo_samples(&self, _: Vec<Outcome>, draws: usize, _: u64) -> Result<ElboSamples> {
-        Ok(Believing::<M>::no_bounds(draws))
+        Ok(Believing::no_bounds(draws))
     }
 
     fn trust_draws(&self) -> usize {

@@ -1,7 +1,7 @@
 //! Gives the silo's side of private rounds: what each row contributes, and the noised sum that a mechanism makes of it.
 
 use faer::Mat;
-use partita_core::{Device, Latents, Model, Role, SiteTable, pointwise_log_likelihood, theta};
+use partita_core::{AnyData, AnyModel, Device, Latents, Model, Role, SiteTable, pointwise_log_likelihood, theta};
 
 use super::super::coordinator::{check, start};
 use super::super::messages::Sizes;
@@ -31,11 +31,11 @@ const MOVES: usize = 8;
 ///
 /// What a row contributes depends on that row and the request alone: rules have a fixed number of points and moves, and a
 /// quadratic is fitted to each row's own log marginal likelihoods at fixed draws.
-pub struct PrivateRoundsSilo<M: Model> {
+pub struct PrivateRoundsSilo {
     name: String,
     settings: Settings,
     options: PrivateRoundsOptions,
-    workers: Vec<Worker<M>>,
+    workers: Vec<Worker>,
     device: Device,
     table: SiteTable,
     draws: Draws,
@@ -53,20 +53,20 @@ enum Rows {
     Observed,
 }
 
-impl<M: Model> std::fmt::Debug for PrivateRoundsSilo<M> {
+impl std::fmt::Debug for PrivateRoundsSilo {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let mut shown = formatter.debug_struct("PrivateRoundsSilo");
         shown.field("name", &self.name).field("step", &self.step).finish_non_exhaustive()
     }
 }
 
-impl<M: Model> PrivateRoundsSilo<M> {
+impl PrivateRoundsSilo {
     /// A silo called `name`, whose sums `mechanism` makes private.
     ///
     /// # Errors
     /// What the model refuses of the data; [`Error::Setting`] for a model that few rounds do not take, for outcomes that
     /// are in no row, and for fewer rows than the options ask for.
-    pub fn new(
+    pub fn new<M: Model>(
         name: &str,
         model: &M,
         data: &M::Data,
@@ -75,6 +75,8 @@ impl<M: Model> PrivateRoundsSilo<M> {
         options: &PrivateRoundsOptions,
         mechanism: Box<dyn Mechanism>,
     ) -> Result<Self> {
+        let model = &AnyModel::new(model);
+        let data = &AnyData::new(data);
         settings.check()?;
         options.check()?;
         let table = SiteTable::of(model, device, data).map_err(|error| Error::from(error).in_silo(name, 0))?;
@@ -147,7 +149,7 @@ impl<M: Model> PrivateRoundsSilo<M> {
         let Self { workers, device, table, draws, quadratics, rows, mechanism, .. } = self;
         let (device, table, draws, rows) = (&*device, &*table, &*draws, &*rows);
         let mut contributions = |chosen: &[usize]| {
-            let found = spread(workers, draws.len(), |worker: &Worker<M>, index| {
+            let found = spread(workers, draws.len(), |worker: &Worker, index| {
                 values(worker, device, table, rows, &at.draw(draws.get(index)))
             })?;
             let mut each =
@@ -195,8 +197,8 @@ fn rows_of(table: &SiteTable, device: &Device) -> Result<Rows> {
 }
 
 /// The log marginal likelihood of each row at these globals.
-fn values<M: Model>(
-    Worker { model, data }: &Worker<M>,
+fn values(
+    Worker { model, data }: &Worker,
     device: &Device,
     table: &SiteTable,
     rows: &Rows,
@@ -212,7 +214,7 @@ fn values<M: Model>(
     }
 }
 
-impl<M: Model> Program for PrivateRoundsSilo<M> {
+impl Program for PrivateRoundsSilo {
     fn standing(&self) -> Standing<'_> {
         Standing { name: &self.name, seed: self.settings.seed, step: self.step }
     }

@@ -3,7 +3,7 @@
 use std::ops::Range;
 
 use burn::tensor::Tensor;
-use partita_core::{DeviceEncoded, Handle, Key, LogDensity, Minibatch, Model, Noise, Precision, Purpose};
+use partita_core::{DeviceEncoded, Handle, Key, LogDensity, Minibatch, Noise, Precision, Purpose};
 use rayon::prelude::*;
 
 use super::{OnDeviceSilo, Place};
@@ -65,7 +65,7 @@ impl Draw {
     }
 }
 
-impl<M: Model> OnDeviceSilo<M> {
+impl OnDeviceSilo {
     /// The parameters of the rows that are evaluated.
     pub(super) fn device_rows(&self, chosen: Chosen) -> Result<DeviceRows> {
         let (mut steps, mut encodings) = (Vec::new(), Vec::new());

@@ -1,7 +1,7 @@
 //! Gives the coordinator's side of private SFVI: sums at draws of the globals, filtered into a posterior with its noise.
 
 use faer::Mat;
-use partita_core::{Device, LogDensity, Model, SiteTable, theta};
+use partita_core::{AnyModel, Device, LogDensity, Model, SiteTable, theta};
 
 use super::messages::{Sizes, StepAnswer, StepRequest};
 use super::options::PrivateSfviOptions;
@@ -40,8 +40,8 @@ const STATE: &str = "private_sfvi.coordinator";
 /// Hassan, Salomone and Mengersen (2023), Algorithm 1; Jälkö, Prediger, Honkela and Kaski (2023), DPVIm, who take gradients
 /// by scales from noised gradients by draws as well.
 #[derive(Debug)]
-pub struct PrivateSfvi<M: Model> {
-    run: Believing<M>,
+pub struct PrivateSfvi {
+    run: Believing,
     options: PrivateSfviOptions,
     gathered: Gathered,
 }
@@ -89,13 +89,13 @@ impl Gathered {
     }
 }
 
-impl<M: Model> PrivateSfvi<M> {
+impl PrivateSfvi {
     /// The coordinator of a run over the silos of these names, which have so many rows each.
     ///
     /// # Errors
     /// [`Error::Setting`] for a model without globals or with trained parameters, and for options outside their ranges;
     /// [`Error::NoSilos`]; what the model's global function refuses.
-    pub fn new(
+    pub fn new<M: Model>(
         model: &M,
         device: &Device,
         settings: &Settings,
@@ -103,6 +103,7 @@ impl<M: Model> PrivateSfvi<M> {
         rows: &[usize],
         options: &PrivateSfviOptions,
     ) -> Result<Self> {
+        let model = &AnyModel::new(model);
         settings.check()?;
         options.check()?;
         if silos.is_empty() {
@@ -167,7 +168,7 @@ impl<M: Model> PrivateSfvi<M> {
     }
 }
 
-impl<M: Model> Algorithm for PrivateSfvi<M> {
+impl Algorithm for PrivateSfvi {
     fn outgoing(&mut self) -> Result<Vec<Request>> {
         Ok(Request::to_all(self.run.silos.len(), &self.request()?.write()))
     }
@@ -209,7 +210,7 @@ impl<M: Model> Algorithm for PrivateSfvi<M> {
     }
 
     fn elbo_samples(&self, _: Vec<Outcome>, draws: usize, _: u64) -> Result<ElboSamples> {
-        Ok(Believing::<M>::no_bounds(draws))
+        Ok(Believing::no_bounds(draws))
     }
 
     fn trust_draws(&self) -> usize {

@@ -1,6 +1,6 @@
 //! Gives the silo's side of private SFVI: rows whose latents follow the globals, and the noised sum of their gradients.
 
-use partita_core::{Model, Purpose, SiteTable};
+use partita_core::{Purpose, SiteTable};
 
 use super::messages::{Sizes, StepAnswer, StepRequest};
 use super::options::PrivateSfviOptions;
@@ -20,8 +20,8 @@ use crate::engine::wire::message::Message;
 ///
 /// What a row contributes depends on that row, and on what was asked so far: its own posterior moves by its own gradients
 /// alone, and every row has a tape of its own. Evaluating a sum costs as much as evaluating as many single rows.
-pub struct PrivateSfviSilo<M: Model> {
-    silo: Silo<M>,
+pub struct PrivateSfviSilo {
+    silo: Silo,
     index: u32,
     options: PrivateSfviOptions,
     draws: whitened::Draws,
@@ -29,20 +29,20 @@ pub struct PrivateSfviSilo<M: Model> {
     mechanism: Box<dyn Mechanism>,
 }
 
-impl<M: Model> std::fmt::Debug for PrivateSfviSilo<M> {
+impl std::fmt::Debug for PrivateSfviSilo {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         formatter.debug_struct("PrivateSfviSilo").field("silo", &self.silo).finish_non_exhaustive()
     }
 }
 
-impl<M: Model> PrivateSfviSilo<M> {
+impl PrivateSfviSilo {
     /// Gives a silo, the `index`-th of the run, a mechanism that makes its sums private.
     ///
     /// # Errors
     /// [`Error::Setting`] for models and settings by which one row would decide on what another contributes, for more than
     /// one particle, and for fewer rows than the options ask for.
     pub fn new(
-        mut silo: Silo<M>,
+        mut silo: Silo,
         index: u32,
         options: &PrivateSfviOptions,
         mechanism: Box<dyn Mechanism>,
@@ -147,7 +147,7 @@ impl<M: Model> PrivateSfviSilo<M> {
     }
 }
 
-impl<M: Model> Program for PrivateSfviSilo<M> {
+impl Program for PrivateSfviSilo {
     fn standing(&self) -> Standing<'_> {
         self.silo.standing()
     }
