@@ -18,8 +18,8 @@ use partita::inference::{
     RowGaussian, RowOptions, SfviAvg, Sgd, Silo, SiloProgram,
 };
 use partita::{
-    AlgorithmChoice, Device, Estimator, FamilyPlan, FitOptions, Gaussian, Model, RoundOptions, Schedule, Settings,
-    SiteTable, fit,
+    AlgorithmChoice, Device, Estimator, FamilyPlan, FitOptions, Gaussian, RoundOptions, Schedule, Settings, SiteTable,
+    fit,
 };
 
 const GRADIENTS: [ImportanceGradient; 3] =

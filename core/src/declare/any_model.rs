@@ -1,6 +1,7 @@
 //! Holds any model as one type: what works with models is compiled for it once, instead of once for every model.
 
 use std::any::Any;
+use std::sync::Arc;
 
 use burn::module::{Devices, Module, ModuleMapper, ModuleVisitor, Param};
 use burn::tensor::Tensor;
@@ -53,24 +54,25 @@ impl AnyModel {
     }
 }
 
-/// One silo's data whose type is forgotten, for an [`AnyModel`].
-pub struct AnyData(Box<dyn Keeps>);
+/// One silo's data whose type is forgotten, for an [`AnyModel`]; clones share them.
+#[derive(Clone)]
+pub struct AnyData(Arc<dyn Any + Send + Sync>);
 
 impl AnyData {
     /// A copy of `data`; tensors and what a [`crate::Design`] holds are shared with it.
-    pub fn new<D: Clone + Send + 'static>(data: &D) -> Self {
+    pub fn new<D: Clone + Send + Sync + 'static>(data: &D) -> Self {
         let any: &dyn Any = data;
-        any.downcast_ref::<Self>().cloned().unwrap_or_else(|| Self(Box::new(data.clone())))
+        any.downcast_ref::<Self>().cloned().unwrap_or_else(|| Self(Arc::new(data.clone())))
     }
 
     /// Those of every silo.
-    pub fn of_silos<D: Clone + Send + 'static>(silos: &[(String, D)]) -> Vec<(String, Self)> {
+    pub fn of_silos<D: Clone + Send + Sync + 'static>(silos: &[(String, D)]) -> Vec<(String, Self)> {
         silos.iter().map(|(name, data)| (name.clone(), Self::new(data))).collect()
     }
 
     /// The data as the type that the model was written for.
     fn get<D: 'static>(&self) -> Result<&D> {
-        self.0.any().downcast_ref().ok_or_else(|| Error::Argument {
+        self.0.downcast_ref().ok_or_else(|| Error::Argument {
             operation: "a model whose type is forgotten".into(),
             argument: "data",
             found: "data of another model".into(),
@@ -79,31 +81,9 @@ impl AnyData {
     }
 }
 
-impl Clone for AnyData {
-    fn clone(&self) -> Self {
-        Self(self.0.boxed())
-    }
-}
-
 impl std::fmt::Debug for AnyData {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         formatter.debug_struct("AnyData").finish_non_exhaustive()
-    }
-}
-
-/// What data can do whatever their type is.
-trait Keeps: Send {
-    fn boxed(&self) -> Box<dyn Keeps>;
-    fn any(&self) -> &dyn Any;
-}
-
-impl<D: Clone + Send + 'static> Keeps for D {
-    fn boxed(&self) -> Box<dyn Keeps> {
-        Box::new(self.clone())
-    }
-
-    fn any(&self) -> &dyn Any {
-        self
     }
 }
 

@@ -51,7 +51,7 @@ pub trait Model: Module + 'static {
     /// The global latents on their natural scale, as the local function reads them: a plain struct of tensors.
     type Globals;
     /// One silo's data; it never leaves the silo.
-    type Data: Clone + Send;
+    type Data: Clone + Send + Sync;
 
     /// Declares the global sites and returns their values.
     ///

@@ -385,8 +385,8 @@ mod tests {
         let (device, mean) = (Device::flex(), 0.4);
         let data = Data::new(sizes, each, weights, &device);
         let table = SiteTable::of(model, &device, &data).unwrap();
-        let (model, data) = (AnyModel::new(model), AnyData::new(&data));
-        let integrand = Integrand { model: &model, data: &data, device: &device, table: &table };
+        let (any, data) = (AnyModel::new(model), AnyData::new(&data));
+        let integrand = Integrand { model: &any, data: &data, device: &device, table: &table };
         let integral = RowIntegral::new(&table).unwrap();
         let found = integral.observations(&integrand, &[mean], &mut integral.start()).unwrap();
         let (mut of_weights, mut of_visits, mut visit) = (Vec::new(), Vec::new(), 0);
