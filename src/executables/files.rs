@@ -156,10 +156,12 @@ impl SiloFile {
             }
             can_write(path.parent().unwrap_or(Path::new(""))).map_err(|error| unwritable(output, path, error))?;
         }
-        match &self.output {
-            Some(folder) => can_write(folder).map_err(|error| unwritable("output", folder, error)),
-            None => Ok(()),
+        for (entry, folder) in [("state", Some(&self.state)), ("output", self.output.as_ref())] {
+            if let Some(folder) = folder {
+                can_write(folder).map_err(|error| unwritable(entry, folder, error))?;
+            }
         }
+        Ok(())
     }
 
     /// Refuses entries that belong to studies, where the run is not of one.
@@ -341,7 +343,11 @@ mod tests {
         let data = folder.path().join("north.csv");
         std::fs::write(&data, "y\n1\n").unwrap();
         let file = |entry: &str| -> SiloFile {
-            let head = format!("name = \"north\"\ndata = {data:?}\nstate = {:?}\n", folder.path().join("state"));
+            let state = match entry.starts_with("state") {
+                true => String::new(),
+                false => format!("state = {:?}\n", folder.path().join("state")),
+            };
+            let head = format!("name = \"north\"\ndata = {data:?}\n{state}");
             toml::from_str(&format!("{head}{entry}\n[engine]\naddress = \"127.0.0.1:1\"\n")).unwrap()
         };
         let same = folder.path().join(".").join("north.csv");
@@ -351,7 +357,7 @@ mod tests {
         }
         file(&format!("fitted = {:?}", folder.path().join("fitted.csv"))).check_outputs().unwrap();
         // No folder can be made in a file, whoever runs the test.
-        for name in ["fitted", "own_rows", "own_checks", "output"] {
+        for name in ["fitted", "own_rows", "own_checks", "output", "state"] {
             let found = file(&format!("{name} = {:?}", data.join("below"))).check_outputs().unwrap_err().to_string();
             assert!(found.contains(&format!("`{name} = ")) && found.contains("cannot be written ("), "{found}");
         }
