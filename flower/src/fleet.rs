@@ -13,6 +13,7 @@ use crate::error::{Error, Result};
 use crate::heart::Heart;
 use crate::keeper::Keeper;
 use crate::object::Limits;
+use crate::pace::Pace;
 use crate::silo::{AtWork, SiloOptions};
 use crate::task::Source;
 use crate::wire::{
@@ -26,9 +27,11 @@ const INTERVAL: f64 = 30.0;
 /// How long a node that the engine still counts as there, though its process was killed, waits for its place.
 const STILL_THERE: Duration = Duration::from_secs(75);
 
-/// The pause between two looks for a message, at first and after a long wait.
-const PAUSE: Duration = Duration::from_millis(100);
-const LONGEST_PAUSE: Duration = Duration::from_secs(1);
+/// The longest pause between two looks for a message.
+const LONGEST_PAUSE: Duration = Duration::from_secs(2);
+
+/// The pause after a look that the engine refused.
+const REFUSED: Duration = Duration::from_secs(1);
 
 /// How often a node that is not taken says so: at its start, and once it has been one before.
 const SAID_AT_START: Duration = Duration::from_secs(15);
@@ -92,7 +95,7 @@ pub(crate) fn serve_as_node(
     let Some(mut node) = FleetNode::join(connection, keeper.folder(), stop, log)? else { return Ok(()) };
     let mut silo = AtWork::new(options, keeper);
     silo.settle(&node.carrier, log);
-    let mut pause = PAUSE;
+    let mut pace = Pace::new(LONGEST_PAUSE);
     while !stop.load(Ordering::Relaxed) {
         let is_stopped = node.heart.as_ref().is_none_or(Heart::is_stopped);
         match node.carrier.pull(limits, &mut || is_stopped || stop.load(Ordering::Relaxed)) {
@@ -100,15 +103,13 @@ pub(crate) fn serve_as_node(
                 node.strange = 0;
                 match arrived {
                     Some(arrived) => {
-                        pause = PAUSE;
+                        pace.came();
                         let answered = silo.answer(Source::Node(&node.carrier), arrived, log);
                         node.answered = Some(Instant::now());
                         answered?;
+                        pace.wait();
                     }
-                    None => {
-                        std::thread::sleep(pause);
-                        pause = pause.mul_f64(1.2).min(LONGEST_PAUSE);
-                    }
+                    None => std::thread::sleep(pace.pause()),
                 }
             }
             Err(error @ (Error::Refused { .. } | Error::Malformed { .. })) => node.unserved(&error, stop, log)?,
@@ -156,7 +157,7 @@ impl FleetNode {
         if self.said.is_due(SAID_AGAIN) {
             log(&format!("no message: {error}"));
         }
-        std::thread::sleep(10 * PAUSE);
+        std::thread::sleep(REFUSED);
         Ok(())
     }
 

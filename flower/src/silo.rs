@@ -16,6 +16,7 @@ use crate::frame::unpack;
 use crate::keeper::Keeper;
 use crate::notice::{Log, User};
 use crate::object::{Limits, ObjectId, Objects};
+use crate::pace::Pace;
 use crate::refused::{ASKED, IDENTITY, OTHER_SILO, word};
 use crate::seal::seal;
 use crate::sent::SentInRun;
@@ -57,10 +58,13 @@ const OWN: [&str; 2] = ["silo.save", "silo.restore"];
 /// The engine's name for the tasks of silos.
 const KIND: &str = "flwr-clientapp";
 
-/// The pause between two polls for a task, at first and after a long wait: fifty silos on one machine must leave it
-/// time to work.
-const PAUSE: Duration = Duration::from_millis(100);
+/// The longest pause between two polls for a task.
 const LONGEST_PAUSE: Duration = Duration::from_millis(500);
+
+/// The pause after a poll that was refused, and that between two looks for a newer task while objects are on their way: on a machine
+/// with many silos, polling is what keeps a SuperNode from delivering.
+const REFUSED: Duration = Duration::from_secs(1);
+const NEWER: Duration = Duration::from_secs(2);
 
 /// Serves requests behind a SuperNode or, where the engine has a key, as a node itself, until `stop` is set, which is heard too
 /// where an engine does not answer; `log` receives one line for each event.
@@ -93,7 +97,7 @@ fn serve_behind_supernode(
     let limits = Limits { bytes: options.largest_request, ..Limits::default() };
     let mut silo = AtWork::new(options, keeper);
     silo.settle(&Carrier { connection: connection.clone(), node: 0, api: Api::Runtime }, log);
-    let (mut pause, mut newer) = (PAUSE, None);
+    let (mut pace, mut newer) = (Pace::new(LONGEST_PAUSE), None);
     while !stop.load(Ordering::Relaxed) {
         let taken = match newer.take() {
             Some(task) => Ok(Some(task)),
@@ -101,21 +105,19 @@ fn serve_behind_supernode(
         };
         match taken {
             Ok(Some(task)) => {
-                pause = PAUSE;
+                pace.came();
                 let taken = receive(task, &connection, limits, log)?;
                 newer = taken.newer;
                 if let Some((task, arrived)) = taken.request {
                     silo.answer(Source::Task(task), arrived, log)?;
                 }
+                pace.wait();
             }
-            Ok(None) => {
-                std::thread::sleep(pause);
-                pause = pause.mul_f64(1.2).min(LONGEST_PAUSE);
-            }
+            Ok(None) => std::thread::sleep(pace.pause()),
             // A task that was stopped between acquisition and start belongs to no silo.
             Err(error @ (Error::Refused { .. } | Error::Malformed { .. })) => {
                 log(&format!("no task: {error}"));
-                std::thread::sleep(10 * PAUSE);
+                std::thread::sleep(REFUSED);
             }
             Err(Error::Interrupted { .. }) => break,
             Err(error) => return Err(error),
@@ -136,8 +138,7 @@ fn receive(task: Task, connection: &Connection, limits: Limits, log: &mut dyn Fn
     // A SuperNode delivers one message after another: none follows an incomplete one unless its sender is gone.
     let (mut looked, mut newer) = (Instant::now(), None);
     let mut is_given_up = || {
-        // On a machine with many silos, polling is what keeps a SuperNode from delivering.
-        if looked.elapsed() < 20 * PAUSE {
+        if looked.elapsed() < NEWER {
             return false;
         }
         looked = Instant::now();
