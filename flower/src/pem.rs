@@ -25,7 +25,7 @@ pub(crate) fn der(text: &str) -> Option<Vec<u8>> {
     STANDARD.decode(lines.collect::<String>()).ok()
 }
 
-/// What a private and a public Ed25519 key begin with.
+/// What stands before the 32 bytes of an Ed25519 key, private and public, in the files that `openssl` writes (RFC 8410).
 pub(crate) const PRIVATE: &[u8] = b"\x30\x2e\x02\x01\x00\x30\x05\x06\x03\x2b\x65\x70\x04\x22\x04\x20";
 pub(crate) const PUBLIC: &[u8] = b"\x30\x2a\x30\x05\x06\x03\x2b\x65\x70\x03\x21\x00";
 

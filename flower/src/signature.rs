@@ -12,8 +12,6 @@ use crate::error::{Error, Result};
 use crate::object::{from_hexadecimal, hexadecimal};
 use crate::pem::{PRIVATE, PUBLIC, der, found, pem, read_key};
 
-/// What stands before the 32 bytes of an Ed25519 key in the files that `openssl` writes (RFC 8410).
-
 /// What is signed begins with one of these, so that no signature for another purpose is one of a request or an answer.
 const REQUEST: &[u8] = b"partita request 1\0";
 const ANSWER: &[u8] = b"partita answer of a silo 1\0";

@@ -109,7 +109,7 @@ fn serve_behind_supernode(
                 let taken = receive(task, &connection, limits, log)?;
                 newer = taken.newer;
                 if let Some((task, arrived)) = taken.request {
-                    silo.answer(Source::Task(task), arrived, log)?;
+                    silo.answer(Source::Task(Box::new(task)), arrived, log)?;
                 }
                 pace.wait();
             }

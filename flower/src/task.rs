@@ -43,7 +43,7 @@ pub(crate) struct Leftover {
 #[derive(Debug)]
 pub(crate) enum Source<'a> {
     /// A SuperNode's task.
-    Task(Task),
+    Task(Box<Task>),
     /// A look of a silo that is a node of the SuperLink.
     Node(&'a Carrier),
 }

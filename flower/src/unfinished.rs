@@ -158,7 +158,9 @@ impl Unfinished {
     fn settle(&mut self, carrier: &Carrier) -> Result<&'static str> {
         let answering = self.record.answering.clone().ok_or_else(|| malformed("it does not say of which message"))?;
         let source = match self.record.task.clone() {
-            Some(task) if carrier.api == Api::Runtime => Source::Task(Task::of_leftover(task, &carrier.connection)),
+            Some(task) if carrier.api == Api::Runtime => {
+                Source::Task(Box::new(Task::of_leftover(task, &carrier.connection)))
+            }
             None if carrier.api == Api::Fleet && carrier.node == answering.src_node_id => Source::Node(carrier),
             // The engine that it is owed to counts this silo as gone.
             _ => return Ok("a request that was not answered when this silo ended came by another engine or node"),
@@ -328,7 +330,7 @@ mod tests {
         let metadata = Metadata { run_id: 7, ttl: 60.0, reply_to_message_id: "asked".into(), ..Metadata::default() };
         let message = Message::new("example").number("x", 1.5);
         let parcel = Parcel { metadata: metadata.clone(), message: &message, envelope: Envelope::default() };
-        let source = Source::Task(Task::of_leftover(Leftover::default(), &connection));
+        let source = Source::Task(Box::new(Task::of_leftover(Leftover::default(), &connection)));
         let mut own = Unfinished::begin(&folder, &source, &metadata).unwrap();
         before(&mut own, &parcel.pack().unwrap());
         folder
