@@ -6,12 +6,14 @@ mod files;
 mod least_rows;
 mod lost_silo;
 pub(crate) mod questions;
+mod spoken;
 mod study;
 mod vertical;
 
 pub use desk::{Desk, Planned, Start, UnfinishedRun, Watch};
 pub use files::{CoordinatorFile, NoiseOf, SiloFile, SiloSecure};
 use least_rows::least_rows;
+use spoken::Spoken;
 pub(crate) use study::{MOST_STEPS, problem, write_privacy};
 pub use study::{
     ProtectedUnit, SiloPrivacy, Stay, StudyFile, StudyPrivacy, StudyQuestions, StudyResult, run_study_coordinator,
@@ -51,6 +53,7 @@ where
     let fit = file.fit_options(run)?;
     let index = place(run.file, &file.name)?;
     file.check_for_rows()?;
+    file.check_outputs()?;
     run.file.check_allowed(&file.allow)?;
     let data = load(&file.data, &device)?;
     let held_out = file.held_out.as_ref().map(|path| load(path, &device)).transpose()?;
@@ -180,9 +183,10 @@ fn fit_over<M: Model>(
 ) -> Result<(Fitted, Box<dyn Algorithm>)> {
     let (device, Fitting { run, fit, rows, file, log }) = (Device::flex(), how);
     let mut algorithm = coordinator(model, &run.silos, rows, &device, fit)?;
+    let mut spoken = Spoken::new(progress, log);
     let fitted = match run.is_asynchronous() {
-        true => fit_asynchronous(model, &device, fit, &mut *algorithm, exchange, Some(progress)),
-        false => fit_parties(model, &device, fit, &mut *algorithm, exchange, Some(progress)),
+        true => fit_asynchronous(model, &device, fit, &mut *algorithm, exchange, Some(&mut spoken)),
+        false => fit_parties(model, &device, fit, &mut *algorithm, exchange, Some(&mut spoken)),
     }?;
     if run.held_out_draws > 0 {
         let (draws, seed) = (run.held_out_draws, fit.settings.seed);

@@ -63,6 +63,16 @@ impl Packed {
         }
         Ok(own)
     }
+
+    /// An answer that says why there is none, so that the engine need not wait for another.
+    pub(crate) fn error(metadata: Metadata, reason: &str) -> Result<Self> {
+        let error = Some(EngineError { code: PARTY_FAILED, reason: reason.to_owned() });
+        // The engine refuses a message without time left, and would wait for another.
+        let metadata = Metadata { ttl: metadata.ttl.max(1.0), ..metadata };
+        let head = Head { metadata: Some(metadata), content: None, error };
+        let object = Object::new("Message", Vec::new(), head.encode_to_vec()).encode();
+        Self::of(named(head, &ObjectId::of(&object)), vec![object])
+    }
 }
 
 impl Parcel<'_> {
@@ -75,7 +85,7 @@ impl Parcel<'_> {
 }
 
 /// The head of a message with content.
-pub(crate) fn head(metadata: Metadata) -> Head {
+fn head(metadata: Metadata) -> Head {
     Head { metadata: Some(metadata), content: Some(Empty {}), error: None }
 }
 
@@ -133,12 +143,7 @@ impl Carrier {
         Some(Node { node_id: self.node })
     }
 
-    /// Sends a message; returns its identifier and the bytes sent.
-    pub(crate) fn push(&self, parcel: Parcel<'_>) -> Result<Sent> {
-        self.push_packed(&parcel.pack()?, &mut |_| Ok(()))
-    }
-
-    /// As [`Carrier::push`]; `taken` is called once the engine has the head, with the session of its objects.
+    /// Sends a message; `taken` is called once the engine has the head, with the session of its objects.
     pub(crate) fn push_packed(&self, packed: &Packed, taken: &mut dyn FnMut(&str) -> Result<()>) -> Result<Sent> {
         let heads = vec![(packed.head.clone(), packed.id.clone())];
         let mut sent = self.push_heads(heads, &packed.objects, taken)?;
@@ -150,7 +155,7 @@ impl Carrier {
         })
     }
 
-    /// Sends the objects that a SuperNode lacks of a message whose head it took; false if it has sent the message on.
+    /// Sends the objects that the engine lacks of a message whose head it took; false if it has them all, or has sent them on.
     pub(crate) fn complete(&self, packed: &Packed, session: &str) -> Result<bool> {
         let run_id = packed.head.metadata.as_ref().map_or(0, |metadata| metadata.run_id);
         if !self.object(run_id, &packed.id)?.object_found {
@@ -191,16 +196,6 @@ impl Carrier {
             sent.extend(self.push_heads(heads, &objects, &mut |_| Ok(()))?);
         }
         Ok(sent)
-    }
-
-    /// Answers a message with an error, so that the engine need not wait for another answer.
-    pub(crate) fn push_error(&self, metadata: Metadata, reason: &str) -> Result<()> {
-        let error = Some(EngineError { code: PARTY_FAILED, reason: reason.to_owned() });
-        // The engine refuses a message without time left, and would wait for another.
-        let metadata = Metadata { ttl: metadata.ttl.max(1.0), ..metadata };
-        let (head, mut objects) = (Head { metadata: Some(metadata), content: None, error }, Objects::default());
-        let id = objects.add(&Object::new("Message", Vec::new(), head.encode_to_vec()));
-        self.push_heads(vec![(head, id)], &objects, &mut |_| Ok(())).map(drop)
     }
 
     fn push_heads(

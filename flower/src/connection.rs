@@ -232,7 +232,9 @@ fn certificates(path: &Path) -> Result<Vec<Certificate<'static>>> {
         }
     }
     if found.is_empty() {
-        return Err(wrong("it has no certificate in PEM format".into()));
+        return Err(wrong(
+            "it has no certificate in PEM format: name `ca.pem`, which the operator of the engine has".into(),
+        ));
     }
     Ok(found)
 }

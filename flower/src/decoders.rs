@@ -1,4 +1,4 @@
-//! Lists every decoder of a peer's bytes, for the fuzzer and for the tests over its corpus.
+//! Lists every decoder of a peer's bytes, and of what a silo that was killed has left, for the fuzzer and for the tests over its corpus.
 
 use std::collections::BTreeMap;
 
@@ -8,6 +8,7 @@ use prost::Message as _;
 use crate::frame::unpack;
 use crate::object::{Limits, Object, ObjectId, Objects, identifiers};
 use crate::seal::AnswerKey;
+use crate::unfinished::is_readable;
 use crate::wire::{
     AcquireTaskResponse, GetNodesResponse, PullAppMessagesResponse, PullObjectResponse, PullTaskInputResponse,
     PushAppMessagesResponse, StartRunResponse,
@@ -19,7 +20,7 @@ pub type Decoder = (&'static str, fn(&[u8]) -> bool);
 /// The decoders: for any bytes, none may panic, hang, or allocate more memory than a small multiple of its input.
 ///
 /// `content` and `sealed` read a message in objects: each starts with its length in three bytes, little endian, and the last
-/// is the root. `sealed` opens it with the key of the corpus, if it is sealed.
+/// is the root. `sealed` opens it with the key of the corpus, if it is sealed. `unfinished` reads the files of a silo that was killed.
 ///
 /// # Example
 /// ```
@@ -29,7 +30,7 @@ pub type Decoder = (&'static str, fn(&[u8]) -> bool);
 /// assert!(decode(&Object::new("ArrayChunk", Vec::new(), b"abc".to_vec()).encode()));
 /// assert!(!decode(b"abc"));
 /// ```
-pub const DECODERS: [Decoder; 6] = [
+pub const DECODERS: [Decoder; 7] = [
     ("object", |bytes| Object::decode(bytes).is_ok()),
     ("message", |bytes| Message::decode(bytes).is_ok()),
     ("content", |bytes| content(bytes).is_some_and(|(objects, root)| unpack(&objects, &root).is_ok())),
@@ -39,6 +40,7 @@ pub const DECODERS: [Decoder; 6] = [
     }),
     ("pulled", pulled),
     ("answers", answers),
+    ("unfinished", is_readable),
 ];
 
 /// The limits for the fuzzer's objects together: far more than it sends.

@@ -51,6 +51,9 @@ impl Engine {
     /// let elsewhere = Engine::insecure("link.example.org:8000");
     /// assert!(elsewhere.check().unwrap_err().to_string().contains("insecure = true"));
     /// assert!(Engine { insecure: true, ..elsewhere }.check().is_ok());
+    /// for wrong in ["https://link.example.org:8000", "link.example.org", "127.0.0.1:0", "::1:8000"] {
+    ///     assert!(Engine::insecure(wrong).check().unwrap_err().to_string().contains("expected `host:port`"));
+    /// }
     /// ```
     #[must_use]
     pub fn insecure(address: &str) -> Self {
@@ -66,8 +69,8 @@ impl Engine {
         }
     }
 
-    /// Refuses a connection without encryption to another machine that the file does not ask for, and half of a
-    /// client's certificate.
+    /// Refuses an address that is no `host:port`, a connection without encryption to another machine that the file does not
+    /// ask for, and half of a client's certificate.
     ///
     /// # Errors
     /// [`Error::Unwelcome`].
@@ -75,6 +78,10 @@ impl Engine {
         let unwelcome = |what, found, expected: &str, remedy| {
             Err(Error::Unwelcome { what, found, expected: expected.into(), remedy })
         };
+        if self.host().is_none() {
+            let remedy = "Write the name or number of the machine and the port, as in `link.example.org:8000` or `[::1]:8000`, without `https://`: `certificate_authority` makes the connection encrypted.";
+            return unwelcome("the address of the engine", format!("`{}`", self.address), "`host:port`", remedy);
+        }
         let is_encrypted = self.certificate_authority.is_some();
         if !is_encrypted && !self.insecure && !self.is_on_this_machine() {
             let found = format!("none to {}", self.address);
@@ -100,10 +107,23 @@ impl Engine {
         Ok(())
     }
 
+    /// The host of the address, without the brackets of a number of IPv6; none where it is no `host:port`.
+    fn host(&self) -> Option<&str> {
+        let (host, port) = self.address.rsplit_once(':')?;
+        port.parse::<core::num::NonZeroU16>().ok()?;
+        match host.strip_prefix('[') {
+            Some(numbers) => numbers.strip_suffix(']').filter(|own| own.parse::<core::net::Ipv6Addr>().is_ok()),
+            None => {
+                let is_plain = |letter: char| letter.is_alphanumeric() || matches!(letter, '.' | '-' | '_');
+                Some(host).filter(|host| !host.is_empty() && host.chars().all(is_plain))
+            }
+        }
+    }
+
     /// Whether the host is a name or address of this machine alone.
     fn is_on_this_machine(&self) -> bool {
-        let host = self.address.rsplit_once(':').map_or(self.address.as_str(), |(host, _)| host);
-        let host = host.trim_start_matches('[').trim_end_matches(']');
-        host == "localhost" || host.parse::<core::net::IpAddr>().is_ok_and(|address| address.is_loopback())
+        self.host().is_some_and(|host| {
+            host == "localhost" || host.parse::<core::net::IpAddr>().is_ok_and(|address| address.is_loopback())
+        })
     }
 }

@@ -140,6 +140,7 @@ impl Flower {
                 remedy: "Take `key` out; the keys of silos are in the table `keys`.",
             });
         }
+        options.warnings().iter().for_each(|line| log(line));
         let user = User { log, interrupt: Arc::clone(&options.interrupt) };
         let connection = Connection::new(&options.engine)?.for_user(Some(user.clone()));
         let run_id = start_run(&connection)?;

@@ -5,20 +5,19 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use partita_inference::write_atomically;
-use prost::Message as _;
 use serde::{Deserialize, Serialize};
 
-use crate::carrier::{Api, Carrier, Parcel};
+use crate::carrier::{Api, Carrier};
 use crate::connection::Connection;
 use crate::error::{Error, Result};
 use crate::heart::Heart;
 use crate::keeper::Keeper;
 use crate::object::Limits;
-use crate::sent::SentInRun;
-use crate::silo::{Served, SiloOptions, answering, refusal, unreadable};
-use crate::transit::Arrived;
+use crate::pace::Pace;
+use crate::silo::{AtWork, SiloOptions};
+use crate::task::Source;
 use crate::wire::{
-    ActivateNodeRequest, ActivateNodeResponse, DeactivateNodeRequest, Empty, Metadata, Node, RegisterNodeFleetRequest,
+    ActivateNodeRequest, ActivateNodeResponse, DeactivateNodeRequest, Empty, Node, RegisterNodeFleetRequest,
     SendNodeHeartbeatRequest, SendNodeHeartbeatResponse,
 };
 
@@ -28,9 +27,11 @@ const INTERVAL: f64 = 30.0;
 /// How long a node that the engine still counts as there, though its process was killed, waits for its place.
 const STILL_THERE: Duration = Duration::from_secs(75);
 
-/// The pause between two looks for a message, at first and after a long wait.
-const PAUSE: Duration = Duration::from_millis(100);
-const LONGEST_PAUSE: Duration = Duration::from_secs(1);
+/// The longest pause between two looks for a message.
+const LONGEST_PAUSE: Duration = Duration::from_secs(2);
+
+/// The pause after a look that the engine refused.
+const REFUSED: Duration = Duration::from_secs(1);
 
 /// How often a node that is not taken says so: at its start, and once it has been one before.
 const SAID_AT_START: Duration = Duration::from_secs(15);
@@ -45,15 +46,13 @@ const STRANGER: u32 = 3;
 /// How long after its last answer a node does not say that it leaves.
 const FETCHED: Duration = Duration::from_secs(60);
 
-/// The file in a silo's folder that says which node it is, and what it has not answered.
+/// The file in a silo's folder that says which node it is.
 const NODE: &str = "node.json";
 
 /// Which node a silo is.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 struct Place {
     node: u64,
-    /// The head of the answer that was not given, as the engine encodes it.
-    unanswered: Option<Vec<u8>>,
 }
 
 /// A node of the SuperLink.
@@ -63,7 +62,6 @@ struct FleetNode {
     heart: Option<Heart>,
     /// When it last answered.
     answered: Option<Instant>,
-    sent: SentInRun,
     /// How often in a row the engine has not known it.
     strange: u32,
     /// When it last said that it gets no message.
@@ -95,7 +93,9 @@ pub(crate) fn serve_as_node(
 ) -> Result<()> {
     let limits = Limits { bytes: options.largest_request, ..Limits::default() };
     let Some(mut node) = FleetNode::join(connection, keeper.folder(), stop, log)? else { return Ok(()) };
-    let mut pause = PAUSE;
+    let mut silo = AtWork::new(options, keeper);
+    silo.settle(&node.carrier, log);
+    let mut pace = Pace::new(LONGEST_PAUSE);
     while !stop.load(Ordering::Relaxed) {
         let is_stopped = node.heart.as_ref().is_none_or(Heart::is_stopped);
         match node.carrier.pull(limits, &mut || is_stopped || stop.load(Ordering::Relaxed)) {
@@ -103,13 +103,13 @@ pub(crate) fn serve_as_node(
                 node.strange = 0;
                 match arrived {
                     Some(arrived) => {
-                        pause = PAUSE;
-                        node.answer(arrived, options, keeper, log)?;
+                        pace.came();
+                        let answered = silo.answer(Source::Node(&node.carrier), arrived, log);
+                        node.answered = Some(Instant::now());
+                        answered?;
+                        pace.wait();
                     }
-                    None => {
-                        std::thread::sleep(pause);
-                        pause = pause.mul_f64(1.2).min(LONGEST_PAUSE);
-                    }
+                    None => std::thread::sleep(pace.pause()),
                 }
             }
             Err(error @ (Error::Refused { .. } | Error::Malformed { .. })) => node.unserved(&error, stop, log)?,
@@ -117,7 +117,7 @@ pub(crate) fn serve_as_node(
             Err(error) => return Err(error),
         }
     }
-    node.sent.finish(log);
+    silo.finish(log);
     node.leave(log);
     Ok(())
 }
@@ -133,8 +133,7 @@ impl FleetNode {
         let file = folder.join(NODE);
         let place: Place =
             std::fs::read(&file).ok().and_then(|bytes| serde_json::from_slice(&bytes).ok()).unwrap_or_default();
-        let known = place.node != 0 && beat(&connection, place.node).unwrap_or(false);
-        let node = match known {
+        let node = match place.node != 0 && beat(&connection, place.node).unwrap_or(false) {
             true => place.node,
             false => match wait_for_place(&connection, stop, log)? {
                 Some(node) => node,
@@ -142,17 +141,9 @@ impl FleetNode {
             },
         };
         let heart = Some(heart_of(&connection, node)?);
-        let (carrier, sent) = (Carrier { connection, node, api: Api::Fleet }, SentInRun::default());
-        let joined = Self { carrier, file, heart, answered: None, sent, strange: 0, said: Seldom::default() };
-        if let Some(bytes) = place.unanswered.filter(|_| known)
-            && let Ok(head) = Metadata::decode(bytes.as_slice())
-        {
-            match joined.carrier.push_error(head, "the silo was started again") {
-                Ok(()) => log("a request that was not answered when this silo ended was given back"),
-                Err(error) => log(&format!("a request that was not answered when this silo ended is lost: {error}")),
-            }
-        }
-        joined.keep(None)?;
+        let carrier = Carrier { connection, node, api: Api::Fleet };
+        let joined = Self { carrier, file, heart, answered: None, strange: 0, said: Seldom::default() };
+        joined.keep()?;
         Ok(Some(joined))
     }
 
@@ -166,7 +157,7 @@ impl FleetNode {
         if self.said.is_due(SAID_AGAIN) {
             log(&format!("no message: {error}"));
         }
-        std::thread::sleep(10 * PAUSE);
+        std::thread::sleep(REFUSED);
         Ok(())
     }
 
@@ -182,7 +173,7 @@ impl FleetNode {
                     self.heart = Some(heart_of(&self.carrier.connection, node)?);
                     self.strange = 0;
                     log("the engine has taken this node again");
-                    return self.keep(None);
+                    return self.keep();
                 }
                 Err(Error::Refused { status, detail, .. }) => {
                     if said.is_due(SAID_AGAIN) {
@@ -196,49 +187,10 @@ impl FleetNode {
         Ok(())
     }
 
-    /// Answers a message, or tells the engine why there is no answer.
-    fn answer(
-        &mut self,
-        arrived: Arrived,
-        options: &SiloOptions,
-        keeper: &mut Keeper,
-        log: &mut dyn FnMut(&str),
-    ) -> Result<()> {
-        let head = answering(arrived.metadata);
-        self.keep(Some(&head))?;
-        let content = arrived.content.map_err(unreadable);
-        let served = match content.and_then(|(objects, root)| options.serve(&head, &objects, &root, keeper)) {
-            Ok(Served { answer, envelope, line, is_counted }) => {
-                log(&line);
-                let run = envelope.run.clone();
-                match self.carrier.push(Parcel { metadata: head, message: &answer, envelope }) {
-                    Ok(sent) if is_counted => self.sent.add(&run, sent.bytes, log),
-                    Ok(_) => {}
-                    Err(error) => log(&format!("that answer was not taken: {error}")),
-                }
-                Ok(())
-            }
-            Err(error) => {
-                log(&format!("a request failed: {error}"));
-                if let Err(error) = self.carrier.push_error(head, refusal(&error)) {
-                    log(&format!("the engine was not told so: {error}"));
-                }
-                Err(error)
-            }
-        };
-        self.keep(None)?;
-        self.answered = Some(Instant::now());
-        match served {
-            Err(error @ Error::File { .. }) => Err(error),
-            _ => Ok(()),
-        }
-    }
-
-    /// Records which node this is, and what it has yet to answer, for the next process if this one is killed.
-    fn keep(&self, unanswered: Option<&Metadata>) -> Result<()> {
+    /// Records which node this is, for the next process.
+    fn keep(&self) -> Result<()> {
         let wrong = |problem: String| Error::File { path: self.file.clone(), problem };
-        let place = Place { node: self.carrier.node, unanswered: unanswered.map(Metadata::encode_to_vec) };
-        let bytes = serde_json::to_vec(&place).map_err(|error| wrong(error.to_string()))?;
+        let bytes = serde_json::to_vec(&Place { node: self.carrier.node }).map_err(|error| wrong(error.to_string()))?;
         write_atomically(&self.file, &bytes).map_err(|error| wrong(error.to_string()))
     }
 

@@ -32,9 +32,14 @@ impl FolderLock {
     /// [`Error::File`] for a folder that another party uses, or that cannot be written.
     pub fn take(folder: &Path) -> Result<Self> {
         let wrong = |problem: String| Error::File { path: folder.to_owned(), problem };
-        std::fs::create_dir_all(folder).map_err(|error| wrong(error.to_string()))?;
+        let unwritable = |error: std::io::Error| {
+            wrong(format!(
+                "nothing can be written into this folder ({error}). Name another, or let this user write there."
+            ))
+        };
+        std::fs::create_dir_all(folder).map_err(unwritable)?;
         let file = File::options().create(true).truncate(false).write(true).open(folder.join(LOCK));
-        let file = file.map_err(|error| wrong(error.to_string()))?;
+        let file = file.map_err(unwritable)?;
         match file.try_lock() {
             Ok(()) => Ok(Self(file)),
             Err(TryLockError::WouldBlock) => Err(wrong(

@@ -20,6 +20,7 @@ mod node_key;
 mod node_signer;
 mod notice;
 mod object;
+mod pace;
 mod pem;
 mod refused;
 mod run_file;

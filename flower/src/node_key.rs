@@ -6,7 +6,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 
 use crate::error::{Error, Result};
-use crate::pem::{der, pem};
+use crate::pem::{der, found, pem, read_key};
 
 /// The curves that the engine accepts, by their OpenSSH names, and the prefix of a point of theirs in a
 /// `SubjectPublicKeyInfo` (RFC 5480).
@@ -45,9 +45,7 @@ impl NodeKey {
     /// # Errors
     /// [`Error::File`] for a file that cannot be read or holds no such key.
     pub fn read(path: &Path) -> Result<Self> {
-        let wrong = |problem: String| Error::File { path: path.to_owned(), problem };
-        let text = std::fs::read_to_string(path).map_err(|error| wrong(error.to_string()))?;
-        Self::parse(&text).map_err(|error| wrong(error.to_string()))
+        read_key(path, Self::parse)
     }
 
     /// Reads the text of such a file: the kind of key, the key, and a comment.
@@ -59,7 +57,10 @@ impl NodeKey {
         let mut words = text.split_whitespace();
         let known = words.next().and_then(|kind| CURVES.iter().find(|curve| curve.0 == kind));
         let Some((kind, before)) = known else {
-            return Err(wrong("its kind is none of ecdsa-sha2-nistp256, ecdsa-sha2-nistp384, ecdsa-sha2-nistp521"));
+            return Err(wrong(&format!(
+                "found {}, expected the public key of a node, as `north.pub`: its kind is none of ecdsa-sha2-nistp256, ecdsa-sha2-nistp384, ecdsa-sha2-nistp521",
+                found(text)
+            )));
         };
         let blob = words.next().and_then(|word| STANDARD.decode(word).ok()).ok_or_else(|| wrong("it is not base64"))?;
         let mut rest = blob.as_slice();

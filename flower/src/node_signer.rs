@@ -10,7 +10,7 @@ use ring::signature::{ECDSA_P256_SHA256_ASN1_SIGNING, EcdsaKeyPair, KeyPair};
 
 use crate::error::{Error, Result};
 use crate::node_key::NodeKey;
-use crate::pem::der;
+use crate::pem::{der, found, read_key};
 
 /// The private key of a node.
 #[derive(Debug)]
@@ -23,9 +23,17 @@ pub(crate) struct NodeSigner {
 impl NodeSigner {
     /// Reads a file that `partita keys silo` has written: a private key on the curve P-256, in PEM format.
     pub(crate) fn read(path: &Path) -> Result<Self> {
-        let wrong = |problem: String| Error::File { path: path.to_owned(), problem };
-        let text = std::fs::read_to_string(path).map_err(|error| wrong(error.to_string()))?;
-        let none = || wrong("it is no private key that `partita keys silo` writes (PEM, `PRIVATE KEY`, P-256)".into());
+        read_key(path, Self::parse)
+    }
+
+    fn parse(text: &str) -> Result<Self> {
+        let none = || {
+            let problem = format!(
+                "found {}, expected a private key of a node, as `north.key`, which `partita keys silo` writes (PEM, `PRIVATE KEY`, P-256)",
+                found(text)
+            );
+            Error::malformed("the private key of a node", problem)
+        };
         let text = text.trim();
         let is_named = text.starts_with("-----BEGIN PRIVATE KEY-----") && text.ends_with("-----END PRIVATE KEY-----");
         let bytes = der(text).filter(|_| is_named).ok_or_else(none)?;

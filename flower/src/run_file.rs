@@ -124,6 +124,7 @@ impl RunFile {
     /// [`Error::Malformed`] for an entry that settings or options do not have, or of another type; [`Error::Unwelcome`]
     /// for one that the algorithm does not use; [`Error::Inference`] for invalid options.
     pub fn fit_options(&self, base: &Settings) -> Result<FitOptions> {
+        self.check_silos()?;
         self.check_entries()?;
         let settings = self.settings_over(base)?;
         let algorithm = match self.algorithm {
@@ -152,6 +153,22 @@ impl RunFile {
         let (elbo_draws, trust_draws) = if is_private { (1, Some(0)) } else { (self.elbo_draws, None) };
         let usual = FitOptions::default();
         Ok(FitOptions { algorithm, settings, elbo_draws, trust_draws, leave_one_out_draws, checks, ..usual })
+    }
+
+    /// Refuses a run of no silos, or of one that is named twice.
+    fn check_silos(&self) -> Result<()> {
+        let twice = self.silos.iter().enumerate().find(|(place, name)| self.silos[..*place].contains(name));
+        let found = match twice {
+            Some((_, name)) => format!("`{name}` twice"),
+            None if self.silos.is_empty() => "none".into(),
+            None => return Ok(()),
+        };
+        Err(Error::Unwelcome {
+            what: "the silos of the run",
+            found,
+            expected: "the name of each silo once".into(),
+            remedy: "Correct `silos` in the file that all parties share.",
+        })
     }
 
     /// Refuses entries that the algorithm does not use, since they would have no effect.

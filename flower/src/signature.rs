@@ -10,11 +10,7 @@ use serde::{Deserialize, Serialize};
 use crate::envelope::Envelope;
 use crate::error::{Error, Result};
 use crate::object::{from_hexadecimal, hexadecimal};
-use crate::pem::{der, pem};
-
-/// What stands before the 32 bytes of an Ed25519 key in the files that `openssl` writes (RFC 8410).
-const PRIVATE: &[u8] = b"\x30\x2e\x02\x01\x00\x30\x05\x06\x03\x2b\x65\x70\x04\x22\x04\x20";
-const PUBLIC: &[u8] = b"\x30\x2a\x30\x05\x06\x03\x2b\x65\x70\x03\x21\x00";
+use crate::pem::{PRIVATE, PUBLIC, der, found, pem, read_key};
 
 /// What is signed begins with one of these, so that no signature for another purpose is one of a request or an answer.
 const REQUEST: &[u8] = b"partita request 1\0";
@@ -66,7 +62,7 @@ impl PartyKey {
     /// # Errors
     /// [`Error::File`] for a file that cannot be read or holds no such key.
     pub fn read(path: &Path) -> Result<Self> {
-        parsed(path, Self::parse)
+        read_key(path, Self::parse)
     }
 
     /// Reads the text of such a file, which `openssl genpkey -algorithm ed25519` writes.
@@ -74,8 +70,14 @@ impl PartyKey {
     /// # Errors
     /// [`Error::Malformed`] for anything else.
     pub fn parse(text: &str) -> Result<Self> {
-        let wrong = "it is no Ed25519 key in PKCS #8 and PEM: make one by `openssl genpkey -algorithm ed25519`";
-        let bytes = key(text, PRIVATE).ok_or_else(|| Error::malformed("the private key of a party", wrong))?;
+        let wrong = || {
+            let problem = format!(
+                "found {}, expected an Ed25519 key in PKCS #8 and PEM, as `coordinator.key` or `north-signs.key`, which `partita keys` writes",
+                found(text)
+            );
+            Error::malformed("the private key of a party", problem)
+        };
+        let bytes = key(text, PRIVATE).ok_or_else(wrong)?;
         Ok(Self(SigningKey::from_bytes(&bytes)))
     }
 
@@ -143,7 +145,7 @@ impl PartyPublicKey {
     /// # Errors
     /// [`Error::File`] for a file that cannot be read or holds no such key.
     pub fn read(path: &Path) -> Result<Self> {
-        parsed(path, Self::parse)
+        read_key(path, Self::parse)
     }
 
     /// Reads the text of such a file, which `openssl pkey -in coordinator.key -pubout` writes.
@@ -152,7 +154,10 @@ impl PartyPublicKey {
     /// [`Error::Malformed`] for anything else.
     pub fn parse(text: &str) -> Result<Self> {
         let wrong = || {
-            let problem = "it is no Ed25519 key in PEM: write it by `openssl pkey -in coordinator.key -pubout`";
+            let problem = format!(
+                "found {}, expected an Ed25519 key in PEM, as `coordinator.pub` or `north-signs.pub`, which `partita keys` writes",
+                found(text)
+            );
             Error::malformed("the public key of a party", problem)
         };
         let bytes = key(text, PUBLIC).ok_or_else(wrong)?;
@@ -240,12 +245,6 @@ const CLOCKS: &str = "Set the clocks of this machine and of the coordinator's.";
 
 /// What a request without a valid signature is refused for.
 pub(crate) const SIGNATURE: &str = "the signature of a request";
-
-fn parsed<T>(path: &Path, parse: impl Fn(&str) -> Result<T>) -> Result<T> {
-    let wrong = |problem: String| Error::File { path: path.to_owned(), problem };
-    let text = std::fs::read_to_string(path).map_err(|error| wrong(error.to_string()))?;
-    parse(&text).map_err(|error| wrong(error.to_string()))
-}
 
 /// The 32 bytes of a key in PEM, after what stands before them.
 fn key(text: &str, before: &[u8]) -> Option<[u8; 32]> {

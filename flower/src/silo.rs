@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use partita_inference::{Message, Refusal};
 
-use crate::carrier::{Parcel, head as head_of};
+use crate::carrier::{Api, Carrier, Packed, Parcel};
 use crate::connection::Connection;
 use crate::engine::Engine;
 use crate::envelope::Envelope;
@@ -16,11 +16,12 @@ use crate::frame::unpack;
 use crate::keeper::Keeper;
 use crate::notice::{Log, User};
 use crate::object::{Limits, ObjectId, Objects};
+use crate::pace::Pace;
 use crate::refused::{ASKED, IDENTITY, OTHER_SILO, word};
 use crate::seal::seal;
 use crate::sent::SentInRun;
 use crate::signature::{PartyKey, PartyPublicKey, SIGNATURE};
-use crate::task::{COORDINATOR, Task, now};
+use crate::task::{COORDINATOR, Source, Task, now};
 use crate::transit::{Arrived, Trouble};
 use crate::unfinished::{Unfinished, settle};
 use crate::wire::Metadata;
@@ -57,10 +58,13 @@ const OWN: [&str; 2] = ["silo.save", "silo.restore"];
 /// The engine's name for the tasks of silos.
 const KIND: &str = "flwr-clientapp";
 
-/// The pause between two polls for a task, at first and after a long wait: fifty silos on one machine must leave it
-/// time to work.
-const PAUSE: Duration = Duration::from_millis(100);
+/// The longest pause between two polls for a task.
 const LONGEST_PAUSE: Duration = Duration::from_millis(500);
+
+/// The pause after a poll that was refused, and that between two looks for a newer task while objects are on their way: on a machine
+/// with many silos, polling is what keeps a SuperNode from delivering.
+const REFUSED: Duration = Duration::from_secs(1);
+const NEWER: Duration = Duration::from_secs(2);
 
 /// Serves requests behind a SuperNode or, where the engine has a key, as a node itself, until `stop` is set, which is heard too
 /// where an engine does not answer; `log` receives one line for each event.
@@ -91,8 +95,9 @@ fn serve_behind_supernode(
     log: &mut dyn FnMut(&str),
 ) -> Result<()> {
     let limits = Limits { bytes: options.largest_request, ..Limits::default() };
-    settle(keeper.folder(), &connection, log);
-    let (mut pause, mut newer, mut sent) = (PAUSE, None, SentInRun::default());
+    let mut silo = AtWork::new(options, keeper);
+    silo.settle(&Carrier { connection: connection.clone(), node: 0, api: Api::Runtime }, log);
+    let (mut pace, mut newer) = (Pace::new(LONGEST_PAUSE), None);
     while !stop.load(Ordering::Relaxed) {
         let taken = match newer.take() {
             Some(task) => Ok(Some(task)),
@@ -100,27 +105,25 @@ fn serve_behind_supernode(
         };
         match taken {
             Ok(Some(task)) => {
-                pause = PAUSE;
+                pace.came();
                 let taken = receive(task, &connection, limits, log)?;
                 newer = taken.newer;
                 if let Some((task, arrived)) = taken.request {
-                    answer((task, arrived), options, keeper, &mut sent, log)?;
+                    silo.answer(Source::Task(Box::new(task)), arrived, log)?;
                 }
+                pace.wait();
             }
-            Ok(None) => {
-                std::thread::sleep(pause);
-                pause = pause.mul_f64(1.2).min(LONGEST_PAUSE);
-            }
+            Ok(None) => std::thread::sleep(pace.pause()),
             // A task that was stopped between acquisition and start belongs to no silo.
             Err(error @ (Error::Refused { .. } | Error::Malformed { .. })) => {
                 log(&format!("no task: {error}"));
-                std::thread::sleep(10 * PAUSE);
+                std::thread::sleep(REFUSED);
             }
             Err(Error::Interrupted { .. }) => break,
             Err(error) => return Err(error),
         }
     }
-    sent.finish(log);
+    silo.finish(log);
     Ok(())
 }
 
@@ -135,8 +138,7 @@ fn receive(task: Task, connection: &Connection, limits: Limits, log: &mut dyn Fn
     // A SuperNode delivers one message after another: none follows an incomplete one unless its sender is gone.
     let (mut looked, mut newer) = (Instant::now(), None);
     let mut is_given_up = || {
-        // On a machine with many silos, polling is what keeps a SuperNode from delivering.
-        if looked.elapsed() < 20 * PAUSE {
+        if looked.elapsed() < NEWER {
             return false;
         }
         looked = Instant::now();
@@ -164,51 +166,69 @@ fn receive(task: Task, connection: &Connection, limits: Limits, log: &mut dyn Fn
     Ok(Taken { request: arrived.map(|arrived| (task, arrived)), newer })
 }
 
-/// Answers the request of a task, or tells the engine why there is no answer.
-fn answer(
-    (task, arrived): (Task, Arrived),
-    options: &SiloOptions,
-    keeper: &mut Keeper,
-    account: &mut SentInRun,
-    log: &mut dyn FnMut(&str),
-) -> Result<()> {
-    let head = answering(arrived.metadata);
-    let mut unfinished = Unfinished::begin(keeper.folder(), &task, head_of(head.clone()))?;
-    let content = arrived.content.map_err(unreadable);
-    let served = content.and_then(|(objects, root)| options.serve(&head, &objects, &root, keeper));
-    let packed = served.and_then(|Served { answer, envelope, line, is_counted }| {
-        let run = is_counted.then(|| envelope.run.clone());
-        Ok((Parcel { metadata: head.clone(), message: &answer, envelope }.pack()?, run, line))
-    });
-    let served = match packed {
-        Ok((packed, run, line)) => {
-            unfinished.answered(&packed)?;
-            let sent = task.carrier().push_packed(&packed, &mut |session| unfinished.taken(session));
-            let problem = sent.as_ref().err().map(|_| "the answer was not taken");
-            log(&line);
-            match (sent, run) {
-                (Ok(sent), Some(run)) => account.add(&run, sent.bytes, log),
-                (Ok(_), None) => {}
-                // The next start sends the rest.
-                (Err(error @ Error::File { .. }), _) => return Err(error),
-                (Err(error), _) => log(&format!("that answer was not taken: {error}")),
+/// A silo at its work.
+pub(crate) struct AtWork<'a> {
+    options: &'a SiloOptions,
+    keeper: &'a mut Keeper,
+    sent: SentInRun,
+}
+
+impl<'a> AtWork<'a> {
+    pub(crate) fn new(options: &'a SiloOptions, keeper: &'a mut Keeper) -> Self {
+        Self { options, keeper, sent: SentInRun::default() }
+    }
+
+    /// Gives what the silo's last process owes.
+    pub(crate) fn settle(&self, carrier: &Carrier, log: &mut dyn FnMut(&str)) {
+        settle(self.keeper.folder(), carrier, log);
+    }
+
+    /// Answers a request, or tells the engine why there is no answer.
+    ///
+    /// # Errors
+    /// [`Error::File`]: without its state the silo cannot continue.
+    pub(crate) fn answer(&mut self, source: Source<'_>, arrived: Arrived, log: &mut dyn FnMut(&str)) -> Result<()> {
+        let head = answering(arrived.metadata);
+        let mut unfinished = Unfinished::begin(self.keeper.folder(), &source, &head)?;
+        let content = arrived.content.map_err(unreadable);
+        let served = content.and_then(|(objects, root)| self.options.serve(&head, &objects, &root, self.keeper));
+        let packed = served.and_then(|Served { answer, envelope, line, is_counted }| {
+            let run = is_counted.then(|| envelope.run.clone());
+            Ok((Parcel { metadata: head.clone(), message: &answer, envelope }.pack()?, run, line))
+        });
+        let (packed, run, line, failed) = match packed {
+            Ok((packed, run, line)) => (packed, run, line, None),
+            Err(error) => {
+                let line = format!("a request failed: {error}");
+                (Packed::error(head, refusal(&error))?, None, line, Some(error))
             }
-            // The engine has received the answer's head, or expects none: it would take an error now for the next
-            // answer.
-            report(task.end(problem), log);
-            Ok(())
+        };
+        let sent = unfinished.send(source.carrier(), &packed);
+        log(&line);
+        let problem = match (&sent, &failed) {
+            (Err(_), _) => Some("the answer was not taken"),
+            (Ok(_), Some(error)) => Some(refusal(error)),
+            (Ok(_), None) => None,
+        };
+        match (sent, run) {
+            (Ok(sent), Some(run)) => self.sent.add(&run, sent.bytes, log),
+            (Ok(_), None) => {}
+            // The next start sends the rest.
+            (Err(error @ Error::File { .. }), _) => return Err(error),
+            (Err(error), _) => log(&format!("that answer was not taken: {error}")),
         }
-        Err(error) => {
-            let reason = refusal(&error);
-            log(&format!("a task failed: {error}"));
-            report(task.carrier().push_error(head, reason).and_then(|()| task.end(Some(reason))), log);
-            Err(error)
+        // The engine has received the answer's head, or expects none: it would take an error now for the next answer.
+        report(source.end(problem), log);
+        unfinished.end();
+        match failed {
+            Some(error @ Error::File { .. }) => Err(error),
+            _ => Ok(()),
         }
-    };
-    unfinished.end();
-    match served {
-        Err(error @ Error::File { .. }) => Err(error),
-        _ => Ok(()),
+    }
+
+    /// Says what was sent.
+    pub(crate) fn finish(&mut self, log: &mut dyn FnMut(&str)) {
+        self.sent.finish(log);
     }
 }
 
@@ -219,14 +239,14 @@ fn report(ended: Result<()>, log: &mut dyn FnMut(&str)) {
 }
 
 /// What the engine is told of a request without an answer.
-pub(crate) fn refusal(error: &Error) -> &'static str {
+fn refusal(error: &Error) -> &'static str {
     match error {
         Error::File { .. } => "the silo cannot keep its state",
         _ => "the silo could not answer",
     }
 }
 
-pub(crate) fn unreadable(trouble: Trouble) -> Error {
+fn unreadable(trouble: Trouble) -> Error {
     match trouble {
         Trouble::Unreadable(error) => error,
         reported @ Trouble::Reported { .. } => Error::malformed("a message", reported.to_string()),
@@ -234,7 +254,7 @@ pub(crate) fn unreadable(trouble: Trouble) -> Error {
 }
 
 /// The head of the answer to a message.
-pub(crate) fn answering(asked: Metadata) -> Metadata {
+fn answering(asked: Metadata) -> Metadata {
     Metadata {
         run_id: asked.run_id,
         message_id: String::new(),
@@ -252,23 +272,17 @@ pub(crate) fn answering(asked: Metadata) -> Metadata {
 
 /// The answer to a message, and a line for the log.
 #[derive(Debug)]
-pub(crate) struct Served {
-    pub(crate) answer: Message,
-    pub(crate) envelope: Envelope,
-    pub(crate) line: String,
+struct Served {
+    answer: Message,
+    envelope: Envelope,
+    line: String,
     /// Whether it is of a run: a coordinator that goes on with one says hello under another.
-    pub(crate) is_counted: bool,
+    is_counted: bool,
 }
 
 impl SiloOptions {
     /// The answer to the content of a message, and a line for the log.
-    pub(crate) fn serve(
-        &self,
-        head: &Metadata,
-        objects: &Objects,
-        root: &ObjectId,
-        keeper: &mut Keeper,
-    ) -> Result<Served> {
+    fn serve(&self, head: &Metadata, objects: &Objects, root: &ObjectId, keeper: &mut Keeper) -> Result<Served> {
         if head.ttl <= 0.0 {
             let problem = format!("it came {:.0} s after its time, and was not answered", -head.ttl);
             return Err(Error::malformed("a message", problem));

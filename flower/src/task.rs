@@ -39,6 +39,41 @@ pub(crate) struct Leftover {
     run_id: u64,
 }
 
+/// What brought a request.
+#[derive(Debug)]
+pub(crate) enum Source<'a> {
+    /// A SuperNode's task.
+    Task(Box<Task>),
+    /// A look of a silo that is a node of the SuperLink.
+    Node(&'a Carrier),
+}
+
+impl Source<'_> {
+    /// What carries the answer.
+    pub(crate) fn carrier(&self) -> &Carrier {
+        match self {
+            Self::Task(task) => task.carrier(),
+            Self::Node(carrier) => carrier,
+        }
+    }
+
+    /// The record of the task, if there is one.
+    pub(crate) fn leftover(&self) -> Option<Leftover> {
+        match self {
+            Self::Task(task) => Some(task.leftover()),
+            Self::Node(_) => None,
+        }
+    }
+
+    /// Ends the task, if there is one.
+    pub(crate) fn end(self, problem: Option<&str>) -> Result<()> {
+        match self {
+            Self::Task(task) => task.end(problem),
+            Self::Node(_) => Ok(()),
+        }
+    }
+}
+
 /// The token is not shown.
 impl std::fmt::Debug for Leftover {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {

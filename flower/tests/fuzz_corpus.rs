@@ -90,6 +90,8 @@ fn files() -> Vec<File> {
         let root = pack(&message, &envelope, &[], &mut objects).unwrap();
         framed(&[objects.encoded(&root).unwrap().to_vec()])
     };
+    // The metadata of a head that names its message.
+    let named = field(2, ObjectId::of(&content[0]).as_str().as_bytes());
     let encoded = message().encode();
     let long = |mut bytes: Vec<u8>, place: usize| {
         bytes[place..place + 4].fill(0xff);
@@ -120,6 +122,11 @@ fn files() -> Vec<File> {
         ("answers", "honest", true, [field(2, b"token"), field(1, &[8, 7])].concat()),
         ("answers", "hostile_ten_gigabytes", false, vec![26, 0x80, 0x80, 0x80, 0x80, 0x28]),
         ("answers", "hostile_truncated", false, vec![10, 5, 1]),
+        ("unfinished", "honest", true, [field(1, &field(1, b"token")), field(2, &field(5, b"asked"))].concat()),
+        ("unfinished", "honest_answer", true, [field(1, &field(1, &named)), field(2, &content[0])].concat()),
+        ("unfinished", "hostile_without_its_message", false, field(1, &field(1, b"token"))),
+        ("unfinished", "hostile_name_of_no_digits", false, field(1, &field(1, &field(2, b"../../etc/passwd")))),
+        ("unfinished", "hostile_ten_gigabytes", false, vec![18, 0x80, 0x80, 0x80, 0x80, 0x28]),
     ]
 }
 

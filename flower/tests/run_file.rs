@@ -261,6 +261,19 @@ fn entries_that_an_algorithm_does_not_take_are_refused_with_its_name_and_what_to
 }
 
 #[test]
+fn a_run_of_no_silos_or_of_one_twice_is_refused() {
+    let run = |silos: &str| {
+        let text = format!("model = \"six-cities\"\nalgorithm = \"sfvi\"\nsilos = [{silos}]\nsteps = 40\n");
+        RunFile::parse(&text).unwrap().fit_options(&Settings::default())
+    };
+    run("\"north\", \"south\"").unwrap();
+    for (silos, words) in [("\"north\", \"south\", \"north\"", "found `north` twice"), ("", "found none")] {
+        let found = run(silos).unwrap_err().to_string();
+        assert!(found.contains(words) && found.contains("`silos` in the file that all parties share"), "{found}");
+    }
+}
+
+#[test]
 fn entries_that_there_are_not_are_elsewhere_or_mean_nothing_are_refused_by_name() {
     for (text, words) in [
         ("[pvi]\ndiverging = 1\n", "`diverging` is none of backtracking"),

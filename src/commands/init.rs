@@ -4,6 +4,7 @@ use std::error::Error;
 use std::path::{Path, PathBuf};
 
 use crate::executables::{StudyFile, problem};
+use crate::flower::Engine;
 use crate::models::{Child, six_cities};
 use clap::{Args, Subcommand};
 
@@ -90,12 +91,9 @@ pub(super) fn run(options: &Options) -> Result<(), Box<dyn Error>> {
     }
 }
 
-/// Refuses an address without the port of the SuperLink.
-fn is_address(link: &str) -> Result<(), String> {
-    match link.rsplit_once(':') {
-        Some((host, port)) if !host.is_empty() && port.parse::<u16>().is_ok() => Ok(()),
-        _ => Err(format!("--link {link}: expected an address with a port, as in link.example.org:8000")),
-    }
+/// Refuses an address that no party could speak to.
+fn is_address(link: &str) -> crate::flower::Result<()> {
+    Engine { insecure: true, ..Engine::insecure(link) }.check()
 }
 
 fn write(name: &str, text: &str) -> Result<(), Box<dyn Error>> {

@@ -2,10 +2,10 @@
 
 use std::collections::BTreeMap;
 use std::io::ErrorKind;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use partita_flower::{Engine, Error, LostSilo, Patience, ROUND_SECONDS, Result};
-use partita_inference::FitOptions;
+use partita_inference::{FitOptions, write_atomically};
 use partita_privacy::{Entropy, SystemEntropy};
 use serde::Deserialize;
 
@@ -129,8 +129,39 @@ impl SiloFile {
         SystemEntropy::default().fill(&mut bytes).map_err(|error| wrong(error.to_string()))?;
         let seed = u64::from_le_bytes(bytes);
         // As of every file that is written by way of a temporary one, only its owner may read it.
-        partita_inference::write_atomically(&path, format!("{seed:016x}\n").as_bytes())?;
+        write_atomically(&path, format!("{seed:016x}\n").as_bytes())?;
         Ok(Some(seed))
+    }
+
+    /// Refuses results that would be written over the rows, or that cannot be written: a silo finds that out at its start, and
+    /// not when it has them.
+    pub(super) fn check_outputs(&self) -> Result<()> {
+        let outputs = [("own_rows", &self.own_rows), ("own_checks", &self.own_checks), ("fitted", &self.fitted)];
+        let inputs = [("data", Some(&self.data)), ("held_out", self.held_out.as_ref())];
+        for (output, path) in outputs.into_iter().filter_map(|(name, path)| Some((name, path.as_ref()?))) {
+            let is_same = |own: &Path| match (own.canonicalize(), path.canonicalize()) {
+                (Ok(own), Ok(path)) => own == path,
+                _ => own == path,
+            };
+            if let Some((input, _)) = inputs.iter().find(|(_, own)| own.is_some_and(|own| is_same(own))) {
+                return Err(Error::Unwelcome {
+                    what: "where a silo writes",
+                    found: format!("`{output} = \"{}\"`, which is `{input}`", path.display()),
+                    expected: "a file of its own".into(),
+                    remedy: "Name another file: this one would be overwritten.",
+                });
+            }
+            if path.is_dir() {
+                return Err(unwritable(output, path, "it is a folder"));
+            }
+            can_write(path.parent().unwrap_or(Path::new(""))).map_err(|error| unwritable(output, path, error))?;
+        }
+        for (entry, folder) in [("state", Some(&self.state)), ("output", self.output.as_ref())] {
+            if let Some(folder) = folder {
+                can_write(folder).map_err(|error| unwritable(entry, folder, error))?;
+            }
+        }
+        Ok(())
     }
 
     /// Refuses entries that belong to studies, where the run is not of one.
@@ -152,6 +183,24 @@ impl SiloFile {
                 remedy: "Take it out of the silo's file.",
             }),
         }
+    }
+}
+
+/// Whether files can be made in a folder, which is created if absent.
+fn can_write(folder: &Path) -> partita_inference::Result<()> {
+    let probe = folder.join(format!("partita-{}", std::process::id()));
+    write_atomically(&probe, &[])?;
+    // If it stays, it is empty.
+    let _ = std::fs::remove_file(probe);
+    Ok(())
+}
+
+fn unwritable(entry: &str, path: &Path, problem: impl std::fmt::Display) -> Error {
+    Error::Unwelcome {
+        what: "where a silo writes",
+        found: format!("`{entry} = \"{}\"`, which cannot be written ({problem})", path.display()),
+        expected: "a place that can be written before the silo begins".into(),
+        remedy: "Name another place in the silo's file, or let the silo's user write there.",
     }
 }
 
@@ -244,8 +293,6 @@ impl From<Written> for CoordinatorFile {
 
 #[cfg(test)]
 mod tests {
-    use std::path::Path;
-
     use partita_flower::RunFile;
     use partita_inference::Settings;
 
@@ -288,5 +335,35 @@ mod tests {
         std::fs::remove_file(folder.path().join("seed")).unwrap();
         std::fs::create_dir(folder.path().join("seed")).unwrap();
         assert!(matches!(seed(folder.path(), ""), Err(Error::File { .. })));
+    }
+
+    #[test]
+    fn results_are_not_written_over_the_rows() {
+        let folder = tempfile::tempdir().unwrap();
+        let data = folder.path().join("north.csv");
+        std::fs::write(&data, "y\n1\n").unwrap();
+        let file = |entry: &str| -> SiloFile {
+            let state = match entry.starts_with("state") {
+                true => String::new(),
+                false => format!("state = {:?}\n", folder.path().join("state")),
+            };
+            let head = format!("name = \"north\"\ndata = {data:?}\n{state}");
+            toml::from_str(&format!("{head}{entry}\n[engine]\naddress = \"127.0.0.1:1\"\n")).unwrap()
+        };
+        let same = folder.path().join(".").join("north.csv");
+        for name in ["fitted", "own_rows", "own_checks"] {
+            let found = file(&format!("{name} = {same:?}")).check_outputs().unwrap_err().to_string();
+            assert!(found.contains(&format!("`{name} = ")) && found.contains("which is `data`"), "{found}");
+        }
+        file(&format!("fitted = {:?}", folder.path().join("fitted.csv"))).check_outputs().unwrap();
+        // No folder can be made in a file, whoever runs the test.
+        for name in ["fitted", "own_rows", "own_checks", "output", "state"] {
+            let found = file(&format!("{name} = {:?}", data.join("below"))).check_outputs().unwrap_err().to_string();
+            assert!(found.contains(&format!("`{name} = ")) && found.contains("cannot be written ("), "{found}");
+        }
+        let found = file(&format!("fitted = {:?}", folder.path())).check_outputs().unwrap_err().to_string();
+        assert!(found.contains("it is a folder"), "{found}");
+        file(&format!("output = {:?}", folder.path().join("report"))).check_outputs().unwrap();
+        assert!(std::fs::read_dir(folder.path().join("report")).unwrap().next().is_none());
     }
 }

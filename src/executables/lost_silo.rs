@@ -33,17 +33,21 @@ impl CoordinatorFile {
                 return unwelcome(format!("a quorum of {quorum} with `{policy}`"), "`go-on`", remedy);
             }
         };
+        let keys: BTreeMap<_, _> = named(&self.keys, silos)?
+            .map(|(name, path)| Ok((name.clone(), NodeKey::read(path)?)))
+            .collect::<Result<_>>()?;
+        let signatures: BTreeMap<_, _> = named(&self.signatures, silos)?
+            .map(|(name, path)| Ok((name.clone(), PartyPublicKey::read(path)?)))
+            .collect::<Result<_>>()?;
+        each_its_own(&keys, "a key under `[keys]`")?;
+        each_its_own(&signatures, "a key under `[signatures]`")?;
         Ok(CoordinatorOptions {
             engine: self.engine.clone(),
             silos: silos.to_vec(),
             patience: self.patience,
             quorum,
-            keys: named(&self.keys, silos)?
-                .map(|(name, path)| Ok((name.clone(), NodeKey::read(path)?)))
-                .collect::<Result<_>>()?,
-            signatures: named(&self.signatures, silos)?
-                .map(|(name, path)| Ok((name.clone(), PartyPublicKey::read(path)?)))
-                .collect::<Result<_>>()?,
+            keys,
+            signatures,
             key: self.key.as_deref().map(PartyKey::read).transpose()?,
             interrupt: Arc::clone(interrupt),
         })
@@ -65,6 +69,21 @@ impl CoordinatorFile {
             }
         }
     }
+}
+
+/// Refuses one key for two silos: each could then be taken for the other.
+fn each_its_own<K: PartialEq>(keys: &BTreeMap<String, K>, what: &'static str) -> Result<()> {
+    for (place, (name, key)) in keys.iter().enumerate() {
+        if let Some((other, _)) = keys.iter().take(place).find(|(_, other)| *other == key) {
+            return Err(Error::Unwelcome {
+                what,
+                found: format!("the same for `{other}` and `{name}`"),
+                expected: "a key of each silo's own".into(),
+                remedy: "Get the public key of each silo from its owner, and correct the coordinator's file.",
+            });
+        }
+    }
+    Ok(())
 }
 
 /// The files of keys of silos; an error for a name that is not a silo's.

@@ -184,8 +184,8 @@ fn posteriors_are_widened_by_the_noise_that_moves_them() {
         // The posterior without noise has a deviation of 1/√600.
         let plain = 1.0 / 600_f64.sqrt();
         // Noise on the precision of a round is 0.63 of it (19.9 clips of 3 root mean squares, a factor of 1.12 for the count of
-        // clipped rows, two silos, over a quarter of √600), and 0.16 over some fifteen settled rounds: four times half of that.
-        assert!(privacy.widened[0] > 1.2 && (site.sd / plain / privacy.widened[0] - 1.0).abs() < 0.32, "{}", site.sd);
+        // clipped rows, two silos, over a quarter of √600), and 0.18 over some twelve settled rounds: four times half of that.
+        assert!(privacy.widened[0] > 1.2 && (site.sd / plain / privacy.widened[0] - 1.0).abs() < 0.36, "{}", site.sd);
         assert!(fit.report.warnings.iter().any(|warning| warning.problem.contains("noise for differential privacy")));
         squares += ((site.mean - 1.0) / site.sd).powi(2);
     }

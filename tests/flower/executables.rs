@@ -44,6 +44,8 @@ fn a_policy_for_lost_silos_or_a_key_that_cannot_be_is_refused_before_the_engine_
             "model = \"six-cities\"\nalgorithm = \"{algorithm}\"\nsilos = [\"a\", \"b\"]\nsteps = 20\nlocal_steps = 10\n"
         )
     };
+    let mut keys = Command::new(fixtures::executable("partita"));
+    assert!(keys.args(["keys", "silo", "a"]).current_dir(folder.path()).output().unwrap().status.success());
     // Nothing listens there, and no party waits for it.
     let engine = "state = \"s\"\noutput = \"o\"\n[engine]\naddress = \"127.0.0.1:1\"\npatience_seconds = 0\n";
     for (algorithm, policy, expected) in [
@@ -53,6 +55,12 @@ fn a_policy_for_lost_silos_or_a_key_that_cannot_be_is_refused_before_the_engine_
         ("pvi", "quorum = 2\n", "a quorum of 2 with `wait`"),
         ("pvi", "keys = { c = \"c.pub\" }\n", "a name among the keys: found `c`, expected one of a, b"),
         ("pvi", "keys = { a = \"run.toml\" }\n", "its kind is none of ecdsa-sha2-nistp256"),
+        ("pvi", "keys = { a = \"a.pub\", b = \"a.pub\" }\n", "a key under `[keys]`: found the same for `a` and `b`"),
+        (
+            "pvi",
+            "signatures = { a = \"a-signs.pub\", b = \"a-signs.pub\" }\n",
+            "`[signatures]`: found the same for `a` and",
+        ),
         ("pvi", "lost_silo = \"maybe\"\n", "`wait`, `go-on`, `fail`"),
         ("pvi", "lost_silo = \"go-on\"\nquorum = 1\n", "starting a run at 127.0.0.1:1: no answer"),
     ] {
@@ -62,6 +70,14 @@ fn a_policy_for_lost_silos_or_a_key_that_cannot_be_is_refused_before_the_engine_
         let found = command.arg("coordinator").current_dir(folder.path()).output().unwrap();
         let said = String::from_utf8_lossy(&found.stderr).into_owned();
         assert!(!found.status.success() && said.contains(expected), "{algorithm} {policy}: {said}");
+    }
+    for address in ["https://127.0.0.1:1", "127.0.0.1", "127.0.0.1:1/"] {
+        write("coordinator.toml", &engine.replace("127.0.0.1:1", address));
+        let mut command = Command::new(fixtures::executable("partita"));
+        let found = command.arg("coordinator").current_dir(folder.path()).output().unwrap();
+        let said = String::from_utf8_lossy(&found.stderr).into_owned();
+        let expected = format!("the address of the engine: found `{address}`, expected `host:port`");
+        assert!(!found.status.success() && said.contains(&expected), "{said}");
     }
     write("coordinator.toml", &format!("lost_silo = \"fail\"\n{engine}"));
     let file: CoordinatorFile = read_toml(&folder.path().join("coordinator.toml")).unwrap();

@@ -294,6 +294,11 @@ fn a_silo_ends_at_its_start_where_study_and_owner_do_not_ask_for_the_same() {
         (&private, format!("held_out = \"north.csv\"\n{}", allowed(3.0)), "`held_out` in a private study"),
         (&private, format!("{}\n[secure]\nfewest = 2\n[secure.peers]", allowed(3.0)), "a study without masks"),
         (
+            &private.replace("[privacy]\n", "[privacy]\nsecure_sums = true\n"),
+            format!("{}\n[secure]\nfewest = 1\n[secure.peers]", allowed(3.0)),
+            "`fewest` of this silo's file: found 1, expected at least 2",
+        ),
+        (
             &private
                 .replace("smoke = [0, 1]", "smoke = [\"no\", \"yes\"]")
                 .replace("[privacy]\n", "[declared.levels]\nsmoke = [\"no\", \"yes\"]\n[privacy]\n"),

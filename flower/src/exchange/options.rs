@@ -35,6 +35,28 @@ pub struct CoordinatorOptions {
     pub interrupt: Arc<AtomicBool>,
 }
 
+impl CoordinatorOptions {
+    /// What the keys that are not named let others do, a line each.
+    pub(super) fn warnings(&self) -> Vec<String> {
+        let unsigned = || self.silos.iter().filter(|name| !self.signatures.contains_key(*name));
+        let of = |is_key_named: bool| {
+            let names = unsigned().filter(|name| self.keys.contains_key(*name) == is_key_named);
+            Some(names.map(String::as_str).collect::<Vec<_>>().join(", ")).filter(|names| !names.is_empty())
+        };
+        let remedy = "Get the public keys from the silos' owners, and name their files in the coordinator's file";
+        let anybody = of(false).map(|names| {
+            format!("warning: `[keys]` and `[signatures]` name no key of {names}: whoever is a node of the engine can answer in their names. {remedy}")
+        });
+        let operator = of(true).map(|names| {
+            format!("warning: `[signatures]` names no key of {names}: the engine's operator can answer in their names. {remedy}")
+        });
+        let own = self.key.is_none().then(|| {
+            "warning: this coordinator has no `key`: silos cannot know it, and the engine's operator reads what they answer. Make one by `partita keys coordinator`, and give its public part to the silos' owners".to_owned()
+        });
+        [anybody, operator, own].into_iter().flatten().collect()
+    }
+}
+
 /// How long a coordinator waits for its silos, what becomes of one that is lost, and how much it reads of what they
 /// say.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
@@ -117,4 +139,33 @@ pub enum LostSilo {
     GoOn,
     /// The first request without an answer ends the run with an error that names the silo.
     Fail,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_coordinator_says_what_a_missing_key_lets_others_do() {
+        let key = PartyKey::generate().unwrap();
+        let mut options = CoordinatorOptions {
+            engine: Engine::insecure("127.0.0.1:1"),
+            silos: ["north", "south"].map(str::to_owned).to_vec(),
+            patience: Patience::default(),
+            quorum: 2,
+            keys: BTreeMap::new(),
+            signatures: BTreeMap::new(),
+            key: None,
+            interrupt: Arc::default(),
+        };
+        let said = options.warnings();
+        assert!(said[0].contains("of north, south: whoever is a node of the engine can answer"), "{said:?}");
+        assert!(said[1].contains("has no `key`") && said.len() == 2, "{said:?}");
+        options.key = Some(key.clone());
+        options.signatures.insert("north".into(), key.public());
+        let said = options.warnings();
+        assert!(said[0].contains("of south: whoever") && said.len() == 1, "{said:?}");
+        options.signatures.insert("south".into(), key.public());
+        assert_eq!(options.warnings(), [""; 0]);
+    }
 }

@@ -116,11 +116,22 @@ impl Belief {
     /// Takes what was heard, as far as its noise lets it:
     ///
     /// ```math
-    /// \Lambda \leftarrow \Lambda + \tfrac{\tau^2}{\tau^2 + \sigma_A^2}(-A - \Lambda), \qquad
-    /// m \leftarrow m + K \Lambda^{-1} g, \quad K = V (V + \sigma_g^2 \Lambda^{-2})^{-1}, \qquad
-    /// V \leftarrow (I - K) V (I - K)^\top + \sigma_g^2 K \Lambda^{-2} K^\top + \phi^2 |\delta|^2 / d
+    /// \Lambda \leftarrow \Lambda + \tfrac{\tau_0^2}{\tau_0^2 + \sigma_A^2}(-A - \Lambda), \qquad
+    /// \tau^2 = \tfrac{\tau_0^2 \sigma_A^2}{\tau_0^2 + \sigma_A^2}, \qquad
+    /// R = \sigma_g^2 I + \tfrac{\tau^2}{2}(\mathrm{tr}(V) I + V),
+    /// ```
+    /// ```math
+    /// m \leftarrow m + K \Lambda_-^{-1} g, \quad K = V (V + \Lambda_-^{-1} R\, \Lambda_-^{-1})^{-1}, \qquad
+    /// V \leftarrow (I - K) V (I - K)^\top + K \Lambda_-^{-1} R\, \Lambda_-^{-1} K^\top + \phi^2 |\delta|^2 / d
     /// ```
     /// in whitened coordinates, with the step $`\delta`$. Eigenvalues of $`\Lambda`$ count by their size.
+    ///
+    /// $`R`$ has the noise of the gradient and that of the curvature: a precision whose entries are off by deviations of
+    /// $`\tau`$ (the root of a half of it off the diagonal) misplaces the mean by as much as it is away, and how far that is
+    /// follows $`V`$. Noise spreads the eigenvalues of a matrix, and those that it makes larger than they are let a step end
+    /// early and seem exact: $`\Lambda_-`$ has each of them one deviation $`\tau`$ lower. What is left of a filter without
+    /// these two is intervals that cover too seldom, for a posterior that is normal as well
+    /// (`intervals_cover_as_often_as_they_say_where_curvatures_have_noise`).
     ///
     /// # Errors
     /// As for [`Belief::whole`].
@@ -137,14 +148,20 @@ impl Belief {
         let precision = &expected + (-curvature - &expected) * faer::Scale(gain);
         let eigen = Eigen::of(&symmetric(&precision)).ok_or_else(none)?;
         let inverse = eigen.function(|value| 1.0 / value.abs().max(LEAST_PRECISION));
+        // The variance of an entry of the precision, now.
+        let entry = gain * curvature_noise.powi(2);
+        let careful = eigen.function(|value| 1.0 / (value.abs() - entry.sqrt()).max(LEAST_PRECISION));
 
         let inward = factor.as_ref().partial_piv_lu().inverse();
         let before = symmetric(&(&inward * &self.noise * inward.transpose()));
-        let error = &inverse * &inverse * faer::Scale(gradient_noise * gradient_noise);
+        let away: f64 = (0..len).map(|k| before[(k, k)]).sum();
+        let own = Mat::<f64>::identity(len, len) * faer::Scale(gradient_noise.powi(2) + 0.5 * entry * away);
+        let error = symmetric(&(&careful * (own + &before * faer::Scale(0.5 * entry)) * &careful));
+        let alone = &careful * &careful * faer::Scale(gradient_noise.powi(2));
         let both = Eigen::of(&symmetric(&(&before + &error))).ok_or_else(none)?;
         // A mean that is known has nothing to gain.
         let mut gain = &before * both.function(|value| if value > LEAST_LEFT { 1.0 / value } else { 0.0 });
-        let newton = &inverse * Mat::from_fn(len, 1, |row, _| gradient[row]);
+        let newton = &careful * Mat::from_fn(len, 1, |row, _| gradient[row]);
         let mut step = &gain * newton;
         let length = step.norm_l2();
         if length > REACH {
@@ -159,8 +176,8 @@ impl Belief {
 
         // The same filter of the errors that noise has made so far, and makes now.
         let known = symmetric(&(&inward * &self.of_noise * inward.transpose()));
-        let by_noise = &factor * &gain * (&known + &error) * gain.transpose() * factor.transpose();
-        let known = symmetric(&(&kept * &known * kept.transpose() + &gain * &error * gain.transpose()));
+        let by_noise = &factor * &gain * (&known + &alone) * gain.transpose() * factor.transpose();
+        let known = symmetric(&(&kept * &known * kept.transpose() + &gain * &alone * gain.transpose()));
         self.of_noise = symmetric(&(&factor * known * factor.transpose()));
 
         let moved = &factor * step;
@@ -221,6 +238,8 @@ fn none() -> Error {
 
 #[cfg(test)]
 mod tests {
+    use partita_core::{Key, Noise, Purpose};
+
     use super::*;
 
     /// A normal posterior N(a, S): gradient and curvature in the coordinates of the belief, without noise.
@@ -279,6 +298,49 @@ mod tests {
         assert!(moved > 0.5 && moved > 4.0 * of_noise, "{moved} {of_noise}");
     }
 
+    /// How many of the numbers of so many normal posteriors are within two standard deviations of where they are found by 24
+    /// rounds with noise as large as that of private fits at an epsilon of 3 over ten silos.
+    fn covered(posteriors: u64) -> f64 {
+        const LEN: usize = 3;
+        let mut covered = 0.0;
+        for posterior in 0..posteriors {
+            let mut stream = Noise::new(posterior).stream(Key::new(Purpose::Check, 0));
+            let widths: [f64; LEN] = [(); LEN].map(|()| 0.05 * 8_f64.powf(stream.uniform()));
+            let mut normal = || stream.standard_normal();
+            let factor = Mat::from_fn(LEN, LEN, |i, j| match i.cmp(&j) {
+                std::cmp::Ordering::Greater => 0.5 * widths[i] * normal(),
+                std::cmp::Ordering::Equal => widths[i],
+                std::cmp::Ordering::Less => 0.0,
+            });
+            let precision = (&factor * factor.transpose()).partial_piv_lu().inverse();
+            let right: Vec<f64> = (0..LEN).map(|_| 0.8 * normal()).collect();
+            let mut belief = Belief::new(vec![0.0; LEN], &Mat::identity(LEN, LEN), 500);
+            for _ in 0..24 {
+                let stretch = belief.stretch().unwrap();
+                let (gradient_noise, curvature_noise) = (7.5 * stretch, 1.3 * stretch * stretch);
+                let Normal { mean, factor } = belief.whole().unwrap();
+                let off = Mat::from_fn(LEN, 1, |row, _| right[row] - mean[row]);
+                let exact = factor.transpose() * &precision * off;
+                let gradient = (0..LEN).map(|row| exact[(row, 0)] + gradient_noise * normal()).collect();
+                let drawn = Mat::from_fn(LEN, LEN, |_, _| curvature_noise * normal());
+                let curvature = symmetric(&drawn) - factor.transpose() * &precision * &factor;
+                belief.hear(&Heard { gradient, curvature, gradient_noise, curvature_noise }).unwrap();
+            }
+            let Normal { mean, factor } = belief.whole().unwrap();
+            let sd = |row: usize| (0..LEN).map(|k| factor[(row, k)].powi(2)).sum::<f64>().sqrt();
+            covered += (0..LEN).map(|row| f64::from((mean[row] - right[row]).abs() < 1.96 * sd(row))).sum::<f64>();
+        }
+        covered / (3.0 * real(usize::try_from(posteriors).unwrap()))
+    }
+
+    #[test]
+    fn intervals_cover_as_often_as_they_say_where_curvatures_have_noise() {
+        // 0.92 of 6,000 numbers by the formulas written again in Python, and 0.80 without the noise of curvatures in `R`
+        // and with all eigenvalues as they are found: three standard errors of 400 posteriors from either.
+        let found = covered(400);
+        assert!(found > 0.87, "{found}");
+    }
+
     #[test]
     fn noise_that_is_known_widens_the_answer() {
         let precision = Mat::from_fn(1, 1, |_, _| 400.0);
@@ -288,7 +350,7 @@ mod tests {
             belief.widened()[0]
         };
         // The formulas of `hear` for one number, written again in Python.
-        for (noise, expected) in [(0.0, 1.0), (1.0, 1.002_411_894), (30.0, 2.135_901_982)] {
+        for (noise, expected) in [(0.0, 1.0), (1.0, 1.004_652_603), (30.0, 2.480_078_496)] {
             assert!((widened(noise) - expected).abs() < 1e-8, "{noise}: {}", widened(noise));
         }
     }

@@ -114,6 +114,7 @@ pub fn run_study_coordinator(study: &StudyFile, desk: Desk<'_>, asked: &StudyQue
         }
         if let Some(privacy) = &study.privacy {
             let (rounds, declared) = (study.private_options(privacy)?.rounds()?, &privacy.columns);
+            log("the steps are done; what clipping moves is judged on rows drawn from the answer");
             let clipped = Clipped { shared, declared, rounds: &rounds, fit: &fit, rows: rows.iter().sum() };
             clipped.judge(&mut fitted.report, &mut *algorithm, &device)?;
         }

@@ -403,6 +403,16 @@ fn masking(study: &StudyFile, file: &SiloFile, promise: &StudyPrivacy) -> Result
         }
         (true, Some(secure)) => secure,
     };
+    if secure.fewest < 2 {
+        let remedy =
+            "Write 2 or more as `fewest` under `[secure]` in the silo's file; with 2 each silo learns the other's sum.";
+        return unwelcome(
+            "`fewest` of this silo's file",
+            secure.fewest.to_string(),
+            "at least 2: the sum over one silo hides nothing".into(),
+            remedy,
+        );
+    }
     let Some(signs) = &file.signs else {
         let expected = "the file of the silo's private key".into();
         return unwelcome(what, "no `signs` in the silo's file".into(), expected, "Make it by `partita keys silo`.");
@@ -417,11 +427,11 @@ fn masking(study: &StudyFile, file: &SiloFile, promise: &StudyPrivacy) -> Result
         };
         peers.insert(name.clone(), PartyPublicKey::read(path)?.bytes());
     }
-    if peers.len() < secure.fewest.max(2) {
-        let expected = format!("at least {}, as this silo's file says", secure.fewest.max(2));
+    if peers.len() < secure.fewest {
+        let expected = format!("at least {}, as this silo's file says", secure.fewest);
         return unwelcome("the silos of a secure sum", peers.len().to_string(), expected, "Wait for more silos.");
     }
-    Ok(Some(Masking { key, peers, fewest: secure.fewest.max(2) }))
+    Ok(Some(Masking { key, peers, fewest: secure.fewest }))
 }
 
 /// Writes what a fit promised of single rows, and what the noise did to each number; nothing of a fit without privacy.

@@ -36,7 +36,7 @@ pub fn run_study_silo(study: &StudyFile, file: &SiloFile, stay: Stay, watch: Wat
         true => file.allow = asks.iter().map(|word| (*word).to_owned()).collect(),
         false => run.file.check_allowed(&file.allow)?,
     }
-    check_outputs(&file)?;
+    file.check_outputs()?;
     kept_averages(study, &file.allow).iter().for_each(|line| (watch.log)(line));
     let own = study.study(file.read.clone())?;
     let columns = |path| own.columns(&SiloTable { name: file.name.clone(), path }).map_err(|error| declined(&error));
@@ -112,47 +112,9 @@ fn kept_averages(study: &StudyFile, allow: &[String]) -> Option<String> {
     })
 }
 
-/// Refuses results that would be written over the rows.
-fn check_outputs(file: &SiloFile) -> Result<()> {
-    let outputs = [("own_rows", &file.own_rows), ("own_checks", &file.own_checks), ("fitted", &file.fitted)];
-    let inputs = [("data", Some(&file.data)), ("held_out", file.held_out.as_ref())];
-    for (output, path) in outputs.into_iter().filter_map(|(name, path)| Some((name, path.as_ref()?))) {
-        let is_same = |own: &std::path::Path| match (own.canonicalize(), path.canonicalize()) {
-            (Ok(own), Ok(path)) => own == path,
-            _ => own == path,
-        };
-        if let Some((input, _)) = inputs.iter().find(|(_, own)| own.is_some_and(|own| is_same(own))) {
-            return Err(Error::Unwelcome {
-                what: "where a silo writes",
-                found: format!("`{output} = \"{}\"`, which is `{input}`", path.display()),
-                expected: "a file of its own".into(),
-                remedy: "Name another file: this one would be overwritten.",
-            });
-        }
-    }
-    Ok(())
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn results_are_not_written_over_the_rows() {
-        let folder = tempfile::tempdir().unwrap();
-        let data = folder.path().join("north.csv");
-        std::fs::write(&data, "y\n1\n").unwrap();
-        let file = |entry: &str| -> SiloFile {
-            let head = format!("name = \"north\"\ndata = {data:?}\nstate = {:?}\n", folder.path().join("state"));
-            toml::from_str(&format!("{head}{entry}\n[engine]\naddress = \"127.0.0.1:1\"\n")).unwrap()
-        };
-        let same = folder.path().join(".").join("north.csv");
-        for name in ["fitted", "own_rows", "own_checks"] {
-            let found = check_outputs(&file(&format!("{name} = {same:?}"))).unwrap_err().to_string();
-            assert!(found.contains(&format!("`{name} = ")) && found.contains("which is `data`"), "{found}");
-        }
-        check_outputs(&file(&format!("fitted = {:?}", folder.path().join("fitted.csv")))).unwrap();
-    }
 
     #[test]
     fn an_owner_who_keeps_averages_hears_what_that_costs() {
