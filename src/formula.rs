@@ -6,6 +6,7 @@ mod error;
 mod family;
 mod groups;
 mod known_groups;
+mod new_groups;
 mod outcome;
 #[cfg(feature = "cli")]
 mod pooled;

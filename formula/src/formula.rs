@@ -94,7 +94,8 @@ impl Formula {
         }
     }
 
-    /// The formula without its outcome, for new rows that have none.
+    /// The formula without its outcome, for new rows that have none: groups that silos did not agree on follow those that
+    /// they did in [`crate::RandomDesign::levels`].
     ///
     /// # Example
     /// ```
@@ -268,8 +269,12 @@ impl Formula {
 
     /// Whether the column `name` is read as levels at `span` of the text, whatever it holds.
     pub(crate) fn reads_levels(&self, name: &str) -> bool {
-        let factor =
-            |variable: &Variable| matches!(&variable.kind, VariableKind::Factor { column, .. } if column == name);
+        let factor = |variable: &Variable| match &variable.kind {
+            VariableKind::Column(_) => false,
+            VariableKind::Factor { column, .. } => column == name,
+            // Of a column that is needed and not computed with the formula compares the levels.
+            _ => variable.columns().iter().any(|own| own.0 == name && !variable.computed().contains(own)),
+        };
         let grouped = self.random.iter().flat_map(|term| &term.grouping.columns).any(|(column, _)| column == name);
         grouped || self.variables().any(factor)
     }

@@ -55,6 +55,7 @@ pub(crate) struct Argument {
 pub(crate) enum Operator {
     DoubleBar,
     Bar,
+    Compare(Comparison),
     Plus,
     Minus,
     Times,
@@ -64,12 +65,51 @@ pub(crate) enum Operator {
     Power,
 }
 
+/// The operators that are true or false of two operands.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Comparison {
+    Less,
+    AtMost,
+    Equal,
+    Unequal,
+    AtLeast,
+    Greater,
+}
+
+impl Comparison {
+    /// Whether it is true of two numbers.
+    #[expect(clippy::float_cmp, reason = "as R compares numbers")]
+    pub(crate) fn holds(self, x: f64, y: f64) -> bool {
+        match self {
+            Self::Less => x < y,
+            Self::AtMost => x <= y,
+            Self::Equal => x == y,
+            Self::Unequal => x != y,
+            Self::AtLeast => x >= y,
+            Self::Greater => x > y,
+        }
+    }
+
+    /// As R writes it between two operands.
+    fn written(self) -> &'static str {
+        match self {
+            Self::Less => " < ",
+            Self::AtMost => " <= ",
+            Self::Equal => " == ",
+            Self::Unequal => " != ",
+            Self::AtLeast => " >= ",
+            Self::Greater => " > ",
+        }
+    }
+}
+
 impl Operator {
     /// The operator as R writes it between two operands.
     pub(crate) fn written(self) -> &'static str {
         match self {
             Self::DoubleBar => " || ",
             Self::Bar => " | ",
+            Self::Compare(comparison) => comparison.written(),
             Self::Plus => " + ",
             Self::Minus => " - ",
             Self::Times => " * ",
@@ -84,6 +124,7 @@ impl Operator {
     pub(crate) fn power(self) -> i64 {
         match self {
             Self::DoubleBar | Self::Bar => 10,
+            Self::Compare(_) => 15,
             Self::Plus | Self::Minus => 20,
             Self::Times | Self::Over => 30,
             Self::Within => 40,

@@ -140,6 +140,14 @@ impl Expansion<'_> {
         left: &Expression,
         right: &Expression,
     ) -> Result<Vec<Term>, FormulaError> {
+        if let Operator::Compare(_) = operator {
+            return Err(call_error(
+                self.text,
+                whole,
+                "a term",
+                &format!("A comparison stands inside of `I()`: `I({whole})`."),
+            ));
+        }
         let first = self.read(left)?;
         if operator == Operator::Power {
             return self.power(whole, &first, right);

@@ -97,6 +97,16 @@ impl Variable {
         Ok(VariableKind::Arithmetic(Arithmetics { text }.read(expression)?))
     }
 
+    /// The columns of the file that it computes with, with their places in the text.
+    pub(crate) fn computed(&self) -> Vec<(String, Span)> {
+        match &self.kind {
+            VariableKind::Column(_) | VariableKind::Factor { .. } => Vec::new(),
+            VariableKind::Arithmetic(of)
+            | VariableKind::Polynomial { of, .. }
+            | VariableKind::Spline(Spline { of, .. }) => of.computed(),
+        }
+    }
+
     /// The columns of the file that it needs, with their places in the text.
     pub(crate) fn columns(&self) -> Vec<(String, Span)> {
         match &self.kind {

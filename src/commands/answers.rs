@@ -43,7 +43,7 @@ impl Fitted<'_> {
         let predicted = predicted.collect::<Result<Vec<_>, Box<dyn Error>>>()?;
         written.extend(Answers { contrasts, predicted }.write(&draws, folder)?);
         if options.arviz {
-            let silos = open(prepared, &options.arviz_rows)?;
+            let silos = opened(prepared, &options.arviz_rows)?;
             draws_file::write(&self.fit, &prepared.plan.model, &silos, device, &folder.join(DRAWS))?;
             written.push(DRAWS);
         }
@@ -86,7 +86,7 @@ pub(super) fn say_written(written: &[&str], folder: &Path) -> Result<(), Box<dyn
 }
 
 /// The silos of these names, with their rows.
-fn open(prepared: &Prepared, names: &[String]) -> Result<Vec<(String, RegressionRows)>, String> {
+pub(super) fn opened(prepared: &Prepared, names: &[String]) -> Result<Vec<(String, RegressionRows)>, String> {
     let one = |name: &String| match prepared.silos.iter().find(|(own, _)| own == name) {
         Some(silo) => Ok(silo.clone()),
         None => {

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use clap::{Args, ValueEnum};
 
-use super::answers::{Fitted, made, rows_asked, say_written};
+use super::answers::{Fitted, made, opened, rows_asked, say_written};
 use super::asked::{Asked, Subject};
 use super::models::{Compiled, ModelFit, Models};
 use super::page::write_page;
@@ -149,6 +149,7 @@ fn formula(options: &Options, study: &Study, file: Option<&StudyFile>) -> Result
         return Ok(());
     }
     let questions = options.questions(file, &prepared, &device)?;
+    opened(&prepared, &options.arviz_rows)?;
     let mut fit = crate::fit(&prepared.plan.model, &prepared.silos, &device, &how, Some(&mut Metrics::line()))?;
     fit.report.tell_usual_priors(&prepared.plan.usual);
     text(format_args!("\n{}{}", fit.report, prepared.plan.readings(&fit.report)))?;

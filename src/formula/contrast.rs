@@ -7,7 +7,7 @@ use partita_formula::{Columns, Decimal, Delimiter, Design, Formula, Frame, Missi
 use partita_inference::{AnswerDraws, Scale, ShownContrast, SiteSummary, in_places};
 
 use super::contrast_text::Contrast;
-use super::family::Kind;
+use super::family::{Kind, reading_of_parameter};
 use super::prepare::ratios;
 use super::prior_predictive::quoted;
 use super::shared_model::{SharedModel, spread};
@@ -35,8 +35,10 @@ const AVERAGED_SEED: u64 = 1;
 #[derive(Debug, Clone)]
 pub(crate) struct Comparison {
     pub(crate) contrast: Contrast,
-    /// By how much the columns of both values differ, where they are compared by the linear predictor.
+    /// By how much coefficients of both values differ, where they are compared by a linear predictor.
     columns: Option<Vec<(String, f64)>>,
+    /// What the exponential of the difference is read as, where that is read.
+    ratio: Option<&'static str>,
 }
 
 /// What a silo says for an averaged contrast.
@@ -62,7 +64,8 @@ impl Study {
     /// What the posterior says of a contrast; of effects of groups it says nothing: the coefficients are those of all groups.
     ///
     /// With $x_1$ and $x_0$ the columns of a row with the variable at its two values it is $(x_1 - x_0)^\top\beta$, which
-    /// needs the values of those variables alone that stand in a term with it. An averaged one is
+    /// needs the values of those variables alone that stand in a term with it. Of a variable that the formula of one parameter
+    /// alone has, such as `zi`, it is that of the linear predictor of this parameter. An averaged one is
     /// $\frac1n\sum_i E(y_i \mid x_{i1}, \theta) - E(y_i \mid x_{i0}, \theta)$ over the rows of all silos, each as often as its
     /// weight says, with the effects of groups drawn anew.
     ///
@@ -102,7 +105,6 @@ impl Prepared {
 impl SharedModel<'_> {
     /// Finds what a contrast compares, before there is an answer.
     pub(crate) fn comparison(&self, contrast: &Contrast) -> Result<Comparison, StudyError> {
-        let formula = &self.study.formula;
         let kind = self.study.family.kind;
         if kind == Kind::Categorical || (contrast.is_averaged && kind.has_levels()) {
             return Err(unfit(
@@ -111,12 +113,52 @@ impl SharedModel<'_> {
                 "Predict two rows that differ in this variable: each level has its probability there (of a command `--predict`).",
             ));
         }
-        let part = formula.terms_with(&contrast.variable).ok_or_else(|| self.unknown(&contrast.variable))?;
+        let formula = self.formula_of(contrast)?;
         if let Some((name, _)) = contrast.at.iter().find(|(name, _)| formula.terms_with(name).is_none()) {
-            return Err(self.unknown(name));
+            return Err(unknown(name, formula));
         }
-        let columns = if contrast.is_averaged { None } else { Some(self.columns_apart(contrast, &part)?) };
-        Ok(Comparison { contrast: contrast.clone(), columns })
+        let contrast = contrast.clone();
+        if contrast.is_averaged {
+            return Ok(Comparison { contrast, columns: None, ratio: None });
+        }
+        let part = formula.terms_with(&contrast.variable).ok_or_else(|| unknown(&contrast.variable, formula))?;
+        let mut columns = self.columns_apart(&contrast, &part)?;
+        let ratio = match formula.parameter() {
+            Some(name) => {
+                columns.iter_mut().for_each(|(label, _)| *label = format!("{name}_{label}"));
+                Some(reading_of_parameter(name))
+            }
+            None => Some(self.study.family.reading()).filter(|own| own.1 == Scale::Exponential).map(|own| own.0),
+        };
+        Ok(Comparison { contrast, columns: Some(columns), ratio })
+    }
+
+    /// The formula that a contrast is of: that of the outcome, else the one of a parameter that alone has the variable.
+    fn formula_of(&self, contrast: &Contrast) -> Result<&Formula, StudyError> {
+        let Contrast { text, variable, is_averaged, .. } = contrast;
+        let Study { formula, parameters, family, .. } = self.study;
+        if formula.terms_with(variable).is_some() {
+            return Ok(formula);
+        }
+        let having: Vec<&Formula> = parameters.iter().filter(|own| own.terms_with(variable).is_some()).collect();
+        let named = |own: &&Formula| own.parameter().unwrap_or_default().to_owned();
+        let names = || having.iter().map(named).collect::<Vec<_>>().join(", ");
+        let moves = |own: &&Formula| own.parameter().is_some_and(|name| family.kind.mean_depends_on(name));
+        match having.as_slice() {
+            [] => Err(unknown(variable, formula)),
+            all if *is_averaged && !all.iter().any(moves) => Err(unfit(
+                format!("`{text}`, where `{variable}` is in the formula of {} alone", names()),
+                "a variable that the expected outcome depends on",
+                &format!("Leave `averaged` out: `{variable}: {} - {}`.", contrast.value, contrast.reference),
+            )),
+            [one] => Ok(one),
+            [one, ..] if *is_averaged => Ok(one),
+            _ => Err(unfit(
+                format!("`{text}`, where `{variable}` is in the formulas of {}", names()),
+                "a variable of one linear predictor",
+                "Read the coefficients of each in the table, or compare expected outcomes: `averaged`.",
+            )),
+        }
     }
 
     /// What the posterior says of it.
@@ -126,7 +168,7 @@ impl SharedModel<'_> {
         answer: &AnswerDraws,
         silos: AskSilos<'_>,
     ) -> Result<Contrasted, StudyError> {
-        let Comparison { contrast, columns } = comparison;
+        let Comparison { contrast, columns, ratio } = comparison;
         let (difference, above) = match columns {
             Some(columns) => answer.combination(&contrast.text, &columns).ok_or_else(|| {
                 let labels: Vec<&str> = columns.iter().map(|(label, _)| label.as_str()).collect();
@@ -143,9 +185,7 @@ impl SharedModel<'_> {
                 (SiteSummary::of(contrast.text.clone(), contrast.text.clone(), &all), above)
             }
         };
-        let (unit, scale) = self.study.family.reading();
-        let is_ratio = scale == Scale::Exponential && !contrast.is_averaged;
-        Ok(Contrasted { above, difference, ratio: is_ratio.then_some(unit), contrast })
+        Ok(Contrasted { above, difference, ratio, contrast })
     }
 
     /// What a silo says for an averaged contrast at draws of the globals.
@@ -165,7 +205,7 @@ impl SharedModel<'_> {
                 let found = format!("`{value}` as a value of `{}`", contrast.variable);
                 unfit(found, "a number, as the column has", "Write one of its values.")
             })?;
-            let rows = self.without_outcome(&held, device)?.into_rows();
+            let rows = self.without_outcome(&held, device)?.into_rows()?;
             let at = SiteTable::of(model, device, &rows)?;
             for (draw, (sum, globals)) in (0_u64..).zip(sums.iter_mut().zip(globals)) {
                 // The same new groups at both values.
@@ -177,19 +217,6 @@ impl SharedModel<'_> {
             }
         }
         Ok(Averaged { sums, weight: weights.iter().sum() })
-    }
-
-    fn unknown(&self, name: &str) -> StudyError {
-        let formula = &self.study.formula;
-        let columns = formula.clone().without_outcome().columns();
-        let terms: Vec<&str> =
-            columns.iter().map(String::as_str).filter(|own| formula.terms_with(own).is_some()).collect();
-        let suggestion = nearest(name, terms.iter().copied()).map(|own| format!(" Did you mean `{own}`?"));
-        unfit(
-            format!("`{name}`, which no fixed term of the formula has"),
-            &format!("one of {}", terms.join(", ")),
-            &format!("Write the name of a column.{}", suggestion.unwrap_or_default()),
-        )
     }
 
     /// By how much each column of the design differs between both values.
@@ -222,6 +249,17 @@ impl SharedModel<'_> {
         let (one, two) = matrix.values.split_at(matrix.names.len());
         Ok(matrix.names.iter().zip(one.iter().zip(two)).map(|(name, (one, two))| (name.clone(), one - two)).collect())
     }
+}
+
+fn unknown(name: &str, formula: &Formula) -> StudyError {
+    let columns = formula.clone().without_outcome().columns();
+    let terms: Vec<&str> = columns.iter().map(String::as_str).filter(|own| formula.terms_with(own).is_some()).collect();
+    let suggestion = nearest(name, terms.iter().copied()).map(|own| format!(" Did you mean `{own}`?"));
+    unfit(
+        format!("`{name}`, which no fixed term of the formula has"),
+        &format!("one of {}", terms.join(", ")),
+        &format!("Write the name of a column.{}", suggestion.unwrap_or_default()),
+    )
 }
 
 impl Contrasted {

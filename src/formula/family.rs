@@ -235,6 +235,18 @@ impl ResponseFamily {
         }
     }
 
+    /// Whether some linear predictors give no mean: where it has to be above zero, and the link does not make it so.
+    pub(super) fn has_bounded_predictor(self) -> bool {
+        use Kind::{
+            Gamma, HurdleGamma, HurdleNegativeBinomial, HurdlePoisson, NegativeBinomial, Poisson,
+            ZeroInflatedNegativeBinomial, ZeroInflatedPoisson,
+        };
+        let counts = matches!(self.kind, Poisson | ZeroInflatedPoisson | HurdlePoisson);
+        let varied = matches!(self.kind, NegativeBinomial | ZeroInflatedNegativeBinomial | HurdleNegativeBinomial);
+        let numbers = matches!(self.kind, Gamma | HurdleGamma);
+        (counts || varied || numbers) && matches!(self.link, Link::Identity | Link::Inverse)
+    }
+
     /// What a coefficient is read as: its unit, and how it gets there.
     pub(super) fn reading(self) -> (&'static str, Shown) {
         match (self.kind, self.link) {
@@ -254,6 +266,30 @@ impl ResponseFamily {
             (_, Link::Sqrt) => ("square root", Shown::Identity),
             _ => ("coefficient", Shown::Identity),
         }
+    }
+}
+
+impl Kind {
+    /// Whether the expected outcome depends on this parameter beside the linear predictor.
+    pub(super) fn mean_depends_on(self, parameter: &str) -> bool {
+        match self {
+            // The last is of counts that are not zero.
+            Self::LogNormal | Self::HurdleLogNormal | Self::Weibull | Self::HurdleNegativeBinomial => true,
+            _ => ["zi", "hu"].contains(&parameter),
+        }
+    }
+}
+
+/// What the exponential of a difference of the linear predictor of a parameter is read as.
+pub(super) fn reading_of_parameter(name: &str) -> &'static str {
+    match name {
+        "zi" => "odds ratio of zi",
+        "hu" => "odds ratio of hu",
+        "sigma" => "ratio of sigma",
+        "shape" => "ratio of shape",
+        "phi" => "ratio of phi",
+        "nu" => "ratio of nu",
+        _ => "ratio",
     }
 }
 

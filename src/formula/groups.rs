@@ -117,7 +117,7 @@ impl Chain {
         ))
     }
 
-    /// The columns of a row, with those of the effects that all silos know.
+    /// The columns of a row, with those of the effects that all silos know: none of a group that no silo has.
     pub(super) fn columns(&self, fixed: &Matrix, design: &Design) -> Vec<f64> {
         if self.across.is_empty() {
             return fixed.values.clone();
@@ -129,7 +129,7 @@ impl Chain {
             for term in self.across.iter().map(|place| &design.random[*place]) {
                 let own = term.columns.names.len();
                 for x in &term.columns.values[row * own..(row + 1) * own] {
-                    all.extend((0..term.levels.len()).map(|level| if level == term.group[row] { *x } else { 0.0 }));
+                    all.extend((0..term.agreed).map(|level| if level == term.group[row] { *x } else { 0.0 }));
                 }
             }
         }

@@ -11,10 +11,11 @@ use partita_models::regression::RegressionRows;
 
 use super::groups::Chain;
 use super::known_groups::{KNOWN_GROUPS, KnownGroups, Silo};
+use super::new_groups::{Globals, NewGroups};
 use super::prepare::{RowGroups, RowPlaces};
 use super::prior_predictive::quoted;
 use super::shared_model::{OutcomeFree, SharedModel, spread, unfit};
-use super::{Prepared, SiloTable, Study, StudyError};
+use super::{Plan, Prepared, SiloTable, Study, StudyError};
 
 /// Whose groups rows have.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -123,6 +124,8 @@ pub(crate) struct KnownSilo<'a> {
 struct Rows<'a> {
     rows: &'a RegressionRows,
     places: &'a RowPlaces,
+    /// Groups that no silo has, of groupings whose groups all silos know.
+    new: Option<&'a NewGroups>,
 }
 
 impl SharedModel<'_> {
@@ -135,8 +138,8 @@ impl SharedModel<'_> {
         seed: u64,
         device: &Device,
     ) -> Result<Prediction, StudyError> {
-        let OutcomeFree { rows, places } = rows;
-        self.prediction(&Rows { rows, places }, silo, globals, seed, device)
+        let OutcomeFree { rows, places, new } = rows;
+        self.prediction(&Rows { rows, places, new: new.as_ref() }, silo, globals, seed, device)
     }
 
     /// Predicts the rows of a silo that were fitted.
@@ -147,7 +150,7 @@ impl SharedModel<'_> {
         seed: u64,
         device: &Device,
     ) -> Result<Prediction, StudyError> {
-        let rows = Rows { rows: silo.rows, places: silo.places };
+        let rows = Rows { rows: silo.rows, places: silo.places, new: None };
         self.prediction(&rows, Some(silo), globals, seed, device)
     }
 
@@ -171,7 +174,7 @@ impl SharedModel<'_> {
             ));
         }
         let table = SiteTable::of(model, device, rows.rows)?;
-        let places = Places::of(&self.plan.chain, &table, rows, silo.as_ref());
+        let places = Places::of(self.plan, &table, rows, silo.as_ref());
         let mut known = match silo {
             Some(silo) if places.any_known() => Some(self.known_groups(silo, device, seed)?),
             _ => None,
@@ -187,17 +190,22 @@ impl SharedModel<'_> {
             if let Some(known) = &mut known {
                 places.fill(known.draw(globals)?, &mut locals);
             }
+            let with_new = match rows.new {
+                Some(new) => Some(new.put(rows.rows, Globals { model, device, table: &table, globals }, &mut fresh)?),
+                None => None,
+            };
+            let of = with_new.as_ref().unwrap_or(rows.rows);
             let at = Predictive { globals, locals: Some(&locals), noise: DrawNoise { noise, index } };
-            let mut drawn = predictive_draw(model, device, &table, rows.rows, at)?;
+            let mut drawn = predictive_draw(model, device, &table, of, at)?;
             if levels.is_empty() {
-                let means = expected_values(model, device, &table, rows.rows, at)?;
+                let means = expected_values(model, device, &table, of, at)?;
                 put(&mut expected, &means, |own| own);
                 put(&mut outcomes, &drawn.observed, |own| own);
             }
             for (code, all) in probabilities.iter_mut().enumerate() {
                 // The density of every row, if its outcome were this level.
                 drawn.observed.iter_mut().for_each(|(_, own)| own.values.fill(code as f64));
-                let found = replicated_log_likelihood(model, device, &table, rows.rows, &drawn, at)?;
+                let found = replicated_log_likelihood(model, device, &table, of, &drawn, at)?;
                 put(all, &found, f64::exp);
             }
         }
@@ -232,6 +240,8 @@ impl SharedModel<'_> {
 /// Where the effects of the groups of rows stand among those of a silo.
 struct Places<'a> {
     blocks: Vec<BlockPlaces<'a>>,
+    /// The groupings whose groups all silos know.
+    across: Vec<(&'a str, &'a RowGroups)>,
 }
 
 /// The groups of rows in one block of latents.
@@ -246,13 +256,13 @@ struct BlockPlaces<'a> {
 }
 
 impl<'a> Places<'a> {
-    fn of(chain: &Chain, table: &SiteTable, rows: &Rows<'a>, silo: Option<&KnownSilo<'_>>) -> Self {
-        let Chain { groupings, .. } = chain;
+    fn of(plan: &'a Plan, table: &SiteTable, rows: &Rows<'a>, silo: Option<&KnownSilo<'_>>) -> Self {
+        let Chain { groupings, across, .. } = &plan.chain;
         let mut blocks = Vec::new();
         for (block, own) in table.blocks().iter().enumerate().filter(|(_, own)| own.width > 0) {
             let grouping = own.plate.as_ref().and_then(|plate| groupings.iter().find(|own| own.name == *plate));
             let place = |term: usize| {
-                let RowGroups { levels, group } = &rows.places.groups[term];
+                let RowGroups { levels, group, .. } = &rows.places.groups[term];
                 let own: HashMap<&str, usize> = match silo {
                     Some(silo) => silo.places.groups[term].levels.iter().map(String::as_str).zip(0..).collect(),
                     None => HashMap::new(),
@@ -266,7 +276,9 @@ impl<'a> Places<'a> {
             let name = grouping.map_or_else(|| "silo".to_owned(), |own| own.name.clone());
             blocks.push(BlockPlaces { block, width: own.width, name, group, known });
         }
-        Self { blocks }
+        let names = plan.model.plan().across.iter().map(|own| own.effects.group.as_str());
+        let across = names.zip(across.iter().map(|term| &rows.places.groups[*term])).collect();
+        Self { blocks, across }
     }
 
     fn any_known(&self) -> bool {
@@ -286,11 +298,19 @@ impl<'a> Places<'a> {
     /// For each row which of its groups are known.
     fn words(&self, rows: usize) -> Vec<String> {
         let of_row = |row: usize| {
-            let one = |own: &BlockPlaces<'_>| {
-                let is_known = own.known[own.group.map_or(0, |group| group[row])].is_some();
-                format!("{} {}", own.name, if is_known { "known" } else { "new" })
-            };
-            self.blocks.iter().map(one).collect::<Vec<_>>().join(", ")
+            let blocks = self
+                .blocks
+                .iter()
+                .map(|own| (own.name.as_str(), own.known[own.group.map_or(0, |group| group[row])].is_some()));
+            let across = self.across.iter().map(|(name, own)| (*name, own.group[row] < own.agreed));
+            let mut words: Vec<String> = Vec::new();
+            for (name, is_known) in blocks.chain(across) {
+                let word = format!("{name} {}", if is_known { "known" } else { "new" });
+                if !words.contains(&word) {
+                    words.push(word);
+                }
+            }
+            words.join(", ")
         };
         (0..rows).map(of_row).collect()
     }

@@ -57,6 +57,13 @@ impl Study {
                 "Take `0 +` or `- 1` out.",
             ));
         }
+        if self.family.has_bounded_predictor() && !design.random.is_empty() {
+            return Err(unfit(
+                format!("effects of groups on the mean of `{}`", self.family),
+                "a link under which every group has a mean above 0: effects are normal, and reach below it",
+                "Take the link `log`, or `sqrt` where the family has it; or make the groups a fixed factor.",
+            ));
+        }
         if self.family.kind == Kind::Categorical && (!design.random.is_empty() || design.offset.is_some()) {
             return Err(unfit(
                 "effects of groups or an offset for an outcome of categories".into(),

@@ -139,13 +139,16 @@ impl RowPlaces {
 /// The groups of the rows of a silo in one random term.
 #[derive(Debug, Clone)]
 pub(crate) struct RowGroups {
+    pub(super) scope: GroupScope,
     pub(super) levels: Vec<String>,
+    /// How many of the levels silos agreed on.
+    pub(super) agreed: usize,
     pub(super) group: Vec<usize>,
 }
 
 impl RowGroups {
     fn of(term: RandomDesign) -> Self {
-        Self { levels: term.levels, group: term.group }
+        Self { scope: term.scope, levels: term.levels, agreed: term.agreed, group: term.group }
     }
 }
 
@@ -230,6 +233,7 @@ impl Study {
         };
         notes.extend(columns.iter().filter_map(left_out));
         notes.extend(shared_names(&designs));
+        notes.extend(self.no_zeros(&designs));
         let prepared = study.prepared(silos, designs, agreement, &summary, device)?;
         notes.extend_from_slice(&prepared.notes);
         Ok(Prepared { notes, ..prepared })
@@ -336,7 +340,12 @@ impl Study {
             return Err(unfit(
                 own.to_string(),
                 "columns of which none is given by others",
-                "Take one of them out of the formula. Where levels of two factors never meet, make one factor of the pairs that do.",
+                match own.of.is_empty() {
+                    true => "Take it out of the formula; or look whether what it compares is written as in the files.",
+                    false => {
+                        "Take one of them out of the formula. Where levels of two factors never meet, make one factor of the pairs that do."
+                    }
+                },
             ));
         }
         if let Some(moments) =

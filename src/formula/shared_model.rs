@@ -3,11 +3,12 @@
 use std::collections::BTreeMap;
 
 use partita_core::Device;
-use partita_formula::{Agreement, ColumnKind, Columns, Design};
+use partita_formula::{Agreement, ColumnKind, Columns, Design, GroupScope};
 use partita_models::regression::RegressionRows;
 
 use super::family::Kind;
-use super::prepare::RowPlaces;
+use super::new_groups::NewGroups;
+use super::prepare::{RowGroups, RowPlaces};
 use super::{Plan, Prepared, SiloTable, Study, StudyError};
 
 /// What all parties of a study know. Who has the posterior of the globals too answers questions to it, in one process and
@@ -24,11 +25,23 @@ pub(crate) struct SharedModel<'a> {
 pub(crate) struct OutcomeFree {
     pub(super) rows: RegressionRows,
     pub(super) places: RowPlaces,
+    pub(super) new: Option<NewGroups>,
 }
 
 impl OutcomeFree {
-    pub(crate) fn into_rows(self) -> RegressionRows {
-        self.rows
+    /// The rows, if silos have their groups.
+    ///
+    /// # Errors
+    /// [`StudyError::Unfit`] for a new group of a grouping whose groups all silos know.
+    pub(crate) fn into_rows(self) -> Result<RegressionRows, StudyError> {
+        match self.new {
+            None => Ok(self.rows),
+            Some(_) => Err(unfit(
+                "a new group of a grouping whose groups all silos know".into(),
+                "groups that a silo has, where outcomes are drawn from the prior",
+                "Write groups of the study into the file.",
+            )),
+        }
     }
 }
 
@@ -47,7 +60,19 @@ impl SharedModel<'_> {
         let formula = self.study.formula.clone().without_outcome();
         // New rows need the columns of the formula alone.
         let without = Study { formula, units: BTreeMap::new(), ..self.study.clone() };
-        self.without_outcome(&without.columns(file)?, device)
+        let found = self.without_outcome(&without.columns(file)?, device)?;
+        let named = |own: &RowGroups| {
+            let silo = own.levels.first().filter(|_| own.scope == GroupScope::Silo && own.levels.len() == 1)?;
+            self.agreement.silos.iter().any(|(name, _)| name == silo && *name != file.name).then(|| silo.clone())
+        };
+        match found.places.groups.iter().find_map(named) {
+            None => Ok(found),
+            Some(silo) => Err(unfit(
+                format!("the silo `{silo}` in the column `silo` of {}", file.path.display()),
+                "rows of a silo never seen, or the name of the silo before the file",
+                &format!("Write `{silo}={}` (of a command `--predict {silo}=FILE`).", file.path.display()),
+            )),
+        }
     }
 
     /// Rows as the model reads them, with an outcome that stands for any.
@@ -58,7 +83,8 @@ impl SharedModel<'_> {
         let design = study.with_columns_of_parameters(design, columns, agreement)?;
         let outcome = if study.family.kind == Kind::Beta { 0.5 } else { 1.0 };
         let rows = study.rows_with(vec![outcome; design.rows], &design, plan, device)?;
-        Ok(OutcomeFree { rows, places: RowPlaces::of(design) })
+        let new = NewGroups::of(&design, &plan.chain);
+        Ok(OutcomeFree { rows, places: RowPlaces::of(design), new })
     }
 
     /// Refuses columns that hold something else than those of the silos did.

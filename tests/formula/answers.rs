@@ -25,10 +25,13 @@ fn table(folder: &Path, name: &str, text: &str) -> SiloTable {
 }
 
 fn fitted(formula: &str, family: &str, silos: &[(&str, &str)]) -> Fitted {
+    fitted_study(Study::new(formula, family.parse().unwrap()).unwrap(), silos)
+}
+
+fn fitted_study(study: Study, silos: &[(&str, &str)]) -> Fitted {
     let (device, folder) = (Device::flex(), tempfile::tempdir().unwrap());
     let silos: Vec<SiloTable> = silos.iter().map(|(name, text)| table(folder.path(), name, text)).collect();
-    let study = Study::new(formula, family.parse().unwrap()).unwrap();
-    let prepared = study.prepare(&silos, &device).unwrap_or_else(|error| panic!("{formula}: {error}"));
+    let prepared = study.prepare(&silos, &device).unwrap_or_else(|error| panic!("{}: {error}", study.formula));
     let options = FitOptions { threads: 2, ..FitOptions::default() };
     let fit = fit(&prepared.plan.model, &prepared.silos, &device, &options, None).unwrap();
     Fitted { study, prepared, fit, device, folder }
@@ -111,6 +114,76 @@ fn known_groups_have_the_mean_that_shrinkage_gives_and_new_ones_that_of_all() {
     let all = own.prepared.fitted(0, &mut own.fit, &own.device).unwrap();
     let row = north.lines().skip(1).position(|line| line.ends_with(",2,g3")).unwrap();
     assert!((all.expected[row].mean - mean).abs() < error && all.groups[row] == "g known");
+}
+
+#[test]
+fn new_groups_of_a_grouping_over_silos_vary_by_the_deviations_of_their_effects() {
+    // Eight groups with rows in both silos, of intercepts 12 apart and slopes of 2.
+    let silo = |first: usize| {
+        let line = |place: usize| {
+            let (group, x) = (place / 4, (2 * (place % 4) + first) as f64);
+            let [own, slope] = [12.0, 2.0].map(|unit| unit * ((group * 5 % 8) as f64 - 3.5));
+            let noise = ((group * 31 + place * 17) % 11) as f64 / 5.0 - 1.0;
+            format!("{},{x},g{group}\n", own + (1.0 + slope * if group % 2 == 0 { 1.0 } else { -1.0 }) * x + noise)
+        };
+        "y,x,g\n".to_owned() + &(0..32).map(line).collect::<String>()
+    };
+    let mut study = Study::new("y ~ x + (1 + x || g)", "gaussian".parse().unwrap()).unwrap();
+    study.declared.groups_across_silos.insert("g".into());
+    let mut own = fitted_study(study, &[("north", &silo(0)), ("south", &silo(1))]);
+    let draws = own.fit.answer_draws(&own.prepared.plan.model, &own.device).unwrap();
+    let of =
+        |label: &str| draws.natural.iter().find(|(_, name, _)| name == label).map(|(.., own)| own.clone()).unwrap();
+    let [intercept, slope, sd, sd_of_slope] = ["(Intercept)", "x", "sd((Intercept) | g)", "sd(x | g)"].map(of);
+    for whose in [Whose::New, Whose::Silo(1)] {
+        let found = own.predict("x,g\n0,unseen\n3,unseen\n3,g3\n", whose);
+        assert_eq!(found.groups, ["g new", "g new", "g known"]);
+        for (row, x) in [(0, 0.0), (1, 3.0)] {
+            let count = intercept.len() as f64;
+            let line: Vec<f64> = (0..intercept.len()).map(|at| intercept[at] + x * slope[at]).collect();
+            let mean = line.iter().sum::<f64>() / count;
+            let of_line = line.iter().map(|own| (own - mean).powi(2)).sum::<f64>() / count;
+            let between = (0..sd.len()).map(|at| sd[at].powi(2) + (x * sd_of_slope[at]).powi(2)).sum::<f64>() / count;
+            let expected = (of_line + between).sqrt();
+            // A thousand draws: five standard errors, and a tenth of a standard deviation with a heavy tail.
+            let (mean_of_row, sd_of_row) = (found.expected[row].mean, found.expected[row].sd);
+            assert!((mean_of_row - mean).abs() < 5.0 * expected / 1_000.0_f64.sqrt(), "{mean_of_row} and {mean}");
+            assert!((sd_of_row / expected - 1.0).abs() < 0.1, "{sd_of_row} and {expected}");
+        }
+        // Of a group with rows the effect is known.
+        assert!(found.expected[2].sd < 2.0, "{}", found.expected[2].sd);
+    }
+}
+
+#[test]
+fn contrasts_of_variables_of_a_parameter_are_of_its_linear_predictor_or_of_expected_outcomes() {
+    // Of four rows of z = 1 three are zero beside those of the counts, of z = 0 none.
+    let line = |row: usize| {
+        let (x, z) = (row % 2, row / 2 % 2);
+        let count = [3, 5, 4, 6, 2, 7][row / 4 % 6] + 3 * x;
+        format!("{},{x},{z}\n", if z == 1 && row / 4 % 4 != 0 { 0 } else { count })
+    };
+    let text = "y,x,z\n".to_owned() + &(0..240).map(line).collect::<String>();
+    let study = Study::new("y ~ x", "zero_inflated_poisson".parse().unwrap()).unwrap();
+    let own = fitted_study(study.with_parameter("zi ~ z").unwrap(), &[("all", &text)]);
+    let found = own.contrast("z: 1 - 0").unwrap();
+    let label = own.fit.report.answer().into_iter().find(|own| own.label == "zi_z").unwrap();
+    assert!((found.difference.mean - label.mean).abs() < 1e-9 && found.ratio == Some("odds ratio of zi"), "{found}");
+    let averaged = own.contrast("z: 1 - 0 averaged").unwrap();
+    // Three quarters of means of 4.5 and 7.5.
+    assert!((averaged.difference.mean + 4.5).abs() < 0.4 && averaged.ratio.is_none(), "{averaged}");
+    let study = Study::new("y ~ x", "gaussian".parse().unwrap()).unwrap();
+    let own = fitted_study(study.with_parameter("sigma ~ z * x").unwrap(), &[("all", &text)]);
+    let found = own.contrast("z: 1 - 0 at x = 1").unwrap();
+    assert!(found.ratio == Some("ratio of sigma") && found.difference.mean > 0.0, "{found}");
+    for (text, words) in [
+        ("z: 1 - 0 averaged", "`z` is in the formula of sigma alone, expected a variable that the expected outcome"),
+        ("z: 1 - 0", "Write `z: 1 - 0 at x = VALUE`."),
+        ("q: 1 - 0", "expected one of x"),
+    ] {
+        let error = own.contrast(text).unwrap_err().to_string();
+        assert!(error.contains(words), "{text}: {error}");
+    }
 }
 
 #[test]

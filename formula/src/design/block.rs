@@ -4,7 +4,7 @@ use super::error::DesignError;
 use super::evaluate::Evaluation;
 use super::spline::BasisSpline;
 use crate::agree::{Agreement, Boundary, Contrast};
-use crate::read::{ColumnKind, Factor};
+use crate::read::{ColumnKind, Factor, SILO};
 use crate::syntax::Span;
 use crate::term::Coding;
 use crate::variable::{Arithmetic, Knots, Spline, Variable, VariableKind};
@@ -29,6 +29,8 @@ impl Block {
     pub(super) fn of(variable: &Variable, evaluation: &Evaluation<'_>) -> Result<Self, DesignError> {
         let Variable { label, span, kind } = variable;
         let agreement = agreement(evaluation, label)?;
+        let of_study = agreement.declared.contrasts.get(label).unwrap_or(&agreement.declared.contrast);
+        let contrast = |of_formula: Option<Contrast>| of_formula.unwrap_or(*of_study);
         let numbers = |values| Self::Numbers(vec![Column { name: label.clone(), values }]);
         Ok(match kind {
             VariableKind::Column(name) if evaluation.columns.kind(name) == Some(ColumnKind::Number) => numbers(
@@ -40,9 +42,13 @@ impl Block {
                     VariableKind::Factor { contrast, .. } => *contrast,
                     _ => None,
                 };
-                let of_study = agreement.declared.contrasts.get(label).unwrap_or(&agreement.declared.contrast);
-                let contrast = of_formula.unwrap_or(*of_study);
-                Self::Levels { label: label.clone(), factor, contrast, span: span.clone() }
+                Self::Levels { label: label.clone(), factor, contrast: contrast(of_formula), span: span.clone() }
+            }
+            VariableKind::Arithmetic(arithmetic) if arithmetic.is_logical() => {
+                let is_true = evaluation.values(label, span, arithmetic)?;
+                let codes = is_true.into_iter().map(|own| usize::from(own > 0.0)).collect();
+                let factor = Factor { levels: logical().to_vec(), codes };
+                Self::Levels { label: label.clone(), factor, contrast: contrast(None), span: span.clone() }
             }
             VariableKind::Arithmetic(arithmetic) => numbers(evaluation.values(label, span, arithmetic)?),
             VariableKind::Polynomial { of, degree, raw } => {
@@ -95,6 +101,10 @@ impl Block {
     }
 }
 
+fn logical() -> [String; 2] {
+    ["FALSE", "TRUE"].map(String::from)
+}
+
 fn agreement<'a>(evaluation: &Evaluation<'a>, label: &str) -> Result<&'a Agreement, DesignError> {
     evaluation.agreement.ok_or_else(|| DesignError::NotAgreed { item: label.into() })
 }
@@ -102,7 +112,7 @@ fn agreement<'a>(evaluation: &Evaluation<'a>, label: &str) -> Result<&'a Agreeme
 /// The levels of `variable` in every row, by their place among those agreed on.
 pub(super) fn levels(variable: &Variable, column: &str, evaluation: &Evaluation<'_>) -> Result<Factor, DesignError> {
     let factor = evaluation.factor(column)?;
-    let logical = [String::from("FALSE"), String::from("TRUE")];
+    let logical = logical();
     let label = &variable.label;
     let agreed: &[String] = match &variable.kind {
         VariableKind::Factor { levels: Some(levels), .. } => levels,
@@ -132,7 +142,13 @@ pub(super) fn among(
             call: label.into(),
             found: format!("the level {:?}", factor.levels[*code]),
             expected: format!("one of {}", agreed.join(", ")),
-            remedy: "Write one of these, or add the level to those of the study.",
+            remedy: match label {
+                SILO => {
+                    "A fixed effect of the silo is known of silos with rows alone: name the silo of the rows (of a command \
+                     `--predict NAME=FILE`), write its name into a column `silo`, or make it an effect of groups, `(1 | silo)`."
+                }
+                _ => "Write one of these, or add the level to those of the study.",
+            },
             at: evaluation.at(row, span),
         })
     });

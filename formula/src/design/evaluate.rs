@@ -26,6 +26,11 @@ impl Evaluation<'_> {
         }
     }
 
+    /// Whether the rows are new ones, whose outcome nobody knows: they may have groups that no silo has.
+    pub(super) fn is_of_new_rows(&self) -> bool {
+        self.formula.response.is_none()
+    }
+
     /// Where the value of `row` stands that the formula has at `span`.
     pub(super) fn at(&self, row: usize, span: &Span) -> Box<RowPlace> {
         let line = self.columns.lines.get(row).copied().unwrap_or_default();
@@ -37,6 +42,7 @@ impl Evaluation<'_> {
         let kind = |name: &String| self.agreement.and_then(|own| own.kinds.get(name));
         match &variable.kind {
             VariableKind::Factor { .. } => true,
+            VariableKind::Arithmetic(arithmetic) => arithmetic.is_logical(),
             VariableKind::Column(name) => kind(name).is_some_and(|kind| *kind != ColumnKind::Number),
             _ => false,
         }
@@ -71,6 +77,11 @@ impl Source for Evaluation<'_> {
     fn numbers(&self, name: &str, _: &Span) -> Result<Vec<f64>, DesignError> {
         let column = self.columns.columns.get(name).map(|column| column.numbers.clone());
         column.filter(|numbers| !numbers.is_empty()).ok_or_else(|| DesignError::NoColumn { column: name.into() })
+    }
+
+    fn has_level(&self, name: &str, level: &str) -> Result<Vec<bool>, DesignError> {
+        let Factor { levels, codes } = self.factor(name)?;
+        Ok(codes.iter().map(|code| levels[*code] == level).collect())
     }
 
     fn scale(&self, scale: &Scale) -> Result<(f64, f64), DesignError> {

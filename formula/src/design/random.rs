@@ -1,5 +1,7 @@
 //! Computes the random terms of a design: the group of each row, the columns that vary, and which groups hold others.
 
+use std::collections::HashSet;
+
 use serde::{Deserialize, Serialize};
 
 use super::block;
@@ -7,7 +9,7 @@ use super::error::DesignError;
 use super::evaluate::Evaluation;
 use super::matrix::{Matrix, matrix};
 use crate::random::RandomTerm;
-use crate::read::SILO;
+use crate::read::{Factor, SILO};
 
 /// Where the groups of a random term have their rows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -32,8 +34,10 @@ pub struct RandomDesign {
     pub scope: GroupScope,
     /// Whether the coefficients of a group are correlated: `|`, not `||`.
     pub correlated: bool,
-    /// The groups: those of the silo, or of all silos where they are agreed on.
+    /// The groups: those of the silo; or those that silos agreed on, and after them those of new rows that no silo has.
     pub levels: Vec<String>,
+    /// How many groups silos agreed on; 0 where groups lie within silos.
+    pub agreed: usize,
     /// The group of each row.
     pub group: Vec<usize>,
     /// The columns whose coefficients vary.
@@ -57,15 +61,22 @@ impl RandomDesign {
         let groups = evaluation.groups(&term.grouping)?;
         let agreement = evaluation.agreement.ok_or_else(|| DesignError::NotAgreed { item: grouping.clone() })?;
         let across = agreement.declared.groups_across_silos.contains(&grouping);
-        let (scope, groups) = if grouping == SILO {
-            (GroupScope::Silo, groups)
+        let (scope, agreed, groups) = if grouping == SILO {
+            one_silo(term, &groups, evaluation)?;
+            (GroupScope::Silo, 0, groups)
         } else if across {
             let missing = || DesignError::NotAgreed { item: format!("levels:{grouping}") };
             let agreed = agreement.levels_of(&grouping).ok_or_else(missing)?;
             let span = term.grouping.columns.first().map_or(0..0, |(_, span)| span.clone());
-            (GroupScope::AcrossSilos, block::among(&groups, agreed, &grouping, &span, evaluation)?)
+            let mut levels = agreed.to_vec();
+            if evaluation.is_of_new_rows() {
+                let known: HashSet<&String> = agreed.iter().collect();
+                levels.extend(groups.levels.iter().filter(|own| !known.contains(own)).cloned());
+            }
+            let groups = block::among(&groups, &levels, &grouping, &span, evaluation)?;
+            (GroupScope::AcrossSilos, agreed.len(), groups)
         } else {
-            (GroupScope::WithinSilo, groups)
+            (GroupScope::WithinSilo, 0, groups)
         };
         Ok(Self {
             label: term.label.clone(),
@@ -73,6 +84,7 @@ impl RandomDesign {
             scope,
             correlated: term.correlated,
             levels: groups.levels,
+            agreed,
             group: groups.codes,
             columns: matrix(&term.terms, evaluation)?,
             nested_in: None,
@@ -91,6 +103,20 @@ impl RandomDesign {
         }
         holders.into_iter().collect()
     }
+}
+
+/// Refuses rows of several silos in one file: the effect of the silo would be one for all.
+fn one_silo(term: &RandomTerm, groups: &Factor, evaluation: &Evaluation<'_>) -> Result<(), DesignError> {
+    let Some(row) = groups.codes.iter().position(|code| Some(code) != groups.codes.first()) else { return Ok(()) };
+    let [first, other] = [0, row].map(|row| groups.levels[groups.codes[row]].as_str());
+    let span = term.grouping.columns.first().map_or(0..0, |(_, span)| span.clone());
+    Err(DesignError::Value {
+        call: SILO.into(),
+        found: format!("{other:?}"),
+        expected: format!("{first:?} as in the row before: `silo` after a bar is the silo itself, one for each file"),
+        remedy: "Write a file for each silo; or, for groups of rows within one silo, give the column another name.",
+        at: evaluation.at(row, &span),
+    })
 }
 
 /// Finds the nesting of each random term: of the groupings that hold its groups, the one with the most groups.

@@ -316,10 +316,8 @@ impl Factor {
 impl Formula {
     /// Where the formula computes with the column `name`, if it does.
     pub(crate) fn computes_with(&self, name: &str) -> Option<std::ops::Range<usize>> {
-        let computed = self
-            .variables()
-            .filter(|variable| !matches!(variable.kind, VariableKind::Column(_) | VariableKind::Factor { .. }));
-        computed.flat_map(Variable::columns).find(|(column, _)| column == name).map(|(_, span)| span)
+        let computed = self.variables().flat_map(Variable::computed);
+        computed.into_iter().find(|(column, _)| column == name).map(|(_, span)| span)
     }
 
     /// Whether the column `name` stands as a term or an outcome of its own.

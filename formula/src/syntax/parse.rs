@@ -4,14 +4,15 @@ use winnow::LocatingSlice;
 use winnow::Parser;
 use winnow::ascii::{digit1, multispace0};
 use winnow::combinator::{
-    Infix, Prefix, alt, cut_err, delimited, eof, expression, fail, opt, peek, preceded, repeat, separated, terminated,
+    Infix, Prefix, alt, cut_err, delimited, eof, expression, fail, not, opt, peek, preceded, repeat, separated,
+    terminated,
 };
 use winnow::error::{ContextError, ErrMode, ModalResult, StrContext, StrContextValue};
 use winnow::stream::{Location, Stream};
 use winnow::token::{any, none_of, one_of, take_while};
 
 use super::deparse::is_name_character;
-use super::{Argument, Expression, Node, Operator, Place, SIGN_POWER};
+use super::{Argument, Comparison, Expression, Node, Operator, Place, SIGN_POWER};
 use crate::error::FormulaError;
 
 /// The most bytes a formula may have, the most parentheses inside one another, and the most operators other than those
@@ -120,22 +121,29 @@ fn signed(operator: Operator, operand: Expression) -> Expression {
 }
 
 macro_rules! join {
-    ($operator:ident) => {{
+    ($operator:expr) => {{
         fn join(_: &mut Input<'_>, left: Expression, right: Expression) -> ModalResult<Expression> {
             let span = left.span.start..right.span.end;
-            Ok(Expression { node: Node::Pair(Operator::$operator, Box::new(left), Box::new(right)), span })
+            Ok(Expression { node: Node::Pair($operator, Box::new(left), Box::new(right)), span })
         }
-        (Operator::$operator, join as Join<'_>)
+        ($operator, join as Join<'_>)
     }};
 }
 
 fn infix<'a>(input: &mut Input<'a>) -> ModalResult<Infix<Input<'a>, Expression, ErrMode<ContextError>>> {
-    let mut written =
-        preceded(multispace0, alt(("%in%", "||", "**", take_while(1, ['|', '+', '-', '*', '/', ':', '^']))));
-    let (operator, join): (Operator, Join<'a>) = match written.parse_next(input)? {
+    use Operator::{Bar, Colon, Compare, DoubleBar, Minus, Over, Plus, Power, Times, Within};
+    let long = alt(("%in%", "||", "**", "<=", ">=", "==", "!="));
+    let short = take_while(1, ['|', '+', '-', '*', '/', ':', '^', '<', '>']);
+    let (operator, join): (Operator, Join<'a>) = match preceded(multispace0, alt((long, short))).parse_next(input)? {
         "%in%" => join!(Within),
         "||" => join!(DoubleBar),
         "|" => join!(Bar),
+        "<" => join!(Compare(Comparison::Less)),
+        "<=" => join!(Compare(Comparison::AtMost)),
+        "==" => join!(Compare(Comparison::Equal)),
+        "!=" => join!(Compare(Comparison::Unequal)),
+        ">=" => join!(Compare(Comparison::AtLeast)),
+        ">" => join!(Compare(Comparison::Greater)),
         "+" => join!(Plus),
         "-" => join!(Minus),
         "*" => join!(Times),
@@ -144,7 +152,11 @@ fn infix<'a>(input: &mut Input<'a>) -> ModalResult<Infix<Input<'a>, Expression, 
         _ => join!(Power),
     };
     let power = operator.power();
-    Ok(if operator == Operator::Power { Infix::Right(power, join) } else { Infix::Left(power, join) })
+    Ok(match operator {
+        Compare(_) => Infix::Neither(power, join),
+        Power => Infix::Right(power, join),
+        _ => Infix::Left(power, join),
+    })
 }
 
 fn operand(input: &mut Input<'_>) -> ModalResult<Expression> {
@@ -200,7 +212,8 @@ fn named(input: &mut Input<'_>) -> ModalResult<Node> {
 }
 
 fn argument(input: &mut Input<'_>) -> ModalResult<Argument> {
-    let name = terminated(preceded(multispace0, take_while(1.., is_name_character)), token("="));
+    let equals = (token("="), not("="));
+    let name = terminated(preceded(multispace0, take_while(1.., is_name_character)), equals);
     let name: Option<&str> = opt(name).parse_next(input)?;
     Ok(Argument { name: name.map(String::from), value: operators.parse_next(input)? })
 }

@@ -2,16 +2,26 @@
 
 use super::{Call, call_error, constant, unknown};
 use crate::error::FormulaError;
-use crate::syntax::{Expression, Node, Operator, Span};
+use crate::syntax::{Argument, Comparison, Expression, Node, Operator, Span};
 
 /// Arithmetic of one row.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum Arithmetic {
     Number(f64),
-    Column { name: String, span: Span },
+    Column {
+        name: String,
+        span: Span,
+    },
     Minus(Box<Self>),
     Pair(Operator, Box<Self>, Box<Self>),
     Apply(Function, Box<Self>),
+    /// Whether a column has this level; whether it has another.
+    Level {
+        column: String,
+        span: Span,
+        level: String,
+        comparison: Comparison,
+    },
     Scale(Box<Scale>),
 }
 
@@ -87,10 +97,13 @@ impl Arithmetics<'_> {
             Node::Name(name) => Arithmetic::Column { name: name.clone(), span: expression.span.clone() },
             Node::Group(inner) | Node::Sign(Operator::Plus, inner) => self.read(inner)?,
             Node::Sign(_, inner) => Arithmetic::Minus(Box::new(self.read(inner)?)),
+            Node::Pair(Operator::Compare(comparison), left, right) if [left, right].iter().any(|own| is_text(own)) => {
+                self.level(expression, *comparison, left, right)?
+            }
             Node::Pair(operator, left, right) => {
-                use Operator::{Minus, Over, Plus, Power, Times};
-                if ![Plus, Minus, Times, Over, Power].contains(operator) {
-                    let expected = "arithmetic with + - * / ^";
+                use Operator::{Compare, Minus, Over, Plus, Power, Times};
+                if !matches!(operator, Plus | Minus | Times | Over | Power | Compare(_)) {
+                    let expected = "arithmetic with + - * / ^, or a comparison with < <= > >= == !=";
                     return Err(call_error(
                         self.text,
                         expression,
@@ -108,9 +121,34 @@ impl Arithmetics<'_> {
         })
     }
 
+    /// The comparison of a column with a level, `trt == "drug"`.
+    fn level(
+        &self,
+        whole: &Expression,
+        comparison: Comparison,
+        left: &Expression,
+        right: &Expression,
+    ) -> Result<Arithmetic, FormulaError> {
+        let is_same = matches!(comparison, Comparison::Equal | Comparison::Unequal);
+        match (&left.node, &right.node) {
+            (Node::Name(column), Node::Text(level)) | (Node::Text(level), Node::Name(column)) if is_same => {
+                let span = if is_text(right) { left.span.clone() } else { right.span.clone() };
+                Ok(Arithmetic::Level { column: column.clone(), span, level: level.clone(), comparison })
+            }
+            _ => {
+                let expected = "a column `==` or `!=` a level in quotation marks";
+                Err(call_error(self.text, whole, expected, "Text has no order and no arithmetic."))
+            }
+        }
+    }
+
     fn call(&self, call: &Call<'_>) -> Result<Arithmetic, FormulaError> {
         match (call.function, Function::named(call.function)) {
             ("I", _) => {
+                if let Some(Argument { name: Some(name), value }) = call.arguments.first() {
+                    let remedy = format!("To compare write `{name} == {value}`.");
+                    return Err(call.refuse(value, "arithmetic without `=`", &remedy));
+                }
                 let [x] = call.matched(["x"])?;
                 self.read(call.first(x)?)
             }
@@ -141,12 +179,32 @@ impl Arithmetics<'_> {
     }
 }
 
+fn is_text(expression: &Expression) -> bool {
+    matches!(expression.node, Node::Text(_))
+}
+
 impl Arithmetic {
+    /// Whether it is true or false, 1 or 0 as a number, as R's comparisons are: as a term it has the levels of a logical.
+    pub(crate) fn is_logical(&self) -> bool {
+        matches!(self, Self::Pair(Operator::Compare(_), ..) | Self::Level { .. })
+    }
+
+    /// The columns it computes with, with their places: those of which numbers are needed.
+    pub(crate) fn computed(&self) -> Vec<(String, Span)> {
+        match self {
+            Self::Level { .. } => Vec::new(),
+            Self::Minus(of) | Self::Apply(_, of) => of.computed(),
+            Self::Scale(scale) => scale.of.computed(),
+            Self::Pair(_, left, right) => left.computed().into_iter().chain(right.computed()).collect(),
+            Self::Number(_) | Self::Column { .. } => self.columns(),
+        }
+    }
+
     /// The columns it needs, with their places.
     pub(crate) fn columns(&self) -> Vec<(String, Span)> {
         match self {
             Self::Number(_) => Vec::new(),
-            Self::Column { name, span } => vec![(name.clone(), span.clone())],
+            Self::Column { name, span } | Self::Level { column: name, span, .. } => vec![(name.clone(), span.clone())],
             Self::Minus(of) | Self::Apply(_, of) => of.columns(),
             Self::Scale(scale) => scale.of.columns(),
             Self::Pair(_, left, right) => left.columns().into_iter().chain(right.columns()).collect(),
@@ -156,7 +214,7 @@ impl Arithmetic {
     /// Every `scale` in it.
     pub(crate) fn scales(&self) -> Vec<&Scale> {
         match self {
-            Self::Number(_) | Self::Column { .. } => Vec::new(),
+            Self::Number(_) | Self::Column { .. } | Self::Level { .. } => Vec::new(),
             Self::Minus(of) | Self::Apply(_, of) => of.scales(),
             Self::Scale(scale) => vec![scale],
             Self::Pair(_, left, right) => left.scales().into_iter().chain(right.scales()).collect(),
@@ -174,6 +232,11 @@ impl Arithmetic {
             Self::Column { name, span } => source.numbers(name, span)?,
             Self::Minus(of) => map(of.values(rows, source)?, |x| -x),
             Self::Apply(function, of) => map(of.values(rows, source)?, |x| function.of(x)),
+            Self::Level { column, level, comparison, .. } => {
+                let is_level = source.has_level(column, level)?;
+                let of = |has: bool| f64::from(u8::from(has == (*comparison == Comparison::Equal)));
+                is_level.into_iter().map(of).collect()
+            }
             Self::Scale(scale) => {
                 let (centre, divisor) = source.scale(scale)?;
                 map(scale.of.values(rows, source)?, |x| (x - centre) / divisor)
@@ -185,6 +248,7 @@ impl Arithmetic {
                     Operator::Minus => x - y,
                     Operator::Times => x * y,
                     Operator::Over => x / y,
+                    Operator::Compare(comparison) => f64::from(u8::from(comparison.holds(x, y))),
                     // As R does: a square is a product.
                     _ if y - 2.0 == 0.0 => x * x,
                     _ => x.powf(y),
@@ -205,6 +269,9 @@ pub(crate) trait Source {
 
     /// The numbers of a column that the formula names at `span`.
     fn numbers(&self, name: &str, span: &Span) -> Result<Vec<f64>, Self::Error>;
+
+    /// For each row whether a column has this level.
+    fn has_level(&self, name: &str, level: &str) -> Result<Vec<bool>, Self::Error>;
 
     /// The number subtracted by a `scale`, and the one it divides by.
     fn scale(&self, scale: &Scale) -> Result<(f64, f64), Self::Error>;

@@ -40,6 +40,11 @@ fn bad_formulas_say_what_was_found_and_what_is_expected() {
             "found `2`, expected a term, or 1 or 0 for the intercept. Arithmetic stands inside of `I()`, as `I(2 * x)`.",
         ),
         ("y ~ x^2.5", "found `2.5`, expected a whole number from 1. A square of a column is `I(x^2)`."),
+        ("y ~ x > 2", "found `x > 2`, expected a term. A comparison stands inside of `I()`: `I(x > 2)`."),
+        ("y ~ I(1 < x < 2)", "found `<`, expected"),
+        ("y ~ I(s > \"a\")", "expected a column `==` or `!=` a level in quotation marks"),
+        ("y ~ I(x = 2)", "expected arithmetic without `=`. To compare write `x == 2`."),
+        ("y ~ I(x & z)", "found `&`, expected"),
         ("y ~ x^z", "found `z`, expected a whole number from 1"),
         (
             "y ~ lgo(x)",

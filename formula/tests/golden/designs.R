@@ -52,9 +52,10 @@ fixed <- c(
   "y ~ `my group`", "y ~ `my var`:`my group`", "y ~ city", "y ~ x + offset(log(e))", "y ~ offset(e) + offset(x) + f",
   "y ~ offset(log(e)) - 1 + f", "y ~ sin(x) + cos(x)", "y ~ f - 1 + 1", "y ~ x + 0 + 1", "y ~ (f - 1):x",
   "log(z) ~ x", "y ~ f*x - f:x", "y ~ (f*x + g)^2 - g:x", "y ~ I(x * 1e5) + I(x * 0.0001)",
-  "y ~ +x - f + g"
+  "y ~ +x - f + g", "y ~ I(x > 2)", "y ~ 0 + I(age >= 9) + f", "y ~ I(f == 'a') * x", "y ~ I(x < 1 + z/2):g + I(h != 'u')",
+  "y ~ I((x <= 2)*z) + I(age == 9)", "y ~ I(2^(x > 2))", "I(z > 4) ~ x"
 )
-sums <- c("y ~ f", "y ~ f * g", "y ~ 0 + f + h", "y ~ x:f", "y ~ f:h", "y ~ flag + f %in% g")
+sums <- c("y ~ f", "y ~ f * g", "y ~ 0 + f + h", "y ~ x:f", "y ~ f:h", "y ~ I(x > 2) + f", "y ~ flag + f %in% g")
 random <- c(
   "y ~ x + (1 | child)", "y ~ 1 + (1 + x | child)", "y ~ x + (x | child)", "y ~ x + (0 + x | child)",
   "y ~ x + (x || child)", "y ~ x + (1 | class/child)", "y ~ (1 | school/class/child) + x", "y ~ x + (1 | f:g)",

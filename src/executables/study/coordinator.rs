@@ -201,7 +201,8 @@ fn from_prior(
     count: u32,
     seed: u64,
 ) -> std::result::Result<PriorPredictive, StudyError> {
-    let rows: Vec<_> = questions.predict.into_iter().map(|own| (own.text, own.rows.into_rows())).collect();
+    let rows = questions.predict.into_iter().map(|own| Ok((own.text, own.rows.into_rows()?)));
+    let rows: Vec<_> = rows.collect::<std::result::Result<_, StudyError>>()?;
     shared.prior_predictive(&rows, count, seed, &Device::flex())
 }
 
