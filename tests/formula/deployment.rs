@@ -157,4 +157,7 @@ fn the_container_file_builds_with_a_compiler_that_is_new_enough_and_starts_the_p
     ] {
         assert!(text.contains(words), "{words}");
     }
+    // It copies the tree: without what is built, which is many gigabytes.
+    let left_out = std::fs::read_to_string(folder.join(".dockerignore")).unwrap();
+    assert!(["target", ".git"].iter().all(|own| left_out.lines().any(|line| line == *own)), "{left_out}");
 }
