@@ -206,7 +206,7 @@ fn the_programs_read_keys_from_their_files_and_find_the_bits_of_one_process() {
     std::fs::write(folder.path("coordinator.pub"), "no key").unwrap();
     folder.wait_for_end(&mut folder.silo("north"));
     let said = folder.log("north.log");
-    assert!(said.contains("coordinator.pub") && said.contains("openssl pkey"), "{said}");
+    assert!(said.contains("coordinator.pub") && said.contains("which `partita keys` writes"), "{said}");
 
     std::fs::write(folder.path("coordinator.pub"), public).unwrap();
     let (_north, _south) = (folder.silo("north"), folder.silo("south"));
