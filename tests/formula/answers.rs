@@ -161,7 +161,7 @@ fn contrasts_of_variables_of_a_parameter_are_of_its_linear_predictor_or_of_expec
     let line = |row: usize| {
         let (x, z) = (row % 2, row / 2 % 2);
         let count = [3, 5, 4, 6, 2, 7][row / 4 % 6] + 3 * x;
-        format!("{},{x},{z}\n", if z == 1 && row / 4 % 4 != 0 { 0 } else { count })
+        format!("{},{x},{z}\n", if z == 1 && !(row / 4).is_multiple_of(4) { 0 } else { count })
     };
     let text = "y,x,z\n".to_owned() + &(0..240).map(line).collect::<String>();
     let study = Study::new("y ~ x", "zero_inflated_poisson".parse().unwrap()).unwrap();
