@@ -15,6 +15,7 @@ mod page;
 mod pages;
 mod private_fit;
 mod reading;
+mod sampled;
 mod say;
 mod shared;
 mod silo;

@@ -156,7 +156,8 @@ pub fn run_coordinator<M: Model>(model: &M, run: Planned<'_>, desk: Desk<'_>) ->
     let Desk { file, progress, log, .. } = desk;
     let found = fit_over(model, Fitting { run: run.file, fit: &fit, rows: &rows, file, log }, &mut exchange, progress);
     let found = found.and_then(|(fitted, _)| {
-        write(&fitted, &beside_prior(&fitted, model, HtmlOptions::default(), log), file)?;
+        let prior = prior_beside(&fitted, || fitted.prior(model, &Device::flex()), log);
+        write(&fitted, &HtmlOptions { prior, ..HtmlOptions::default() }, file)?;
         Ok(fitted.report)
     });
     leave(exchange, found, file, log)
@@ -202,24 +203,20 @@ fn fit_over<M: Model>(
     Ok((fitted, algorithm))
 }
 
-/// The page of a fit, with the prior beside each number that was summarised.
-fn beside_prior<M: Model>(fitted: &Fitted, model: &M, page: HtmlOptions, log: &Log) -> HtmlOptions {
-    beside(fitted, || fitted.prior(model, &Device::flex()), page, log)
-}
+/// Draws of every number from its prior: site, label, draws.
+type PriorDraws = Vec<(String, String, Vec<f64>)>;
 
-/// The same with draws that `prior` makes.
-fn beside(
+/// What `prior` draws, for the page of a fit whose numbers were summarised.
+fn prior_beside(
     fitted: &Fitted,
-    prior: impl FnOnce() -> partita_inference::Result<Vec<(String, String, Vec<f64>)>>,
-    page: HtmlOptions,
+    prior: impl FnOnce() -> partita_inference::Result<PriorDraws>,
     log: &Log,
-) -> HtmlOptions {
+) -> PriorDraws {
     let prior = if fitted.draws.is_empty() { Ok(Vec::new()) } else { prior() };
-    let prior = prior.unwrap_or_else(|error| {
+    prior.unwrap_or_else(|error| {
         log(&format!("the page has no prior beside the posterior: {error}"));
         Vec::new()
-    });
-    HtmlOptions { prior, ..page }
+    })
 }
 
 /// The options of the run file, with a checkpoint after every round.

@@ -7,6 +7,7 @@ mod family;
 mod groups;
 mod known_groups;
 mod new_groups;
+mod notes;
 mod outcome;
 #[cfg(feature = "cli")]
 mod pooled;

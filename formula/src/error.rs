@@ -73,6 +73,10 @@ fn hint(function: &str) -> Option<&'static str> {
     Some(match function {
         "s" | "te" | "t2" | "ti" | "ns" | "lo" => "Write `bs(x, df = 6)`: a smooth curve here is a B-spline.",
         "cbind" => "Write `successes | trials(n)`, with a column `n` of successes and failures together.",
+        "cens" => {
+            "Write `surv(time, status)`, with 1 where the event happened: of brms's `time | cens(c)` it is `surv(time, 1 - c)`."
+        }
+        "strata" => "Write `factor(x)`: levels that each have a coefficient.",
         "mi" | "me" | "mo" | "gp" => "No such term of brms is here: write a column, or `factor(x)` for levels.",
         _ => return None,
     })

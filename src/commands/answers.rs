@@ -20,6 +20,8 @@ pub(super) struct Fitted<'a> {
     pub(super) title: String,
     pub(super) prepared: &'a Prepared,
     pub(super) questions: Questions,
+    /// Draws of every number from its prior.
+    pub(super) prior: Vec<(String, String, Vec<f64>)>,
     pub(super) fit: Fit,
     pub(super) device: &'a Device,
 }
@@ -33,9 +35,9 @@ impl Fitted<'_> {
         let contrasts = contrasts.collect::<Result<Vec<_>, _>>()?;
         say_contrasts(&contrasts)?;
         let Some(folder) = &options.output else { return Ok(()) };
-        let prior = self.fit.prior(&prepared.plan.model, device)?;
+        let (priors, prior) = (prepared.plan.shown_priors(), self.prior);
         let (effects, shown) = (prepared.plan.effects.clone(), contrasts.iter().map(Contrasted::shown).collect());
-        let page = HtmlOptions { title: self.title, effects, contrasts: shown, prior };
+        let page = HtmlOptions { title: self.title, effects, contrasts: shown, priors, prior };
         let mut written = write_page(&self.fit, &page, folder)?;
         let predicted = predict.into_iter().map(|RowsToPredict { text, rows, whose }| {
             Ok((text, prepared.predicted(&rows, whose, &mut self.fit, device)?))

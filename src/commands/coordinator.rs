@@ -81,7 +81,7 @@ pub(super) fn run(options: &Options, interrupt: &Arc<AtomicBool>) -> std::result
             };
             match run_study_coordinator(&study, desk, &asked)? {
                 StudyResult::Fitted { report, plan, contrasts } => {
-                    text(format_args!("{report}{}", plan.readings(&report)))?;
+                    text(format_args!("{report}{}", plan.readings(&report.answer())))?;
                     contrasts.iter().try_for_each(say)?;
                 }
                 StudyResult::Prior(drawn) => say(drawn)?,

@@ -10,11 +10,12 @@ use super::asked::{Asked, Subject};
 use super::models::{Compiled, ModelFit, Models};
 use super::page::write_page;
 use super::private_fit::Promised;
+use super::sampled::{self, Sampling};
 use super::say::{note, say, text};
 use crate::executables::questions::{Answers, PRIOR_PREDICTIVE, Questions, RowsAsked, write};
 use crate::executables::{MOST_STEPS, StudyFile};
 use crate::formula::{Contrast, Prepared, SiloTable, Study};
-use crate::inference::{FewRoundsOptions, HtmlOptions, Metrics, PredictiveCheck};
+use crate::inference::{FewRoundsOptions, HtmlOptions, Metrics, Nuts, PredictiveCheck};
 use crate::{AlgorithmChoice, Device, FitOptions, Schedule, Settings};
 
 /// What is fitted to what.
@@ -57,15 +58,24 @@ pub(super) struct Options {
     #[arg(long)]
     seed: Option<u64>,
     /// The method; without it few rounds where they serve the model, else SFVI. A study has it as `algorithm` of `[run]`.
+    /// `nuts` samples with the rows of all silos in this process: no engine does.
     #[arg(long, conflicts_with = "study")]
     method: Option<Method>,
+    /// The draws that each of the four chains of `--method nuts` keeps, after 1,000 that are not kept; 1,000 without it.
+    #[arg(long, value_name = "NUMBER", requires = "method")]
+    draws: Option<usize>,
+    /// The mean acceptance probability of `--method nuts`, 0.8 without it: nearer to 1 means smaller steps.
+    #[arg(long, value_name = "PROBABILITY", requires = "method")]
+    target_accept: Option<f64>,
 }
 
 /// A method by its name in the files of studies.
-#[derive(ValueEnum, Debug, Clone, Copy)]
+#[derive(ValueEnum, Debug, Clone, Copy, PartialEq, Eq)]
 enum Method {
     FewRounds,
     Sfvi,
+    /// The no-U-turn sampler, over the rows of all silos in this process.
+    Nuts,
 }
 
 impl Method {
@@ -79,11 +89,20 @@ impl Method {
                 let settings = Settings { schedule: Schedule::adaptive(), steps: MOST_STEPS, ..usual.settings };
                 FitOptions { algorithm: AlgorithmChoice::Sfvi, settings, ..usual }
             }
+            // It has options of its own, and the seed and the threads of these.
+            Self::Nuts => usual,
         }
     }
 }
 
 pub(super) fn run(options: &Options, models: &Models) -> Result<(), Box<dyn Error>> {
+    match options.method {
+        Some(Method::Nuts) => sampled::answerable(options)?,
+        _ if options.draws.is_some() || options.target_accept.is_some() => {
+            return Err("--draws and --target-accept are of --method nuts. Leave them out, or take it".into());
+        }
+        _ => {}
+    }
     let subject = options.asked.subject(models)?;
     made(options.output.as_ref())?;
     match subject {
@@ -112,6 +131,13 @@ impl Options {
             checks: usual.checks.into_iter().chain(checks).collect(),
             ..usual
         })
+    }
+
+    /// The sampler, with the seed and the threads of a fit.
+    fn sampler(&self, how: &FitOptions) -> Nuts {
+        let usual = Nuts { seed: how.settings.seed, threads: how.threads, ..Nuts::default() };
+        let target_accept = self.target_accept.unwrap_or(usual.target_accept);
+        Nuts { draws: self.draws.unwrap_or(usual.draws), target_accept, ..usual }
     }
 
     /// The questions, which are found to be of the study before it is fitted.
@@ -150,11 +176,16 @@ fn formula(options: &Options, study: &Study, file: Option<&StudyFile>) -> Result
     }
     let questions = options.questions(file, &prepared, &device)?;
     opened(&prepared, &options.arviz_rows)?;
+    if options.method == Some(Method::Nuts) {
+        let how = options.sampler(&how);
+        return Sampling { options, prepared: &prepared, questions, how, device: &device }.run();
+    }
     let mut fit = crate::fit(&prepared.plan.model, &prepared.silos, &device, &how, Some(&mut Metrics::line()))?;
-    fit.report.tell_usual_priors(&prepared.plan.usual);
-    text(format_args!("\n{}{}", fit.report, prepared.plan.readings(&fit.report)))?;
+    let prior = fit.prior(&prepared.plan.model, &device)?;
+    fit.report.tell_usual_priors(&prepared.plan.usual, &prior);
+    text(format_args!("\n{}{}", fit.report, prepared.plan.readings(&fit.report.answer())))?;
     let title = options.asked.title(file);
-    Fitted { options, title, prepared: &prepared, questions, fit, device: &device }.write()
+    Fitted { options, title, prepared: &prepared, questions, prior, fit, device: &device }.write()
 }
 
 /// Says what one should know of the files, and the priors.
@@ -164,6 +195,11 @@ pub(super) fn say_prepared(prepared: &Prepared) -> std::io::Result<()> {
 }
 
 fn compiled_in(options: &Options, model: &dyn Compiled) -> Result<(), Box<dyn Error>> {
+    if options.method == Some(Method::Nuts) {
+        return Err(
+            "--method nuts of a model that is compiled in: it samples a formula alone. In Rust it is `Nuts`".into()
+        );
+    }
     let how = options.how(None, options.checks.clone())?;
     let ModelFit { fit, draws, prior } =
         model.fit(&options.asked.tables()?, &how, &Device::flex(), &mut Metrics::line())?;

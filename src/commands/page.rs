@@ -37,7 +37,7 @@ pub(super) fn run(options: &Options) -> Result<(), Box<dyn Error>> {
     let report = Report::read_json(&path)?;
     let content = path.with_file_name(CONTENT);
     let mut page = if content.exists() { PageContent::read_json(&content)? } else { PageContent::default() };
-    text(format_args!("{report}{}", readings(&page.options.effects, &report)))?;
+    text(format_args!("{report}{}", readings(&page.options.effects, &report.answer())))?;
     if let Some(file) = &options.html {
         if let Some(title) = &options.title {
             page.options.title.clone_from(title);

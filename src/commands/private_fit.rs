@@ -45,9 +45,10 @@ impl Promised<'_> {
         let (declared, shared) = (&privacy.columns, prepared.shared());
         let clipped = Clipped { shared, declared, rounds: &rounds, fit: how, rows: fit.rows };
         clipped.judge(&mut fit.fitted.report, &mut *fit.algorithm, &device)?;
-        fit.fitted.report.tell_usual_priors(&prepared.plan.usual);
+        let prior = fit.fitted.prior(&prepared.plan.model, &device)?;
+        fit.fitted.report.tell_usual_priors(&prepared.plan.usual, &prior);
         let PrivateFit { fitted, algorithm, .. } = &fit;
-        text(format_args!("\n{}{}", fitted.report, prepared.plan.readings(&fitted.report)))?;
+        text(format_args!("\n{}{}", fitted.report, prepared.plan.readings(&fitted.report.answer())))?;
         let draws = fitted.answer_draws(&prepared.plan.model, &**algorithm, &device)?;
         let mut no_silos = |_: &Contrast, _: &[Vec<f64>]| Ok(Vec::new());
         let Questions { contrasts, predict } = questions;
@@ -60,9 +61,9 @@ impl Promised<'_> {
             .into_iter()
             .map(|RowsToPredict { text, rows, .. }| Ok((text, shared.predicted(&rows, None, &at, seed, &device)?)));
         let predicted = predicted.collect::<Result<Vec<_>, Box<dyn Error>>>()?;
-        let prior = fitted.prior(&prepared.plan.model, &device)?;
+        let priors = prepared.plan.shown_priors();
         let (effects, shown) = (prepared.plan.effects.clone(), contrasts.iter().map(Contrasted::shown).collect());
-        let page = HtmlOptions { title: file.formula.clone(), effects, contrasts: shown, prior };
+        let page = HtmlOptions { title: file.formula.clone(), effects, contrasts: shown, priors, prior };
         let folder: &Path = folder;
         let mut written = write_report(&fitted.report, &fitted.page(&page), folder)?;
         write_privacy(&fitted.report, folder)?;

@@ -14,7 +14,9 @@ use partita_inference::{
 };
 use serde_json::json;
 
-use super::{Desk, Planned, SiloFile, Watch, beside, connect, fit_options, leave, place, sit_down, write, write_json};
+use super::{
+    Desk, Planned, SiloFile, Watch, connect, fit_options, leave, place, prior_beside, sit_down, write, write_json,
+};
 
 /// Draws for a party's summary.
 const SUMMARY_DRAWS: u32 = 4_000;
@@ -109,8 +111,8 @@ pub fn run_label_holder(
         Ok(fitted)
     };
     let found = fitted().and_then(|fitted| {
-        let prior = || prior(&labels, &device, fitted.report.seed);
-        write(&fitted, &beside(&fitted, prior, HtmlOptions::default(), log), file)?;
+        let prior = prior_beside(&fitted, || prior(&labels, &device, fitted.report.seed), log);
+        write(&fitted, &HtmlOptions { prior, ..HtmlOptions::default() }, file)?;
         Ok(fitted.report)
     });
     leave(exchange, found, file, log)

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::str::FromStr;
 
-use partita_formula::Moments;
+use partita_formula::{Moments, nearest};
 use partita_inference::Scale as Shown;
 use partita_models::regression::{Family, Link, Response, Zeros};
 use serde::{Deserialize, Serialize};
@@ -18,6 +18,7 @@ use super::StudyError;
 /// let family: ResponseFamily = "binomial(cloglog)".parse()?;
 /// assert_eq!(family.to_string(), "binomial(cloglog)");
 /// assert_eq!("hurdle_poisson(log)".parse::<ResponseFamily>()?.to_string(), "hurdle_poisson");
+/// assert_eq!("Gamma(link = \"log\")".parse::<ResponseFamily>()?.to_string(), "gamma");
 /// assert!("poisson(logit)".parse::<ResponseFamily>().is_err());
 /// # Ok::<(), partita::formula::StudyError>(())
 /// ```
@@ -117,9 +118,14 @@ impl FromStr for ResponseFamily {
     type Err = StudyError;
 
     fn from_str(text: &str) -> Result<Self, StudyError> {
-        let written = text.trim().to_lowercase().replace('-', "_");
+        let written = text.trim().to_lowercase().replace('-', "_").replace("negative_binomial", "negbinomial");
+        // As R has it too: `Gamma(link = "log")`.
+        let of_link = |rest: &str| rest.trim_start().starts_with("link").then(|| rest.find('=')).flatten();
         let (name, link) = match written.split_once('(') {
-            Some((name, rest)) => (name.trim(), Some(rest.trim_end_matches(')').trim().trim_matches(['"', '\'']))),
+            Some((name, rest)) => {
+                let rest = &rest[of_link(rest).map_or(0, |equals| equals + 1)..];
+                (name.trim(), Some(rest.trim_end_matches(')').trim().trim_matches(['"', '\''])))
+            }
             None => (written.as_str(), None),
         };
         let Some((_, kind, links)) = ALL.iter().find(|(own, ..)| *own == name) else {
@@ -127,7 +133,10 @@ impl FromStr for ResponseFamily {
                 operation: "family",
                 found: format!("`{text}`"),
                 expected: format!("one of {}", ALL.map(|(name, ..)| name).join(", ")),
-                remedy: "Choose the one whose outcomes are like yours.".into(),
+                remedy: match nearest(name, ALL.iter().map(|(own, ..)| *own)) {
+                    Some(near) => format!("Did you mean `{near}`?"),
+                    None => "Choose the one whose outcomes are like yours.".into(),
+                },
             });
         };
         let found = match link {

@@ -2,8 +2,8 @@
 
 use partita_formula::{Design, Outcome};
 
+use super::StudyError;
 use super::family::{Kind, ResponseFamily};
-use super::{Study, StudyError};
 
 /// What a number of an outcome has to be.
 struct Rule {
@@ -62,37 +62,6 @@ impl Kind {
 
     fn has_status(self) -> bool {
         matches!(self, Self::Weibull | Self::PiecewiseExponential)
-    }
-}
-
-impl Study {
-    /// What one should know of zeros that a family has a probability of, and no silo has.
-    pub(super) fn no_zeros(&self, designs: &[Design]) -> Option<String> {
-        let has_zero = |design: &Design| match &design.outcome {
-            Some(Outcome::Numbers(values)) => values.iter().any(|y| y.abs() <= 0.0),
-            _ => true,
-        };
-        let (parameter, remedy) = match self.family.kind {
-            Kind::ZeroInflatedPoisson | Kind::ZeroInflatedNegativeBinomial | Kind::ZeroInflatedBinomial => {
-                ("zi", "the family without `zero_inflated_` says the same of the mean")
-            }
-            Kind::HurdleGamma | Kind::HurdleLogNormal => {
-                ("hu", "the family without `hurdle_` says the same of the mean")
-            }
-            Kind::HurdlePoisson | Kind::HurdleNegativeBinomial => (
-                "hu",
-                "where zeros could have been counted take the family without `hurdle_`; where not, a prior such as \
-                 `--prior 'hu ~ beta(2, 20)'` lets the fit be judged",
-            ),
-            _ => return None,
-        };
-        (!designs.iter().any(has_zero)).then(|| {
-            format!(
-                "`{}` is zero in no row of any silo: all that is known of `{parameter}` is that it is small, which hangs on its \
-                 prior; {remedy}",
-                self.outcome()
-            )
-        })
     }
 }
 

@@ -102,7 +102,12 @@ impl Prepared {
 
     fn known(&self, place: usize, fit: &mut Fit) -> Result<KnownSilo<'_>, StudyError> {
         let moments = fit.exchange.programs()[place].local_moments().map_err(StudyError::Inference)?;
-        Ok(KnownSilo { rows: &self.silos[place].1, places: &self.places[place], moments, place })
+        Ok(self.known_with(place, moments))
+    }
+
+    /// The silo of this place, with posterior means and standard deviations of its latents, block by block.
+    pub(crate) fn known_with(&self, place: usize, moments: Vec<(Vec<f64>, Vec<f64>)>) -> KnownSilo<'_> {
+        KnownSilo { rows: &self.silos[place].1, places: &self.places[place], moments, place }
     }
 }
 

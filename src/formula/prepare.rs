@@ -1,6 +1,6 @@
 //! Makes the model and the rows of every silo of a formula, a family and files.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use partita_core::Device;
@@ -9,12 +9,13 @@ use partita_formula::{
     nearest,
 };
 #[cfg(feature = "cli")]
-use partita_inference::{Effect, PredictiveCheck, Report, Scale, SiteSummary, UsualPrior, in_places};
+use partita_inference::{Effect, PredictiveCheck, Scale, SiteSummary, UsualPrior, in_places};
 use partita_models::regression::{AcrossEffects, EffectLatents, Regression, RegressionPlan, RegressionRows};
 
 use super::StudyError;
-use super::family::{Kind, ResponseFamily};
+use super::family::ResponseFamily;
 use super::groups::{Chain, Crossing};
+use super::notes::left_out;
 use super::predictors::{Predictors, with_parameters};
 use super::priors::{INTERCEPT, PriorLine, effects, lines, parameters, usual};
 use super::stand_in::DeclaredColumn;
@@ -62,7 +63,7 @@ pub struct Plan {
     pub priors: Vec<PriorLine>,
     /// The coefficients on the scale that people read, for a forest plot; without the intercept.
     pub effects: Vec<Effect>,
-    /// The priors of coefficients that nobody stated.
+    /// The priors that nobody stated.
     pub(crate) usual: Vec<UsualPrior>,
     pub(super) chain: Chain,
     /// The levels of an outcome of levels, in their order; none of numbers.
@@ -70,10 +71,15 @@ pub struct Plan {
 }
 
 impl Plan {
-    /// The coefficients of a report on the scale that people read, as odds ratios; no text where that is their own.
+    /// The coefficients of an answer on the scale that people read, as odds ratios; no text where that is their own.
     #[must_use]
-    pub fn readings(&self, report: &Report) -> String {
-        readings(&self.effects, report)
+    pub fn readings(&self, answer: &[&SiteSummary]) -> String {
+        readings(&self.effects, answer)
+    }
+
+    /// Every number with its prior, as a page shows them.
+    pub(crate) fn shown_priors(&self) -> Vec<(String, String)> {
+        self.priors.iter().map(|own| (own.name.clone(), own.prior.clone())).collect()
     }
 }
 
@@ -83,9 +89,8 @@ pub(super) fn ratios(own: &SiteSummary) -> [String; 3] {
     [middle, low, high].map(|own| in_places(own, high - low))
 }
 
-/// The effects of a report that are read as ratios; no text without any.
-pub(crate) fn readings(effects: &[Effect], report: &Report) -> String {
-    let answer = report.answer();
+/// The effects of an answer that are read as ratios; no text without any.
+pub(crate) fn readings(effects: &[Effect], answer: &[&SiteSummary]) -> String {
     let mut text = String::new();
     let shown = || effects.iter().filter(|effect| effect.scale == Scale::Exponential);
     let names = shown().flat_map(|own| [own.name.chars().count(), own.unit.chars().count()]);
@@ -232,23 +237,10 @@ impl Study {
             study.declared.groups_across_silos.insert(crossing.fewer);
         };
         notes.extend(columns.iter().filter_map(left_out));
-        notes.extend(shared_names(&designs));
-        notes.extend(self.no_zeros(&designs));
+        notes.extend(self.notes_of(&designs));
         let prepared = study.prepared(silos, designs, agreement, &summary, device)?;
         notes.extend_from_slice(&prepared.notes);
         Ok(Prepared { notes, ..prepared })
-    }
-
-    /// What one should know of what silos agree on: levels that differ in case alone, and which of two levels of text is the event.
-    pub(crate) fn notes_on(&self, agreement: &Agreement, summary: &DesignSummary) -> Vec<String> {
-        let mut notes = agreement.levels_alike();
-        if let ([other, event], Kind::Bernoulli) = (summary.levels.as_slice(), self.family.kind) {
-            let name = self.outcome();
-            notes.push(format!(
-                "the model is of the chance that `{name}` is {event:?}, against {other:?}; of the other by `factor({name}, levels = c({event:?}, {other:?}))`"
-            ));
-        }
-        notes
     }
 
     /// The model with the rows of all silos, once it is known what they agree on.
@@ -446,38 +438,6 @@ impl Study {
     pub(super) fn outcome(&self) -> &str {
         self.formula.outcome().unwrap_or("the outcome")
     }
-}
-
-/// Groups of one name in several files, which are taken as different: of each grouping the first such name.
-fn shared_names(designs: &[Design]) -> Vec<String> {
-    let (mut first, mut notes) = (HashMap::new(), BTreeMap::new());
-    for design in designs {
-        for term in design.random.iter().filter(|term| term.scope == GroupScope::WithinSilo) {
-            let grouping = term.grouping.as_str();
-            for name in &term.levels {
-                let silo = *first.entry((grouping, name)).or_insert(&design.silo);
-                if silo != &design.silo {
-                    notes.entry(grouping).or_insert_with(|| said_twice(grouping, name, [silo, &design.silo]));
-                }
-            }
-        }
-    }
-    notes.into_values().collect()
-}
-
-fn said_twice(grouping: &str, name: &str, [one, other]: [&String; 2]) -> String {
-    format!(
-        "`{grouping}` has a group `{name}` in silo `{one}` and in silo `{other}`: they are taken as different groups, each of \
-         its silo. If they are the same, say `--across-silos {grouping}`, or `groups_across_silos = [\"{grouping}\"]` in \
-         `[declared]` of a study."
-    )
-}
-
-/// What one should know of a silo's file.
-pub(super) fn left_out(columns: &Columns) -> Option<String> {
-    let lost = columns.dropped();
-    let rows = if lost == 1 { "row with missing cells was" } else { "rows with missing cells were" };
-    (lost > 0).then(|| format!("{}: {lost} {rows} left out", columns.silo()))
 }
 
 pub(super) fn unfit(found: String, expected: &str, remedy: &str) -> StudyError {

@@ -80,18 +80,19 @@ pub(super) fn parameters(response: &Response, outcome: &OutcomeScale) -> Vec<(St
     response.priors(outcome.spread).into_iter().map(short).collect()
 }
 
-/// The priors of coefficients of a plan that are those of another, in which no prior was stated.
+/// The priors of a plan that are those of another, in which no prior was stated.
 pub(super) fn usual(unstated: &RegressionPlan, plan: &RegressionPlan) -> Vec<UsualPrior> {
-    let all = |plan: &RegressionPlan| {
+    let normals = |plan: &RegressionPlan| {
         let linear = plan.linear.iter().flat_map(|own| own.coefficients.clone());
         plan.coefficients.iter().cloned().chain(linear).collect::<Vec<_>>()
     };
-    let same = all(unstated).into_iter().zip(all(plan)).filter(|(one, other)| one == other);
-    let normal = |((label, prior), _)| match prior {
-        Prior::Normal { mean, sd } => Some(UsualPrior { label, mean, sd }),
-        _ => None,
+    let normals = normals(plan);
+    let same = lines(unstated).into_iter().zip(lines(plan)).filter(|(one, other)| one == other);
+    let one = |PriorLine { name, prior }| match normals.iter().find(|(label, _)| *label == name) {
+        Some((label, Prior::Normal { mean, sd })) => UsualPrior::Normal { label: label.clone(), mean: *mean, sd: *sd },
+        _ => UsualPrior::Other { site: name, prior },
     };
-    same.filter_map(normal).collect()
+    same.map(|(line, _)| one(line)).collect()
 }
 
 /// The priors of all globals of a plan, as they are sampled.

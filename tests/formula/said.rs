@@ -102,6 +102,9 @@ fn a_study_is_fitted_in_one_process_by_the_method_that_it_names() {
     // Without steps it finds its end by itself.
     assert!(named.contains("\"algorithm\": \"Sfvi\"") && named.contains("\"Adaptive\""), "{named}");
     assert!(of("[run]\nalgorithm = \"sfvi\"\nsteps = 7\n").contains("\"steps\": 7"));
+    std::fs::write(folder.path().join("study.toml"), study.to_owned() + "[run]\nalgorithm = \"nuts\"\n").unwrap();
+    let (is_done, text) = said(folder.path(), &["fit", "--study", "study.toml", "--silo", "all.csv"]);
+    assert!(!is_done && text.contains("take `partita fit FORMULA --method nuts`"), "{text}");
     let fit = ["fit", "y ~ x", "--family", "gaussian", "--silo", "all.csv", "--output", "out", "--method", "sfvi"];
     let (is_done, text) = said(folder.path(), &fit);
     assert!(is_done, "{text}");
@@ -192,11 +195,15 @@ fn mistakes_of_the_command_line_are_named_with_what_it_can_do() {
     let file = |name: &str, bytes: &[u8]| std::fs::write(folder.path().join(name), bytes).unwrap();
     file("constant.csv", b"y,x\n3,1\n3,2\n3,4\n3,3\n");
     file("thousands.csv", b"y;x\n1,500;2\n2,250;3\n4,125;5\n");
+    file("silos.csv", b"y,x,silo\n1,1,a\n2,2,a\n2,4,b\n3,3,b\n");
+    file("new.csv", b"x\n1\n");
+    file("of_all.csv", b"x,silo\n1,all\n");
     file("book.csv", b"PK\x03\x04\x14\x00\x06\x00\xff\xfe");
     let fit = |formula: &'static str, family: &'static str, silo: &'static str, more: &[&'static str]| {
         [&["fit", formula, "--family", family, "--silo", silo], more].concat()
     };
     let gaussian = |formula, more: &[&'static str]| fit(formula, "gaussian", "all.csv", more);
+    let predict = |formula, file| gaussian(formula, &["--silo", "two=all.csv", "--output", "out", "--predict", file]);
     let cases = [
         (fit("y ~ x", "gaussian", "constant.csv", &[]), "`y`, which is 3 in every row"),
         (fit("y ~ x", "gaussian", "thousands.csv", &[]), "of a command `--decimal comma`"),
@@ -208,6 +215,22 @@ fn mistakes_of_the_command_line_are_named_with_what_it_can_do() {
         (gaussian("cbind(y, x) ~ s", &[]), "Write `successes | trials(n)`"),
         (gaussian("y ~ x", &["--contrast", "x: 3 - 1 at status = dead"]), "`status`, which no fixed term"),
         (gaussian("y ~ x + (1 | s)", &["--contrast", "x: 3 - 1 at s = a"]), "`s`, which no fixed term"),
+        (
+            fit("y ~ x + (1 | s)", "poisson(identity)", "all.csv", &[]),
+            "effects of groups on the mean of `poisson(identity)`",
+        ),
+        (fit("y + 1 ~ x + (1 | s)", "gamma(inverse)", "all.csv", &[]), "Take the link `log`"),
+        (fit("y ~ x + (1 | silo)", "gaussian", "silos.csv", &[]), "`silo` is \"b\" in line 4, expected \"a\""),
+        (gaussian("y ~ I(s == \"d\")", &[]), "whether what it compares is written as in the files"),
+        (predict("y ~ x + silo", "new.csv"), "name the silo of the rows (of a command `--predict NAME=FILE`)"),
+        (predict("y ~ x + (1 | silo)", "of_all.csv"), "Write `all=of_all.csv`"),
+        (
+            gaussian("y ~ x", &["--output", "out", "--arviz", "--arviz-rows", "nosuch"]),
+            "no silo is called `nosuch`, expected some of all",
+        ),
+        (gaussian("y ~ x", &["--method", "nuts", "--check-rows", "zeros of y"]), "--check-rows with --method nuts"),
+        (gaussian("y ~ x", &["--method", "sfvi", "--draws", "10"]), "are of --method nuts"),
+        (gaussian("y ~ x", &["--method", "nuts", "--draws", "1"]), "draws"),
         (fit("surv(y + 1, status) ~ x", "weibull", "all.csv", &[]), "1 for what happened and 0 for what did not"),
         (
             fit("y ~ x", "cumulative", "all.csv", &["--parameter", "disc ~ x"]),
@@ -225,6 +248,100 @@ fn mistakes_of_the_command_line_are_named_with_what_it_can_do() {
         for other in ["learning rate", "nothing of it was used", "Did you mean `I`", "verdict"] {
             assert!(!text.contains(other), "{arguments:?}: {text}");
         }
+    }
+}
+
+#[test]
+fn columns_far_from_zero_with_slopes_of_groups_are_told_of_with_what_to_write() {
+    let folder = small();
+    let line = |row: usize| format!("{},{},g{}\n", row * 7 % 11, 2010 + row % 5, row / 5);
+    let rows: String = (0..40).map(line).collect();
+    std::fs::write(folder.path().join("years.csv"), format!("y,year,g\n{rows}")).unwrap();
+    let of = |formula: &str| {
+        let (is_done, text) = said(folder.path(), &["check", formula, "--family", "gaussian", "--silo", "years.csv"]);
+        assert!(is_done, "{text}");
+        text.contains("of its standard deviations from 0") && text.contains("Write `I(year - 2012)` in place of `year`")
+    };
+    assert!(of("y ~ year + (1 + year | g)"));
+    assert!(!of("y ~ year + (1 | g)") && !of("y ~ I(year - 2012) + (1 + I(year - 2012) | g)"));
+}
+
+#[test]
+fn zeros_that_no_row_has_are_told_of_before_the_fit() {
+    let folder = small();
+    let of = |outcome: &str, family: &str| {
+        let formula = format!("{outcome} ~ x");
+        let (is_done, text) = said(folder.path(), &["check", &formula, "--family", family, "--silo", "all.csv"]);
+        assert!(is_done, "{text}");
+        text.contains("is zero in no row of any silo")
+    };
+    assert!(of("y + 1", "hurdle_poisson") && of("y + 1", "zero_inflated_poisson") && of("y + 1", "hurdle_gamma"));
+    assert!(!of("y", "hurdle_poisson") && !of("y + 1", "poisson"));
+}
+
+#[test]
+fn a_number_that_is_known_from_its_usual_prior_alone_is_told_of_and_the_page_has_all_priors() {
+    let folder = small();
+    let fit = ["fit", "y ~ x", "--family", "student", "--silo", "all.csv", "--output", "out"];
+    let (is_done, text) = said(folder.path(), &fit);
+    let words = "gamma(2, 0.1), which nobody stated, is nearly all that is known of it";
+    assert!(is_done && text.contains(words) && text.contains("prior: nu ~ gamma(2, 0.1)"), "{text}");
+    let (is_done, text) = said(folder.path(), &[&fit[..], &["--prior", "nu ~ gamma(2, 0.2)"]].concat());
+    assert!(is_done && !text.contains(words), "{text}");
+    let page = std::fs::read_to_string(folder.path().join("out/report.html")).unwrap();
+    assert!(page.contains("What was known before the data") && page.contains("gamma(2, 0.2)"));
+}
+
+#[test]
+fn a_formula_is_sampled_and_what_is_asked_of_a_fit_is_asked_of_the_draws() {
+    let folder = tempfile::tempdir().unwrap();
+    let write = |name: &str, text: &str| std::fs::write(folder.path().join(name), text).unwrap();
+    // Twelve groups of five rows, with means that are three apart.
+    let line = |row: usize| {
+        let (group, x) = (row / 5, row % 5);
+        let noise = ((group * 31 + x * 17) % 11) as f64 / 5.0;
+        format!("{},{x},g{group}\n", 3.0 * (group * 7 % 12) as f64 + 0.5 * x as f64 + noise)
+    };
+    write("all.csv", &("y,x,s\n".to_owned() + &(0..60).map(line).collect::<String>()));
+    write("new.csv", "x,s\n2,g3\n2,unseen\n");
+    let asked = ["--output", "out", "--predict", "new.csv", "--contrast", "x: 1 - 0", "--fitted"];
+    let fit = ["fit", "y ~ x + (1 | s)", "--family", "gaussian", "--silo", "all.csv"];
+    let numbers = |text: &str, label: &str| {
+        let line = text.lines().find(|line| line.starts_with(label)).unwrap_or_else(|| panic!("{label}: {text}"));
+        let numbers = line[label.len()..].split_whitespace().map(|own| own.parse::<f64>().unwrap());
+        numbers.take(2).collect::<Vec<_>>()
+    };
+    let predicted = || {
+        let text = std::fs::read_to_string(folder.path().join("out/predicted.csv")).unwrap();
+        let line = |text: &str| {
+            let cells: Vec<&str> = text.split(',').collect();
+            (cells[2].to_owned(), [3, 4].map(|place: usize| cells[place].parse::<f64>().unwrap()))
+        };
+        text.lines().skip(1).map(line).collect::<Vec<_>>()
+    };
+    let (is_done, fitted) = said(folder.path(), &[&fit[..], &asked].concat());
+    assert!(is_done, "{fitted}");
+    let of_fit = predicted();
+    let (is_done, sampled) =
+        said(folder.path(), &[&fit[..], &asked, &["--method", "nuts", "--target-accept", "0.9"]].concat());
+    assert!(is_done && !sampled.contains("do not trust") && sampled.contains("R-hat"), "{sampled}");
+    for label in ["x  ", "sigma  "] {
+        let ([one, other], sd) = ([numbers(&fitted, label), numbers(&sampled, label)], numbers(&fitted, label)[1]);
+        // A thousand draws that are worth a quarter: a fifth of a standard deviation.
+        assert!((one[0] - other[0]).abs() < 0.2 * sd && (other[1] / sd - 1.0).abs() < 0.2, "{label} {one:?} {other:?}");
+    }
+    for ((groups, one), (of_draws, other)) in of_fit.into_iter().zip(predicted()) {
+        assert_eq!(groups, of_draws);
+        assert!((one[0] - other[0]).abs() < 0.3 * one[1], "{groups}: {one:?} {other:?}");
+    }
+    for (name, is_there) in [
+        ("report.txt", true),
+        ("posterior.csv", true),
+        ("contrasts.csv", true),
+        ("fitted.csv", true),
+        ("report.html", false),
+    ] {
+        assert_eq!(folder.path().join("out").join(name).is_file(), is_there, "{name}");
     }
 }
 

@@ -41,7 +41,14 @@ pub(crate) fn parse(text: &str) -> Result<Sides, FormulaError> {
     terminated(sides, cut_err(end)).parse(LocatingSlice::new(text)).map_err(|error| {
         let start = error.offset() + text.get(error.offset()..).map_or(0, |rest| rest.len() - rest.trim_start().len());
         let expected: Vec<String> = error.inner().context().filter_map(wanted).collect();
-        let expected = expected.first().cloned().unwrap_or_else(|| OPERAND.into());
+        let of_several = ["bf(", "brmsformula("].iter().any(|call| text.trim_start().starts_with(call));
+        let expected = match expected.first() {
+            _ if of_several => {
+                "one formula; that of a parameter stands apart (of a command `--parameter 'sigma ~ x'`)".into()
+            }
+            Some(expected) => expected.clone(),
+            None => OPERAND.into(),
+        };
         let found = found(text.get(start..).unwrap_or_default());
         let end = start + found.len();
         let found = if found.is_empty() { "the end of the formula".into() } else { format!("`{found}`") };

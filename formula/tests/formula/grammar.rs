@@ -45,6 +45,8 @@ fn bad_formulas_say_what_was_found_and_what_is_expected() {
         ("y ~ I(s > \"a\")", "expected a column `==` or `!=` a level in quotation marks"),
         ("y ~ I(x = 2)", "expected arithmetic without `=`. To compare write `x == 2`."),
         ("y ~ I(x & z)", "found `&`, expected"),
+        ("bf(y ~ x, sigma ~ z)", "expected one formula; that of a parameter stands apart"),
+        ("time | cens(c) ~ x", "it is `surv(time, 1 - c)`"),
         ("y ~ x^z", "found `z`, expected a whole number from 1"),
         (
             "y ~ lgo(x)",

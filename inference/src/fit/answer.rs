@@ -95,6 +95,21 @@ impl AnswerDraws {
     }
 }
 
+#[cfg(feature = "sampler")]
+impl crate::NutsFit {
+    /// The draws of the sampler, as those of the answer of a report: what is asked of one is asked of the other.
+    #[must_use]
+    pub fn answer_draws(&self) -> AnswerDraws {
+        AnswerDraws {
+            about: "those of the sampler",
+            latents: self.globals().map(<[f64]>::to_vec).collect(),
+            natural: self.draws.clone(),
+            log_p: None,
+            weighted: None,
+        }
+    }
+}
+
 impl Fit {
     /// Draws of the globals from the answer of the report: those of the round of trust resampled by their Pareto-smoothed
     /// weights where the correction holds, else draws of the posterior as it is ([`Fit::draws`]).

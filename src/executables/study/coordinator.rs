@@ -15,8 +15,8 @@ use super::privacy::write_privacy;
 use crate::executables::draws_file::{self, DRAWS};
 use crate::executables::questions::{Answers, PRIOR_PREDICTIVE, Questions, RowsAsked, RowsToPredict, write as put};
 use crate::executables::{
-    CONTENT, CoordinatorFile, Desk, Fitting, PAGE, Planned, RESULT, beside_prior, connect, fit_options, fit_over,
-    leave, write,
+    CONTENT, CoordinatorFile, Desk, Fitting, PAGE, Planned, RESULT, connect, fit_options, fit_over, leave,
+    prior_beside, write,
 };
 use crate::formula::predict::globals;
 use crate::formula::shared_model::SharedModel;
@@ -118,14 +118,15 @@ pub fn run_study_coordinator(study: &StudyFile, desk: Desk<'_>, asked: &StudyQue
             let clipped = Clipped { shared, declared, rounds: &rounds, fit: &fit, rows: rows.iter().sum() };
             clipped.judge(&mut fitted.report, &mut *algorithm, &device)?;
         }
-        fitted.report.tell_usual_priors(&plan.usual);
+        let prior = prior_beside(&fitted, || fitted.prior(&plan.model, &device), log);
+        fitted.report.tell_usual_priors(&plan.usual, &prior);
         fitted.manifest.fields.extend(match study.privacy {
             Some(_) => public_fields(),
             None => fields(),
         });
         let (title, effects) = (study.formula.clone(), plan.effects.clone());
-        let page = HtmlOptions { title, effects, ..HtmlOptions::default() };
-        let mut page = beside_prior(&fitted, &plan.model, page, log);
+        let priors = plan.shown_priors();
+        let mut page = HtmlOptions { title, effects, priors, prior, ..HtmlOptions::default() };
         write(&fitted, &page, file)?;
         write_privacy(&fitted.report, &file.output)?;
         let draws = fitted.answer_draws(&plan.model, &*algorithm, &device)?;

@@ -145,6 +145,14 @@ impl StudyFile {
     /// # Errors
     /// [`Error::Malformed`] for an entry of `run` that a run file does not have.
     pub(crate) fn run_file(&self) -> Result<RunFile> {
+        if self.run.get("algorithm").is_some_and(|own| own == "nuts") {
+            return Err(Error::Unwelcome {
+                what: "the table `run` of a study",
+                found: "`nuts`, which needs the rows of all silos in one process".into(),
+                expected: "a method that silos answer over an engine, such as few-rounds".into(),
+                remedy: "To compare with a sampler, where the files may lie together, take `partita fit FORMULA --method nuts`.",
+            });
+        }
         let all = serde_json::to_string(self).map_err(|error| malformed(&error))?;
         let hash = ObjectId::of(all.as_bytes()).to_string();
         let most = if self.finds_its_end() { MOST_STEPS } else { MOST_ROUNDS };

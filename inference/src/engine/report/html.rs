@@ -24,6 +24,8 @@ use maud::{DOCTYPE, Markup, PreEscaped, html};
 use serde::{Deserialize, Serialize};
 
 use super::Report;
+use words::table;
+
 use crate::engine::checkpoint::write_atomically;
 use crate::engine::error::Result;
 
@@ -42,6 +44,8 @@ pub struct HtmlOptions {
     pub effects: Vec<Effect>,
     /// What is compared; none for no such section.
     pub contrasts: Vec<ShownContrast>,
+    /// What was known before the data: a number and its prior, as people read it; none for no such section.
+    pub priors: Vec<(String, String)>,
     /// Draws of numbers from their prior, which marginal densities are shown beside: site, label, draws. See
     /// [`crate::Fit::prior`].
     #[serde(skip)]
@@ -50,7 +54,8 @@ pub struct HtmlOptions {
 
 impl Default for HtmlOptions {
     fn default() -> Self {
-        Self { title: "Report of a fit".into(), effects: Vec::new(), contrasts: Vec::new(), prior: Vec::new() }
+        let title = "Report of a fit".into();
+        Self { title, effects: Vec::new(), contrasts: Vec::new(), priors: Vec::new(), prior: Vec::new() }
     }
 }
 
@@ -93,6 +98,7 @@ impl Page<'_> {
             ("effects", "Effects", self.effects()),
             ("contrasts", "Contrasts", self.contrasts()),
             ("posterior", "Posterior", Some(self.posterior())),
+            ("priors", "Priors", self.priors()),
             ("marginals", "Marginal densities", self.marginals()),
             ("silos", "What each silo does", Some(self.influence())),
             ("left-out", "Rows left out one at a time", self.left_out()),
@@ -117,6 +123,16 @@ impl Page<'_> {
             }
         };
         document(&format!("{title}: {}", self.report.verdict), title, &body)
+    }
+}
+
+impl Page<'_> {
+    /// The prior of every number; nothing where none is said.
+    fn priors(&self) -> Option<Markup> {
+        let priors = &self.content.options.priors;
+        let line = |(name, prior): &(String, String)| vec![name.clone(), prior.clone()];
+        let lines: Vec<Vec<String>> = priors.iter().map(line).collect();
+        (!lines.is_empty()).then(|| table("What was known before the data", &["Number", "Prior"], &lines))
     }
 }
 

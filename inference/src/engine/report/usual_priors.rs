@@ -1,23 +1,35 @@
 //! Says where a prior that was chosen for the user decides a part of a number.
 
-use super::Report;
 use super::warning::{Severity, Warning};
+use super::{Report, SiteSummary};
 
-/// A normal prior of one number that nobody stated.
+/// A prior that nobody stated.
 #[derive(Debug, Clone, PartialEq)]
-pub struct UsualPrior {
-    /// The label of the number in a report.
-    pub label: String,
-    /// The mean of the prior.
-    pub mean: f64,
-    /// Its standard deviation.
-    pub sd: f64,
+pub enum UsualPrior {
+    /// A normal prior of one number.
+    Normal {
+        /// The label of the number in a report.
+        label: String,
+        /// The mean of the prior.
+        mean: f64,
+        /// Its standard deviation.
+        sd: f64,
+    },
+    /// Any other prior.
+    Other {
+        /// The site, or the label of one number.
+        site: String,
+        /// The prior, as people read it.
+        prior: String,
+    },
 }
 
 /// The standard deviations that such a prior may move a mean.
 const MOVES: f64 = 0.5;
 /// The share of the precision of a number that may be that of such a prior.
 const SHARE: f64 = 0.5;
+/// The share of the 95 % interval of any other prior that the interval of the posterior may have.
+const WIDTH: f64 = 0.9;
 
 impl Report {
     /// Says which numbers usual priors decide a part of, as a limit each.
@@ -28,19 +40,42 @@ impl Report {
     /// ```math
     /// \frac{r}{1 - r} \frac{|m - m_0|}{s}
     /// ```
-    /// standard deviations, where numbers are normal and apart from each other.
-    pub fn tell_usual_priors(&mut self, priors: &[UsualPrior]) {
-        let of = |prior: &UsualPrior| {
-            let found = self.answer().into_iter().find(|own| own.label == prior.label)?;
-            of_prior(prior, found.mean, found.sd)
+    /// standard deviations, where numbers are normal and apart from each other. Of other priors it compares the 95 % intervals
+    /// of posterior and prior, the latter from `draws` of the prior: site, label, draws ([`crate::Fit::prior`]).
+    pub fn tell_usual_priors(&mut self, priors: &[UsualPrior], draws: &[(String, String, Vec<f64>)]) {
+        let answer = self.answer();
+        let of = |prior: &UsualPrior| match prior {
+            UsualPrior::Normal { label, mean, sd } => {
+                let found = answer.iter().find(|own| own.label == *label);
+                found.and_then(|own| of_normal(label, [*mean, *sd], own.mean, own.sd)).into_iter().collect()
+            }
+            UsualPrior::Other { site, prior } => of_widths(site, prior, &answer, draws),
         };
-        let warnings = priors.iter().filter_map(of).collect();
+        let warnings = priors.iter().flat_map(of).collect();
         self.warn(warnings);
     }
 }
 
-fn of_prior(prior: &UsualPrior, mean: f64, sd: f64) -> Option<Warning> {
-    let UsualPrior { label, mean: prior_mean, sd: prior_sd } = prior;
+/// The numbers of a site of which the data say next to nothing.
+fn of_widths(site: &str, prior: &str, answer: &[&SiteSummary], draws: &[(String, String, Vec<f64>)]) -> Vec<Warning> {
+    let width = |own: &SiteSummary| own.quantiles.p97_5 - own.quantiles.p2_5;
+    let of = |own: &&SiteSummary| {
+        let (.., draws) = draws.iter().find(|(_, label, _)| *label == own.label)?;
+        let share = width(own) / width(&SiteSummary::of(site.into(), own.label.clone(), draws));
+        let problem = format!(
+            "the usual prior, {prior}, which nobody stated, is nearly all that is known of it: the width of its 95 % interval \
+             is, of that of the prior"
+        );
+        let remedy = format!(
+            "Draw no conclusion from it, or say what is known of it: `--prior '{site} ~ …'` (in a study `[priors]`)."
+        );
+        let warning = || Warning::new(Severity::Limit, problem, remedy).at(&own.label);
+        (share.is_finite() && share > WIDTH).then(|| warning().measured(share).beyond(WIDTH, "nearly all"))
+    };
+    answer.iter().filter(|own| own.site == site || own.label == site).filter_map(of).collect()
+}
+
+fn of_normal(label: &str, [prior_mean, prior_sd]: [f64; 2], mean: f64, sd: f64) -> Option<Warning> {
     let share = (sd / prior_sd).powi(2);
     let remedy = format!(
         "Say what is known of it, such as `--prior '{label} ~ normal({prior_mean}, {})'` where nothing is (in a study `[priors]`); data that say more of it need no prior.",
@@ -71,15 +106,25 @@ mod tests {
         // A normal likelihood of mean 1 and deviation 1 under priors around 0.
         let told = |prior_sd: f64| {
             let precision = 1.0 + prior_sd.powi(-2);
-            let prior = UsualPrior { label: "x".into(), mean: 0.0, sd: prior_sd };
-            of_prior(&prior, 1.0 / precision, precision.sqrt().recip()).and_then(|own| own.number)
+            of_normal("x", [0.0, prior_sd], 1.0 / precision, precision.sqrt().recip()).and_then(|own| own.number)
         };
         assert_eq!(told(2.0), None);
         // What the prior does to the mean, which is 1 without it.
         let precision = 1.0 + 1.2_f64.powi(-2);
         assert!((told(1.2).unwrap() - (1.0 - 1.0 / precision) * precision.sqrt()).abs() < 1e-12);
-        let far = UsualPrior { label: "x".into(), mean: 0.0, sd: 1.0 };
-        assert!(of_prior(&far, 0.1, 0.8).unwrap().problem.contains("the share of the prior"));
-        assert!(of_prior(&far, 0.1, 0.6).is_none());
+        assert!(of_normal("x", [0.0, 1.0], 0.1, 0.8).unwrap().problem.contains("the share of the prior"));
+        assert!(of_normal("x", [0.0, 1.0], 0.1, 0.6).is_none());
+    }
+
+    #[test]
+    fn a_number_is_told_of_whose_interval_is_that_of_its_prior() {
+        let draws = |scale: f64| (0..1_000).map(|place| scale * f64::from(place)).collect::<Vec<_>>();
+        let told = |scale: f64| {
+            let posterior = SiteSummary::of("shape".into(), "shape".into(), &draws(scale));
+            let prior = [("shape".to_owned(), "shape".to_owned(), draws(1.0))];
+            of_widths("shape", "gamma(1, 1)", &[&posterior], &prior).first().and_then(|own| own.number)
+        };
+        assert!((told(0.95).unwrap() - 0.95).abs() < 1e-9);
+        assert_eq!(told(0.85), None);
     }
 }

@@ -49,6 +49,30 @@ impl NutsFit {
         Some(self.unconstrained.get(chain)?.chunks_exact(self.layout.len()))
     }
 
+    /// The globals of every draw on the unconstrained scale, chain after chain.
+    pub fn globals(&self) -> impl Iterator<Item = &[f64]> {
+        let draws = self.unconstrained.iter().flat_map(|chain| chain.chunks_exact(self.layout.len()));
+        draws.map(|draw| &draw[..self.layout.globals])
+    }
+
+    /// Means and standard deviations of the local latents of the silo at this place on the unconstrained scale, block by
+    /// block; none for a silo there is not.
+    #[must_use]
+    pub fn local_moments(&self, silo: usize) -> Vec<(Vec<f64>, Vec<f64>)> {
+        let Some(blocks) = self.layout.blocks.get(silo) else { return Vec::new() };
+        let draws = || self.unconstrained.iter().flat_map(|chain| chain.chunks_exact(self.layout.len()));
+        let count = draws().count() as f64;
+        let of = |(block, length): (usize, &usize)| {
+            let start = self.layout.start(silo, block);
+            let moments = (start..start + length).map(|place| {
+                let mean = draws().map(|draw| draw[place]).sum::<f64>() / count;
+                (mean, (draws().map(|draw| (draw[place] - mean).powi(2)).sum::<f64>() / count).sqrt())
+            });
+            moments.unzip()
+        };
+        blocks.iter().enumerate().map(of).collect()
+    }
+
     /// Draws of every number of the local and deterministic sites of one silo on their natural scale: site, label,
     /// draws, chain after chain. `model` and `data` are those of the fit.
     ///
@@ -83,16 +107,19 @@ impl fmt::Display for NutsFit {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(formatter, "verdict: {}", self.verdict)?;
         self.diagnostics.warnings.iter().try_for_each(|warning| writeln!(formatter, "{warning}"))?;
+        let of_silos = self.diagnostics.convergence.iter().filter_map(|own| Some((own, own.silo.as_ref()?)));
+        let labels = of_silos.map(|(own, silo)| own.label.chars().count() + silo.chars().count() + 3);
+        let width = self.sites.iter().map(|own| own.label.chars().count()).chain(labels).max().unwrap_or(0).max(16);
         writeln!(
             formatter,
-            "{:<16} {:>9} {:>9} {:>9} {:>9} {:>9} {:>7} {:>7} {:>7}",
+            "{:<width$} {:>9} {:>9} {:>9} {:>9} {:>9} {:>7} {:>7} {:>7}",
             "site", "mean", "sd", "2.5 %", "50 %", "97.5 %", "R-hat", "bulk", "tail"
         )?;
         for s in &self.sites {
             let q = &s.quantiles;
             write!(
                 formatter,
-                "{:<16} {:>9.4} {:>9.4} {:>9.4} {:>9.4} {:>9.4}",
+                "{:<width$} {:>9.4} {:>9.4} {:>9.4} {:>9.4} {:>9.4}",
                 s.label, s.mean, s.sd, q.p2_5, q.p50, q.p97_5
             )?;
             let own = self.diagnostics.convergence.iter().find(|one| one.silo.is_none() && one.label == s.label);
@@ -104,7 +131,7 @@ impl fmt::Display for NutsFit {
         for c in &self.diagnostics.convergence {
             if let Some(silo) = &c.silo {
                 let (label, worst) = (format!("{} ({silo})", c.label), "worst of its numbers");
-                writeln!(formatter, "{label:<16} {worst:>49} {:>7.4} {:>7.0} {:>7.0}", c.r_hat, c.bulk, c.tail)?;
+                writeln!(formatter, "{label:<width$} {worst:>49} {:>7.4} {:>7.0} {:>7.0}", c.r_hat, c.bulk, c.tail)?;
             }
         }
         let Nuts { chains, draws, warmup, .. } = self.options;

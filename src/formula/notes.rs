@@ -1,0 +1,115 @@
+//! Says what one should know of the files of silos before a fit: what they hold that decides what the fit can find.
+
+use std::collections::{BTreeMap, HashMap};
+
+use partita_formula::{Agreement, Columns, Design, GroupScope, Outcome};
+
+use super::Study;
+use super::family::Kind;
+use super::priors::INTERCEPT;
+use super::summary::{DesignSummary, RandomSummary};
+
+impl Study {
+    /// What one should know of what silos agree on: levels that differ in case alone, which of two levels of text is the event,
+    /// and columns with slopes of groups that lie far from 0.
+    pub(crate) fn notes_on(&self, agreement: &Agreement, summary: &DesignSummary) -> Vec<String> {
+        let mut notes = agreement.levels_alike();
+        if let ([other, event], Kind::Bernoulli) = (summary.levels.as_slice(), self.family.kind) {
+            let name = self.outcome();
+            notes.push(format!(
+                "the model is of the chance that `{name}` is {event:?}, against {other:?}; of the other by `factor({name}, levels = c({event:?}, {other:?}))`"
+            ));
+        }
+        notes.extend(far_from_zero(summary));
+        notes
+    }
+
+    /// What one should know of the rows of all silos, where they are in one process.
+    pub(super) fn notes_of(&self, designs: &[Design]) -> Vec<String> {
+        shared_names(designs).into_iter().chain(self.no_zeros(designs)).collect()
+    }
+
+    /// What one should know of zeros that a family has a probability of, and no silo has.
+    fn no_zeros(&self, designs: &[Design]) -> Option<String> {
+        let has_zero = |design: &Design| match &design.outcome {
+            Some(Outcome::Numbers(values)) => values.iter().any(|y| y.abs() <= 0.0),
+            _ => true,
+        };
+        let (parameter, remedy) = match self.family.kind {
+            Kind::ZeroInflatedPoisson | Kind::ZeroInflatedNegativeBinomial | Kind::ZeroInflatedBinomial => {
+                ("zi", "the family without `zero_inflated_` says the same of the mean")
+            }
+            Kind::HurdleGamma | Kind::HurdleLogNormal => {
+                ("hu", "the family without `hurdle_` says the same of the mean")
+            }
+            Kind::HurdlePoisson | Kind::HurdleNegativeBinomial => (
+                "hu",
+                "where zeros could have been counted take the family without `hurdle_`; where not, a prior such as \
+                 `--prior 'hu ~ beta(2, 20)'` lets the fit be judged",
+            ),
+            _ => return None,
+        };
+        (!designs.iter().any(has_zero)).then(|| {
+            format!(
+                "`{}` is zero in no row of any silo: all that is known of `{parameter}` is that it is small, which hangs on its \
+                 prior; {remedy}",
+                self.outcome()
+            )
+        })
+    }
+}
+
+/// How many standard deviations of a column its mean may be from 0 where groups have intercepts and slopes of it.
+const FAR: f64 = 20.0;
+
+/// Columns far from 0 with slopes of groups: intercepts, at 0, then hang on the slopes so closely that few methods find either.
+fn far_from_zero(summary: &DesignSummary) -> Vec<String> {
+    let sums = &summary.sums;
+    let columns = sums.names.iter().zip(sums.means.iter().zip(sums.sds()));
+    let far = columns.filter(|(_, (mean, sd))| mean.abs() > FAR * sd && *sd > 0.0);
+    let of_terms = |(name, (mean, sd)): (&String, (&f64, f64))| {
+        let has =
+            |own: &&RandomSummary| own.columns.contains(name) && own.columns.iter().any(|column| column == INTERCEPT);
+        let term = summary.random.iter().find(has)?;
+        let middle = mean.round();
+        Some(format!(
+            "`{name}` is about {middle} in all rows, {:.0} of its standard deviations from 0, where the intercepts of `{}` are: \
+             a fit may not find them. Write `I({name} - {middle})` in place of `{name}`",
+            mean.abs() / sd,
+            term.grouping
+        ))
+    };
+    far.filter_map(of_terms).collect()
+}
+
+/// Groups of one name in several files, which are taken as different: of each grouping the first such name.
+fn shared_names(designs: &[Design]) -> Vec<String> {
+    let (mut first, mut notes) = (HashMap::new(), BTreeMap::new());
+    for design in designs {
+        for term in design.random.iter().filter(|term| term.scope == GroupScope::WithinSilo) {
+            let grouping = term.grouping.as_str();
+            for name in &term.levels {
+                let silo = *first.entry((grouping, name)).or_insert(&design.silo);
+                if silo != &design.silo {
+                    notes.entry(grouping).or_insert_with(|| said_twice(grouping, name, [silo, &design.silo]));
+                }
+            }
+        }
+    }
+    notes.into_values().collect()
+}
+
+fn said_twice(grouping: &str, name: &str, [one, other]: [&String; 2]) -> String {
+    format!(
+        "`{grouping}` has a group `{name}` in silo `{one}` and in silo `{other}`: they are taken as different groups, each of \
+         its silo. If they are the same, say `--across-silos {grouping}`, or `groups_across_silos = [\"{grouping}\"]` in \
+         `[declared]` of a study."
+    )
+}
+
+/// What one should know of a silo's file.
+pub(super) fn left_out(columns: &Columns) -> Option<String> {
+    let lost = columns.dropped();
+    let rows = if lost == 1 { "row with missing cells was" } else { "rows with missing cells were" };
+    (lost > 0).then(|| format!("{}: {lost} {rows} left out", columns.silo()))
+}
