@@ -240,7 +240,7 @@ fn mistakes_of_the_command_line_are_named_with_what_it_can_do() {
         (vec!["coordinator"], "`partita init coordinator --link ADDRESS` writes it"),
         (vec!["silo", "--silo", "a.toml"], "`partita init silo NAME"),
         (vec!["keys", "silo", "nor th"], "letters, digits"),
-        (vec!["init", "silo", "north", "--data", "all.csv", "--link", "foo"], "an address with a port"),
+        (vec!["init", "silo", "north", "--data", "all.csv", "--link", "foo"], "expected `host:port`"),
     ];
     for (arguments, words) in cases {
         let (is_done, text) = said(folder.path(), &arguments);
