@@ -292,7 +292,7 @@ mod tests {
             let shift = self.offset.val() + self.slopes.val().sum();
             scope.plate("row", data.dims()[0], |scope, rows| {
                 let own = scope.sample("own", Normal::new(0.0, 1.0).over(rows))?;
-                scope.observe("y", Normal::new(mean.clone() + shift.clone() + own, 0.5).over(rows), rows.take(data)?)
+                scope.observe("y", Normal::new(mean.clone() + shift.clone() + own, 0.5), rows.take(data)?)
             })
         }
     }
