@@ -9,7 +9,7 @@ use crate::engine::settings::Settings;
 use crate::engine::terms::coordinator::tensors;
 use crate::engine::trainer::units::{enter, leave, of_theta};
 
-/// The last values of θ where the model keeps them private, [`Model::private_len`] of them.
+/// The last values of θ where the model keeps them private, [`partita_core::Model::private_len`] of them.
 pub(crate) struct PrivateTheta {
     values: Vec<f64>,
     /// The units in which they move; empty for a rate that is a function of the step.

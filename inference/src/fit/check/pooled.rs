@@ -7,7 +7,7 @@ use crate::engine::error::{Error, Result};
 use crate::engine::estimator::add;
 use crate::engine::panic::{COORDINATOR, caught};
 
-/// Checks `model` against the data of `silos`, as [`check`] does, and against the same rows `pooled` in the same order.
+/// Checks `model` against the data of `silos`, as [`super::check`] does, and against the same rows `pooled` in the same order.
 ///
 /// At one random point of all latents the sum of the silos' log densities has to be that of the pooled rows, and so has
 /// its gradient by the globals. It is not where a silo counts what belongs to all: a factor of the globals in
@@ -15,7 +15,7 @@ use crate::engine::panic::{COORDINATOR, caught};
 /// do.
 ///
 /// # Errors
-/// As for [`check`]; [`Error::Setting`] if the plates of `pooled` have not the rows of all silos, or the model has a latent
+/// As for [`super::check`]; [`Error::Setting`] if the plates of `pooled` have not the rows of all silos, or the model has a latent
 /// of the silo itself, of which pooled data have one.
 ///
 /// # Example
