@@ -161,7 +161,7 @@ fn all<M: Model + ModuleDisplay>(
     std::thread::scope(|scope| -> Result<()> {
         let (sender, receiver) = channel();
         for _ in 0..options.threads.min(missing.len()) {
-            // Models and data may be sent to another thread, and not shared with one.
+            // A model may be sent to another thread, and not shared with one.
             let (own, sender, missing) = (replicates.owned(), sender.clone(), &missing);
             scope.spawn(move || {
                 while let Some(&number) = missing.get(next.fetch_add(1, Ordering::Relaxed)) {

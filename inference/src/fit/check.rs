@@ -80,8 +80,6 @@ impl fmt::Display for CheckReport {
 /// # Ok::<(), partita_inference::Error>(())
 /// ```
 pub fn check<M: Model>(model: &M, silos: &[(String, M::Data)], device: &Device) -> Result<CheckReport> {
-    let model = &AnyModel::new(model);
-    let silos = &AnyData::of_silos(silos);
     check_any(&AnyModel::new(model), &AnyData::of_silos(silos), device)
 }
 

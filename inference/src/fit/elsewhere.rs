@@ -2,7 +2,7 @@
 
 use std::time::Instant;
 
-use partita_core::{AnyData, AnyModel, Device, Key, Loss, Model, Noise, Purpose, SiteTable};
+use partita_core::{AnyModel, Device, Key, Loss, Model, Noise, Purpose, SiteTable};
 
 use super::convergence::Convergence;
 use super::judged::{Judged, OfPosterior};
@@ -269,5 +269,5 @@ pub fn evaluating_silo<M: Model>(
     device: &Device,
     options: &FitOptions,
 ) -> Result<EvaluatingSilo> {
-    EvaluatingSilo::new(program, index, &AnyModel::new(model), &AnyData::new(rows), device, &settled(options, 1))
+    EvaluatingSilo::new(program, index, model, rows, device, &settled(options, 1))
 }

@@ -89,10 +89,10 @@ impl Fit {
             let found = format!("{} silos of held-out rows for a fit of {}", held_out.len(), private.len());
             return Err(Error::Setting { setting: "held_out", found, expected: "rows of each silo, in their order" });
         }
-        let (model, mut programs) = (AnyModel::new(model), Vec::<Box<dyn SiloProgram>>::new());
+        let mut programs: Vec<Box<dyn SiloProgram>> = Vec::new();
         for (((name, rows), private), index) in held_out.iter().zip(private).zip(0_u32..) {
             let holder = Box::new(Holder { name: name.clone(), private });
-            let silo = EvaluatingSilo::new(holder, index, &model, &AnyData::new(rows), device, &self.report.options)?;
+            let silo = EvaluatingSilo::new(holder, index, model, rows, device, &self.report.options)?;
             programs.push(Box::new(silo));
         }
         let mut exchange = InProcess::new(programs, self.report.options.silo_threads())?;

@@ -149,9 +149,7 @@ impl Nuts {
     /// nowhere finite; what the model refuses, as [`Error::Model`] or [`Error::InSilo`]. Places that the model refuses
     /// because of a number there are divergences and no errors.
     pub fn sample<M: Model>(&self, model: &M, silos: &[(String, M::Data)], device: &Device) -> Result<NutsFit> {
-        let model = &AnyModel::new(model);
-        let silos = &AnyData::of_silos(silos);
-        self.sample_any(&AnyModel::new(model), &AnyData::of_silos(silos), device, &|_| {})
+        self.sample_watched(model, silos, device, &|_| {})
     }
 
     /// As [`Nuts::sample`], and tells `watch` of every draw, from the thread of its chain.
@@ -165,8 +163,6 @@ impl Nuts {
         device: &Device,
         watch: &(dyn Fn(&ChainStep) + Sync),
     ) -> Result<NutsFit> {
-        let model = &AnyModel::new(model);
-        let silos = &AnyData::of_silos(silos);
         self.sample_any(&AnyModel::new(model), &AnyData::of_silos(silos), device, watch)
     }
 

@@ -44,9 +44,6 @@ pub fn check_pooled<M: Model>(
     pooled: &M::Data,
     device: &Device,
 ) -> Result<CheckReport> {
-    let model = &AnyModel::new(model);
-    let pooled = &AnyData::new(pooled);
-    let silos = &AnyData::of_silos(silos);
     check_pooled_any(&AnyModel::new(model), &AnyData::of_silos(silos), &AnyData::new(pooled), device)
 }
 
