@@ -190,9 +190,12 @@ fn derivatives(mut evaluation: Evaluation, wanted: &Wanted) -> Vec<Derivative> {
 fn vjp(mut derivatives: Vec<Derivative>) -> Vjp {
     Box::new(move |output| {
         for (derivative, shared) in &mut derivatives {
-            let each = derivative.len().div_ceil(output.len()).max(1);
-            for (row, factor) in derivative.chunks_mut(each).zip(output) {
-                row.iter_mut().for_each(|derivative| *derivative *= factor);
+            match derivative.len().div_ceil(output.len()).max(1) {
+                1 => derivative.iter_mut().zip(output).for_each(|(derivative, factor)| *derivative *= factor),
+                each => derivative
+                    .chunks_mut(each)
+                    .zip(output)
+                    .for_each(|(row, factor)| row.iter_mut().for_each(|derivative| *derivative *= factor)),
             }
             if *shared > 0 {
                 let mut sum = vec![0.0; *shared];

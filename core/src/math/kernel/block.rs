@@ -103,14 +103,17 @@ macro_rules! sum_blocks {
                 *lane += term;
             }
         }
-        $crate::math::kernel::block::total(lanes)
+        $crate::math::kernel::block::total(&lanes)
     }};
 }
 pub(super) use sum_blocks;
 
 /// The sum of the lanes, added in pairs.
-#[inline(always)]
-pub(super) fn total(mut lanes: [f64; BLOCK]) -> f64 {
+///
+/// It is a call of its own: where it is seen, LLVM keeps the running sums in pairs, in place of whole registers.
+#[inline(never)]
+pub(super) fn total(lanes: &[f64; BLOCK]) -> f64 {
+    let mut lanes = *lanes;
     let mut width = BLOCK / 2;
     while width > 0 {
         for lane in 0..width {

@@ -88,7 +88,7 @@ fn back<const FUSED: bool>(residuals: &[f64], loadings: &[f64], width: usize, gr
             for (row, sums) in sums.into_iter().enumerate() {
                 let place = (half * HALF + row) * rank + k;
                 for (slot, sum) in gradient[place..].iter_mut().take(2.min(rank - k)).zip(sums) {
-                    *slot = total(sum);
+                    *slot = total(&sum);
                 }
             }
         }

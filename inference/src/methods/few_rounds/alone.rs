@@ -19,6 +19,8 @@ const TIMES: usize = 12;
 #[derive(Debug)]
 pub(crate) struct Alone<S> {
     pub(crate) at: Normal,
+    /// What the log density is there.
+    pub(crate) share: Share,
     /// Where evaluations stand there, such as the rules over rows.
     pub(crate) state: S,
 }
@@ -58,7 +60,7 @@ pub(crate) fn fit_alone<S>(
             _ => fraction /= 4.0,
         }
     }
-    Ok(Alone { at, state })
+    Ok(Alone { at, share, state })
 }
 
 /// Where a search begins: at `start`, or as much narrower around its middle as `target` needs. In the units of some

@@ -3,14 +3,14 @@
 use partita_core::{AnyData, AnyModel, Device, LogDensity, Model, SiteTable, theta};
 
 use super::alone::{Alone, fit_alone};
-use super::coordinator::{check, start};
+use super::coordinator::{check, prior_share, start};
 use super::messages::{Answer, RoundRequest, Sizes, StartRequest};
 use super::options::FewRoundsOptions;
 use super::step::Share;
 use crate::engine::algorithm::finite;
 use crate::engine::checkpoint::NamedVectors;
 use crate::engine::error::{Error, Result};
-use crate::engine::integral::{AtDraws, Centres, Conditionals, Integrand, RowIntegral, Until, here_or_anew};
+use crate::engine::integral::{AtDraws, Centres, Conditionals, Integrand, RowIntegral, Slopes, Until, here_or_anew};
 use crate::engine::normal::Normal;
 use crate::engine::party::{Program, Standing};
 use crate::engine::rows::outermost_rows;
@@ -138,26 +138,30 @@ impl FewRoundsSilo {
 
     fn start(&mut self, request: &StartRequest) -> Result<Message> {
         let start = start(&self.settings, &self.rows.table);
-        let own = match self.rows.integral.sample() {
+        let (own, share) = match self.rows.integral.sample() {
             None => {
                 self.rows.coarsen()?;
-                let own = self.fit_alone(start, 1.0)?;
+                let own = self.fit_by_fewest(start, 1.0)?;
                 self.rows.choose_points(&own, self.until(START_POINTS))?;
-                self.fit_alone(own, 1.0)?
+                let (own, both) = self.fit_alone(own, 1.0)?;
+                let prior = self.prior(&own)?;
+                (own, both.minus(&prior))
             }
-            Some(sample) => self.fit_sample(start, sample)?,
+            Some(sample) => {
+                let own = self.fit_sample(start, sample)?;
+                let share = self.own_share(&own)?;
+                (own, share)
+            }
         };
-        let share = self.own_share(&own)?;
         self.step = request.step + 1;
         Ok(self.answer(share, Some(own.parameters())))
     }
 
     /// The posterior of this silo alone, as a part of its rows shows it: a start, which need not be right.
     fn fit_sample(&mut self, start: Normal, (sample, parts): (RowIntegral, usize)) -> Result<Normal> {
-        self.rows.centres = vec![sample.start(); self.rows.draws.len()];
         let whole = std::mem::replace(&mut self.rows.integral, sample);
         #[expect(clippy::cast_precision_loss, reason = "parts are few")]
-        let own = self.fit_alone(start, parts as f64);
+        let own = self.fit_by_fewest(start, parts as f64);
         self.rows.integral = whole;
         let own = own?;
         // Rules of all rows settle once, at the mean, and start there at every draw.
@@ -165,13 +169,32 @@ impl FewRoundsSilo {
         Ok(own)
     }
 
-    /// The posterior of this silo alone, from `start`, with every row counted `times`.
-    fn fit_alone(&mut self, start: Normal, times: f64) -> Result<Normal> {
+    /// As [`Self::fit_alone`], by the fewest draws and from rules before they have seen data: it leads to where the posterior
+    /// is, and does not say what it is. Rules at all draws begin where those of the few lead to.
+    fn fit_by_fewest(&mut self, start: Normal, times: f64) -> Result<Normal> {
+        let fewest = Draws::simplex(start.len());
+        self.rows.centres = vec![self.rows.integral.start(); fewest.len()];
+        let all = std::mem::replace(&mut self.rows.draws, fewest);
+        let own = self.fit_alone(start, times);
+        let fewest = std::mem::replace(&mut self.rows.draws, all);
+        let slopes = Slopes::of(&self.rows.centres, |index| fewest.get(index).to_vec());
+        let draws = &self.rows.draws;
+        self.rows.centres = (0..draws.len()).map(|index| slopes.at(draws.get(index))).collect();
+        Ok(own?.0)
+    }
+
+    /// The posterior of this silo alone, from `start`, with every row counted `times`; and what rows and prior say of it.
+    fn fit_alone(&mut self, start: Normal, times: f64) -> Result<(Normal, Share)> {
         let centres = self.rows.centres.clone();
         let target = |at: &Normal, centres: &Vec<Centres>| self.share(at, Counted::WithPrior { times }, centres);
-        let Alone { at, state } = fit_alone(start, &centres, START_TOLERANCE, target)?;
+        let Alone { at, share, state } = fit_alone(start, &centres, START_TOLERANCE, target)?;
         self.rows.centres = state;
-        Ok(at)
+        Ok((at, share))
+    }
+
+    fn prior(&self, at: &Normal) -> Result<Share> {
+        let Worker { model, .. } = &self.rows.workers[0];
+        prior_share(&LogDensity::new(model, &self.rows.device, &self.rows.table), &self.rows.draws, at)
     }
 
     /// The share of this silo's rows, without the prior.

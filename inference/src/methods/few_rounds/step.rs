@@ -1,6 +1,7 @@
 //! Takes natural-gradient steps in the coordinates in which the present posterior is standard normal.
 
 use faer::Mat;
+use partita_core::kernel::add_scaled;
 
 use crate::engine::error::{Error, Result};
 use crate::engine::natural::triangle::{each, pairs, unpack};
@@ -43,10 +44,18 @@ impl Share {
         share
     }
 
-    pub(crate) fn plus(mut self, other: &Self) -> Self {
-        self.value += other.value;
-        self.gradient.iter_mut().zip(&other.gradient).for_each(|(slot, own)| *slot += own);
-        self.curvature.iter_mut().zip(&other.curvature).for_each(|(slot, own)| *slot += own);
+    pub(crate) fn plus(self, other: &Self) -> Self {
+        self.add(1.0, other)
+    }
+
+    pub(crate) fn minus(self, other: &Self) -> Self {
+        self.add(-1.0, other)
+    }
+
+    fn add(mut self, factor: f64, other: &Self) -> Self {
+        self.value += factor * other.value;
+        add_scaled(&mut self.gradient, factor, &other.gradient);
+        add_scaled(&mut self.curvature, factor, &other.curvature);
         self
     }
 

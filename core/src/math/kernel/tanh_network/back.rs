@@ -159,7 +159,7 @@ fn known<const INPUTS: usize, const HEADS: usize>(network: TanhNetwork<'_>, back
         }
     }
     for (slot, lanes) in by_parameters.iter_mut().zip(&sums) {
-        *slot += block::total(*lanes);
+        *slot += block::total(lanes);
     }
 }
 
