@@ -85,5 +85,5 @@ pub use methods::rounds::average::{Averaging, Barycentre, LogPool, Means, Parame
 pub use methods::rounds::server::{
     Adaptive, FedAdagrad, FedAdam, FedYogi, Mask, Masked, SecondMoment, ServerMean, ServerOptimiser, ServerRule,
 };
-pub use methods::rounds::{AveragingSilo, FedOpt, FedOptOptions, RoundOptions, SfviAvg};
+pub use methods::rounds::{AveragingSilo, DeviceAveragingSilo, FedOpt, FedOptOptions, RoundOptions, SfviAvg};
 pub use methods::sfvi::{Central, CentralSilo, OnDeviceSilo, PrivateSfvi, PrivateSfviOptions, PrivateSfviSilo, Sfvi};

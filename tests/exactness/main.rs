@@ -3,6 +3,7 @@
 mod calibration;
 mod conjugate;
 mod cookbook;
+mod device_rounds;
 mod devices;
 mod empirical_bayes;
 mod family_by_site;

@@ -3,15 +3,19 @@
 //! The formulas are those of the host twins [`crate::Family`], [`crate::RowGaussian`] and the fused Adam, which specify
 //! them; a run of one equals a run of the other to rounding.
 
+mod evaluate;
+mod fit;
 mod globals;
 mod moving;
 mod noise;
 mod rows;
 
-pub(crate) use globals::{Globals, GlobalsDraw, GlobalsGradient, Ready};
-pub(crate) use moving::{Moving, Places};
-pub(crate) use noise::{BlockNoise, ParticleNoise};
-pub(crate) use rows::{RowBlock, RowStep, RowsDraw, RowsGradient, ThroughRows};
+pub(crate) use fit::{DeviceFit, Interval, Owner, Weights};
+
+use globals::{GlobalUnits, Globals, GlobalsDraw, GlobalsGradient, Ready};
+use moving::{Moving, Places};
+use noise::{BlockNoise, ParticleNoise};
+use rows::{RowBlock, RowStep, RowsDraw, RowsGradient, ThroughRows};
 
 use burn::tensor::Tensor;
 

@@ -295,6 +295,11 @@ impl Locals {
         self.private.take(shares)
     }
 
+    /// The seed of minibatches and local noise.
+    pub(crate) fn seed(&self) -> u64 {
+        self.noise.seed()
+    }
+
     /// Draws minibatches and local noise from another seed, which no other party knows.
     pub(crate) fn set_seed(&mut self, seed: u64) {
         self.noise = self.noise.reseeded(seed);

@@ -15,7 +15,7 @@ use crate::engine::trust::judging::{Integrates, JudgingSilo};
 use crate::methods::columns::VerticalOptions;
 use crate::methods::few_rounds::{FewRounds, FewRoundsSilo, PrivateRounds};
 use crate::methods::pvi::{Factors, PriorShare, Pvi, PviOptions, PviSilo};
-use crate::methods::rounds::{AveragingSilo, FedOpt, SfviAvg};
+use crate::methods::rounds::{AveragingSilo, DeviceAveragingSilo, FedOpt, SfviAvg};
 use crate::methods::sfvi::{Central, CentralSilo, OnDeviceSilo, PrivateSfvi, Sfvi};
 
 /// The coordinator, given the names of the silos and how many rows each has.
@@ -123,6 +123,9 @@ pub(super) fn silo(
                 };
                 let rows = outermost_rows(silo.table());
                 let program: Box<dyn SiloProgram> = match choice {
+                    AlgorithmChoice::SfviAvg(how) if how.on_device => {
+                        Box::new(DeviceAveragingSilo::new(silo, index)?.at_most(how.local_steps))
+                    }
                     AlgorithmChoice::SfviAvg(how) => Box::new(AveragingSilo::new(silo, index).at_most(how.local_steps)),
                     AlgorithmChoice::FedOpt(how) => {
                         Box::new(AveragingSilo::of_points(silo, index)?.at_most(how.local_steps))

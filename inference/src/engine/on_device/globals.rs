@@ -75,6 +75,12 @@ pub(crate) struct GlobalsGradient {
     parts: Vec<[Option<Tensor<2>>; 3]>,
 }
 
+/// Units of the parameters of all parts, in the shapes of these.
+#[derive(Debug)]
+pub(crate) struct GlobalUnits {
+    parts: Vec<[Option<Tensor<2>>; 3]>,
+}
+
 /// The families that have a device form.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum DeviceForm {
@@ -256,21 +262,21 @@ impl Globals {
         gradient: GlobalsGradient,
         particles: f64,
         estimator: Estimator,
-        update: &AdamUpdate,
+        (update, units): (&AdamUpdate, Option<&GlobalUnits>),
     ) -> Option<Tensor<1>> {
         let (mut norm, entropy) = (None, estimator.adds_entropy_gradient());
-        for (part, [mean, log_scale, lower]) in self.parts.iter_mut().zip(gradient.parts) {
+        for (index, (part, [mean, log_scale, lower])) in self.parts.iter_mut().zip(gradient.parts).enumerate() {
             let log_scale = log_scale.map(|gradient| if entropy { gradient + particles } else { gradient });
             let movers = [
                 (Some(&mut part.mean), mean),
                 (part.log_scale.as_mut(), log_scale),
                 (part.lower.as_mut().map(|(lower, _)| lower), lower),
             ];
-            for (mover, gradient) in movers {
+            for (place, (mover, gradient)) in movers.into_iter().enumerate() {
                 let (Some(mover), Some(gradient)) = (mover, gradient) else { continue };
                 let gradient = gradient * (-1.0 / particles);
                 plus(&mut norm, ordered_sum(gradient.clone() * gradient.clone()));
-                mover.step(gradient, update);
+                mover.step(gradient, update, units.and_then(|units| units.parts[index][place].as_ref()));
             }
         }
         norm
@@ -305,6 +311,31 @@ impl Globals {
         parameters
     }
 
+    /// Replaces the parameters by those of the host family; their running means stay.
+    pub(crate) fn set(&mut self, parameters: &[f64], device: &Device) {
+        let mut parameters = parameters.iter().copied();
+        for part in &mut self.parts {
+            let [mean, log_scale, lower] = part.shaped(&mut parameters, 0.0, device);
+            let movers = [Some(&mut part.mean), part.log_scale.as_mut(), part.lower.as_mut().map(|(lower, _)| lower)];
+            for (mover, value) in movers.into_iter().zip([mean, log_scale, lower]) {
+                if let (Some(mover), Some(value)) = (mover, value) {
+                    mover.set(value);
+                }
+            }
+        }
+    }
+
+    /// Units of the parameters, in the order of the host family's, as tensors of their shapes.
+    pub(crate) fn units(&self, units: &[f64], device: &Device) -> GlobalUnits {
+        let mut units = units.iter().copied();
+        GlobalUnits { parts: self.parts.iter().map(|part| part.shaped(&mut units, 1.0, device)).collect() }
+    }
+
+    /// Lets Adam forget its running means.
+    pub(crate) fn restart(&mut self) {
+        self.movers().for_each(|(_, mover)| mover.restart());
+    }
+
     fn movers(&mut self) -> impl Iterator<Item = (String, &mut Moving<2>)> {
         self.parts.iter_mut().enumerate().flat_map(|(index, part)| {
             let lower = part.lower.as_mut().map(|(lower, _)| lower);
@@ -322,6 +353,12 @@ impl Globals {
     pub(crate) fn load(&mut self, state: &[(String, Vec<f64>)], device: &Device) -> bool {
         self.movers().all(|(name, mover)| mover.load(&name, state, device))
     }
+}
+
+/// Numbers below the diagonal, row by row, of a square with `rest` elsewhere.
+fn triangle(len: usize, numbers: &mut impl Iterator<Item = f64>, rest: f64, device: &Device) -> Tensor<2> {
+    let entry = |cell: usize| if cell % len < cell / len { numbers.next().unwrap_or(rest) } else { rest };
+    device.tensor((0..len * len).map(entry).collect(), [len, len])
 }
 
 /// The sum over draws, which are rows.
@@ -346,11 +383,19 @@ impl GlobalPart {
         let log_scale = (kind != DeviceForm::PointMass).then(vector);
         let lower = (kind == DeviceForm::FullRank && len > 1).then(|| {
             let (mask, identity) = (square(|row, column| column < row), square(|row, column| column == row));
-            let entry = |cell: usize| if cell % len < cell / len { parameters.next().unwrap_or(0.0) } else { 0.0 };
-            let start = device.tensor((0..len * len).map(entry).collect(), [len, len]);
-            (Moving::new(start), Triangle { mask, identity })
+            (Moving::new(triangle(len, parameters, 0.0, device)), Triangle { mask, identity })
         });
         Self { mean, log_scale, lower }
+    }
+
+    /// Numbers in the order of the host family's parameters as tensors of the shapes of these, with `rest` on and above
+    /// the diagonal of a triangle.
+    fn shaped(&self, numbers: &mut impl Iterator<Item = f64>, rest: f64, device: &Device) -> [Option<Tensor<2>>; 3] {
+        let len = self.mean.value().dims()[1];
+        let mut vector = || device.tensor(numbers.by_ref().take(len).collect(), [1, len]);
+        let (mean, log_scale) = (vector(), self.log_scale.is_some().then(&mut vector));
+        let lower = self.lower.is_some().then(|| triangle(len, numbers, rest, device));
+        [Some(mean), log_scale, lower]
     }
 
     fn ready(&self) -> Ready {

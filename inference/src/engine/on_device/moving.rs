@@ -49,13 +49,30 @@ impl<const D: usize> Moving<D> {
         self.value.clone()
     }
 
-    /// One step of Adam down `gradient`: the tensor form of [`partita_core::kernel::adam`].
-    pub(crate) fn step(&mut self, gradient: Tensor<D>, update: &AdamUpdate) {
+    pub(crate) fn set(&mut self, value: Tensor<D>) {
+        self.value = value;
+    }
+
+    /// Forgets the running means.
+    pub(crate) fn restart(&mut self) {
+        self.first = self.value.zeros_like();
+        self.second = self.first.clone();
+    }
+
+    /// One step of Adam down `gradient`, with the parameters in these units: the tensor form of
+    /// [`partita_core::kernel::adam`].
+    pub(crate) fn step(&mut self, gradient: Tensor<D>, update: &AdamUpdate, units: Option<&Tensor<D>>) {
+        let in_units = |tensor: Tensor<D>| match units {
+            Some(units) => tensor * units.clone(),
+            None => tensor,
+        };
+        let gradient = in_units(gradient);
         let square = gradient.clone() * gradient.clone();
         self.first = self.first.clone() * update.first[0] + gradient * update.first[1];
         self.second = self.second.clone() * update.second[0] + square * update.second[1];
         let size = self.second.clone().sqrt() + update.epsilon;
-        self.value = self.value.clone() - self.first.clone() * update.correction / size * update.rate;
+        let step = self.first.clone() * update.correction / size * update.rate;
+        self.value = self.value.clone() - in_units(step);
     }
 
     /// One step of Adam on the entries `places` of dimension `dimension` alone, each with the constants of its own

@@ -41,7 +41,7 @@ pub(crate) struct RowStep {
     log_scale: Tensor<2>,
     linear: Option<Tensor<2>>,
     scale_linear: Option<Tensor<2>>,
-    /// N/B.
+    /// What the entropy of these rows is multiplied by: N/B, and the weight of a local step.
     pub(crate) weight: f64,
 }
 
@@ -288,7 +288,7 @@ impl RowBlock {
         for (mover, own) in self.own.iter_mut().flatten().zip([gradient.mean, gradient.log_scale]) {
             match (own, &places) {
                 (Some(own), Some(places)) => mover.step_rows(own * factor, 0, places),
-                (Some(own), None) => mover.step(own * factor, &all),
+                (Some(own), None) => mover.step(own * factor, &all, None),
                 (None, _) => {}
             }
         }
@@ -299,7 +299,7 @@ impl RowBlock {
             let own = own.reshape([globals, evaluated, width]) * factor;
             match &places {
                 Some(places) => mover.step_rows(own, 1, &places.reshape([1, evaluated, 1])),
-                None => mover.step(own, &all),
+                None => mover.step(own, &all, None),
             }
         }
     }
@@ -340,14 +340,20 @@ impl RowBlock {
         globals: Option<&CovarianceMatrix>,
         device: &Device,
     ) -> Result<(Vec<f64>, Vec<f64>)> {
+        let parameters = self.parameters(encoded, device)?;
+        let found = self.twin.marginals(&parameters, MarginalOver { globals, outer: None });
+        Ok((found.means, found.deviations))
+    }
+
+    /// The parameters of all rows in the layout of the host's family, read to the host.
+    pub(crate) fn parameters(&self, encoded: Option<[Tensor<2>; 2]>, device: &Device) -> Result<Vec<f64>> {
         let step = self.step(None, encoded, device);
         let mut parameters = Vec::with_capacity(self.twin.parameter_len());
         let slopes = [step.linear, step.scale_linear].into_iter().flatten();
         for cells in [step.mean, step.log_scale].into_iter().chain(slopes) {
             parameters.append(&mut Handle::from(cells).read()?.values);
         }
-        let found = self.twin.marginals(&parameters, MarginalOver { globals, outer: None });
-        Ok((found.means, found.deviations))
+        Ok(parameters)
     }
 
     /// Everything as named vectors.

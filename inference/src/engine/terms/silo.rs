@@ -9,7 +9,7 @@ use crate::engine::algorithm::finite;
 use crate::engine::checkpoint::NamedVectors;
 use crate::engine::error::{Error, Result};
 use crate::engine::estimator::{DrawWeights, ElboTerm, Estimator, LayerMoments, add, check_layers};
-use crate::engine::family::Family;
+use crate::engine::family::{CovarianceMatrix, Family};
 use crate::engine::party::{Commit, Program, Standing};
 use crate::engine::rows::{Locals, StepRows};
 use crate::engine::settings::Settings;
@@ -169,9 +169,18 @@ impl Silo {
     /// Marginal moments of the local latents at these parameters of the global posterior.
     pub(crate) fn moments_at(&self, globals: &[f64]) -> Result<Vec<(Vec<f64>, Vec<f64>)>> {
         let Worker { model, data } = &self.workers[0];
-        let known = !globals.is_empty() && self.locals.depend_on_globals();
-        let covariance = known.then(|| self.family.covariance_matrix(globals));
+        let covariance = self.covariance_at(globals);
         self.locals.moments(model, data, &self.table, covariance.as_ref())
+    }
+
+    /// The covariance of the globals last seen, where the local posterior depends on them.
+    pub(crate) fn seen_covariance(&self) -> Option<CovarianceMatrix> {
+        self.covariance_at(&self.seen)
+    }
+
+    fn covariance_at(&self, globals: &[f64]) -> Option<CovarianceMatrix> {
+        let known = !globals.is_empty() && self.locals.depend_on_globals();
+        known.then(|| self.family.covariance_matrix(globals))
     }
 
     /// What the lengths of requests and answers with so many draws follow from.

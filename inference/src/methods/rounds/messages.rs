@@ -1,5 +1,6 @@
 //! Declares what coordinator and silos say to each other in rounds of local steps.
 
+use crate::engine::terms::Silo;
 use crate::engine::wire::message::LARGEST_COUNT;
 use crate::engine::wire::typed::message;
 
@@ -12,6 +13,13 @@ pub(super) struct Sizes {
     pub(super) theta: u64,
     /// The most local steps that a request may ask for.
     pub(super) local_steps: u64,
+}
+
+impl Sizes {
+    /// Those of a silo, which takes rounds of so many local steps at most.
+    pub(super) fn of_silo(silo: &Silo, local_steps: u64) -> Self {
+        Self { parameters: silo.family.parameter_len() as u64, theta: silo.theta_len as u64, local_steps }
+    }
 }
 
 /// The kind of a [`Round`] of point estimation: the owner of a silo allows it apart from a round of variational inference.

@@ -32,6 +32,9 @@ pub struct RoundOptions {
     pub scale_entropy: bool,
     /// Takes steps of plain SFVI after this many rounds: a warm start.
     pub most: Option<u64>,
+    /// Local steps stay on each silo's device, of which one read a round is made ([`crate::DeviceAveragingSilo`]).
+    #[serde(default)]
+    pub on_device: bool,
 }
 
 impl RoundOptions {
@@ -39,7 +42,15 @@ impl RoundOptions {
     #[must_use]
     pub fn paper(local_steps: u64) -> Self {
         let averaging = Barycentre.into();
-        Self { local_steps, averaging, by_size: false, keep_optimiser: false, scale_entropy: false, most: None }
+        Self {
+            local_steps,
+            averaging,
+            by_size: false,
+            keep_optimiser: false,
+            scale_entropy: false,
+            most: None,
+            on_device: false,
+        }
     }
 }
 

@@ -42,16 +42,21 @@ struct Point<'a> {
     rate: Option<(f64, &'a [f64])>,
 }
 
-/// The learning rates of the first and the last step of a round, and the units of parameters and θ.
-struct RoundPace {
+/// The learning rates of the first and the last step of a round.
+pub(super) struct RoundPace {
     rates: [f64; 2],
-    units: Vec<f64>,
+}
+
+/// What a round says of its learning rates.
+pub(super) fn round_pace(request: &Round) -> Result<Option<RoundPace>> {
+    let Some([first, last]) = request.rates.as_deref() else { return Ok(None) };
+    Ok(Some(RoundPace { rates: [check_rate(Round::KIND, *first)?, check_rate(Round::KIND, *last)?] }))
 }
 
 impl RoundPace {
     /// The rate of a step of so many: on a straight line.
     #[expect(clippy::cast_precision_loss, reason = "a round has far fewer than 2^52 steps")]
-    fn rate(&self, step: u64, steps: u64) -> f64 {
+    pub(super) fn rate(&self, step: u64, steps: u64) -> f64 {
         let [first, last] = self.rates;
         first + (last - first) * (step as f64 / steps.saturating_sub(1).max(1) as f64)
     }
@@ -91,14 +96,14 @@ impl AveragingSilo {
             self.descent.restart();
         }
         self.silo.set_theta(theta)?;
-        let pace = self.pace(request)?;
+        let pace = round_pace(request)?.map(|pace| (pace, self.units(request)));
         let parameters = global.len();
         let mut point = [global.as_slice(), theta].concat();
         let start = point.clone();
         let mut last = Vec::new();
         self.clipped = 0;
         for step in first..first + count {
-            let rate = pace.as_ref().map(|pace| (pace.rate(step - first, count), pace.units.as_slice()));
+            let rate = pace.as_ref().map(|(pace, units)| (pace.rate(step - first, count), units.as_slice()));
             let at = Point { values: &mut point, parameters, start: &start, rate };
             let elbo = self.local_step(step, at, request)?;
             // The bound reported is the mean over the last tenth of the round.
@@ -113,13 +118,11 @@ impl AveragingSilo {
         Ok(RoundAnswer { round, global: point, elbo, clipped: self.clipped, theta }.write())
     }
 
-    /// What a round says of its learning rates, with the units in which parameters move at such rates.
-    fn pace(&self, request: &Round) -> Result<Option<RoundPace>> {
-        let Some([first, last]) = request.rates.as_deref() else { return Ok(None) };
-        let rates = [check_rate(Round::KIND, *first)?, check_rate(Round::KIND, *last)?];
+    /// The units in which parameters and θ move at the rates of a round.
+    fn units(&self, request: &Round) -> Vec<f64> {
         let mut units = units::of_family(&*self.silo.family, &request.global, None);
         units.extend(units::of_theta(&request.theta, &tensors(&self.silo.workers[0].model)));
-        Ok(Some(RoundPace { rates, units }))
+        units
     }
 
     /// One step on this silo's data.
@@ -147,11 +150,7 @@ impl AveragingSilo {
     }
 
     fn sizes(&self) -> Sizes {
-        Sizes {
-            parameters: self.silo.family.parameter_len() as u64,
-            theta: self.silo.theta_len as u64,
-            local_steps: self.most_steps,
-        }
+        Sizes::of_silo(&self.silo, self.most_steps)
     }
 }
 

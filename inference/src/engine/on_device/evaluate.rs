@@ -6,13 +6,13 @@ use burn::tensor::Tensor;
 use partita_core::{DeviceEncoded, Handle, Key, LogDensity, Minibatch, Noise, Precision, Purpose};
 use rayon::prelude::*;
 
-use super::{OnDeviceSilo, Place};
-use crate::engine::error::Result;
-use crate::engine::estimator::Estimator;
-use crate::engine::on_device::{
+use super::fit::{DeviceFit, Place, Weights};
+use super::{
     BlockNoise, GlobalsDraw, GlobalsGradient, ParticleNoise, Ready, RowBlock, RowStep, RowsDraw, RowsGradient,
     ThroughRows, plus,
 };
+use crate::engine::error::Result;
+use crate::engine::estimator::Estimator;
 use crate::engine::rows::Chosen;
 use crate::engine::terms::silo::global_key;
 
@@ -25,11 +25,15 @@ pub(super) struct Draws {
     pub(super) purpose: Purpose,
     pub(super) step: u64,
     pub(super) count: usize,
+    /// Whose noise that of the globals is.
+    pub(super) owner: u32,
 }
 
 /// What the draws of some rows are evaluated with.
 pub(super) struct DeviceRows {
     pub(super) chosen: Chosen,
+    /// What the local log density is multiplied by.
+    density: f64,
     minibatch: Vec<Minibatch>,
     ready: Vec<Ready>,
     /// One entry a block with latents.
@@ -65,18 +69,20 @@ impl Draw {
     }
 }
 
-impl OnDeviceSilo {
+impl DeviceFit {
     /// The parameters of the rows that are evaluated.
-    pub(super) fn device_rows(&self, chosen: Chosen) -> Result<DeviceRows> {
+    pub(super) fn device_rows(&self, chosen: Chosen, weights: Weights) -> Result<DeviceRows> {
         let (mut steps, mut encodings) = (Vec::new(), Vec::new());
         for block in &self.rows {
             let encoded = self.encode(block, chosen.rows(block.index))?;
             let parameters = encoded.as_ref().map(DeviceEncoded::parameters);
-            steps.push(block.step(chosen.blocks[block.index].as_ref(), parameters, &self.device));
+            let mut step = block.step(chosen.blocks[block.index].as_ref(), parameters, &self.device);
+            step.weight *= weights.entropy;
+            steps.push(step);
             encodings.push(encoded);
         }
         let (minibatch, ready) = (self.choices.minibatch(&chosen), self.globals.ready());
-        Ok(DeviceRows { chosen, minibatch, ready, steps, encodings })
+        Ok(DeviceRows { chosen, density: weights.density, minibatch, ready, steps, encodings })
     }
 
     /// What a block's encoder gives for these rows, or for all.
@@ -89,22 +95,23 @@ impl OnDeviceSilo {
 
     /// The noise of draws, made on the host by all its threads; `together` of them are evaluated at once.
     pub(super) fn noises(&self, rows: &DeviceRows, draws: Draws, together: usize) -> Vec<ParticleNoise> {
-        let Draws { purpose, step, count } = draws;
-        let noise = Noise::new(self.settings.seed).kind(self.settings.noise);
+        let Draws { purpose, step, count, owner } = draws;
+        let (noise, local) = (Noise::new(self.settings.seed).kind(self.settings.noise), self.local_noise());
+        let silo = self.owner.silo;
         // What threads share: a model is not.
         let (choices, points, chosen) = (&self.choices, &self.points, &rows.chosen);
         let particles: Vec<u32> = (0..u32::try_from(count).unwrap_or(u32::MAX)).collect();
         let groups: Vec<&[u32]> = particles.chunks(together.max(1)).collect();
         let blocks = |group: &&[u32]| {
-            let key = Key::new(purpose, step).silo(0).particle(group[0]);
-            BlockNoise::new(choices.noise(chosen, &noise, key), points)
+            let key = Key::new(purpose, step).silo(silo).particle(group[0]);
+            BlockNoise::new(choices.noise(chosen, &local, key), points)
         };
         let blocks: Vec<BlockNoise> = match self.settings.silo_threads() {
             0 | 1 => groups.iter().map(blocks).collect(),
             _ => groups.par_iter().map(blocks).collect(),
         };
         let one = |(group, blocks): (&[u32], BlockNoise)| {
-            let key = global_key(purpose, step, Key::COORDINATOR);
+            let key = global_key(purpose, step, owner);
             let keys: Vec<Key> = group.iter().map(|particle| key.particle(*particle)).collect();
             let shape = [group.len(), self.noise_len];
             let globals = (self.noise_len > 0).then(|| self.device.noise(noise, &keys, shape));
@@ -124,8 +131,8 @@ impl OnDeviceSilo {
         if !self.table.is_of_layers() || self.settings.particles == 1 {
             return Ok(false);
         }
-        let rows = self.device_rows(self.choices.at(0, &Noise::new(self.settings.seed), 0))?;
-        let draws = Draws { purpose: Purpose::Check, step: 0, count: 2 };
+        let rows = self.device_rows(self.choices.at(0, &self.local_noise(), self.owner.silo), Weights::ONE)?;
+        let draws = Draws { purpose: Purpose::Check, step: 0, count: 2, owner: self.owner.globals };
         let read = |together: usize| -> Result<Vec<f64>> {
             let sums = self.sums(&rows, &self.noises(&rows, draws, together))?;
             let gradients = sums.globals.flat();
@@ -163,7 +170,7 @@ impl OnDeviceSilo {
                 draws => Some(self.choices.minibatch_for_draws(&rows.chosen, draws)),
             };
             let density = LogDensity::new(&self.model, &self.device, &self.table);
-            let density = density.minibatch(minibatch.as_deref().unwrap_or(&rows.minibatch));
+            let density = density.minibatch(minibatch.as_deref().unwrap_or(&rows.minibatch)).weight(rows.density);
             let joint = density.on_device(&self.latents(&draw), &self.data)?;
             plus(&mut sums.bound, draw.bound(joint.value));
             sums.constant += draw.constant;
@@ -194,8 +201,8 @@ impl OnDeviceSilo {
                 false => (draw.log_scales.clone(), noise.blocks.energies[block.index]),
             };
             constant += step.weight * fixed;
-            let is_part = rows.chosen.rows(block.index).is_some();
-            plus(&mut entropy, if is_part { moving * step.weight } else { moving });
+            let is_weighted = (step.weight - 1.0).abs() > 0.0;
+            plus(&mut entropy, if is_weighted { moving * step.weight } else { moving });
             draws.push(draw);
         }
         Draw { globals, rows: draws, entropy, constant }

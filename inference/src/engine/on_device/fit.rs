@@ -1,0 +1,431 @@
+//! Holds one party's data, posterior and optimiser as tensors on its device, and takes steps that read nothing.
+
+use burn::tensor::Tensor;
+use partita_core::kernel::AdamUpdate;
+use partita_core::{
+    AnyData, AnyModel, Device, DeviceEncoded, Handle, Key, Model, Noise, Part, Purpose, Role, SiteTable, device_theta,
+    ordered_sum, theta, with_device_theta, with_theta,
+};
+
+use super::evaluate::{DeviceRows, Draws, Sums};
+use super::{GlobalUnits, Globals, Moving, RowBlock, plus};
+use crate::engine::algorithm::finite;
+use crate::engine::checkpoint::NamedVectors;
+use crate::engine::error::{Error, Result};
+use crate::engine::estimator::Estimator;
+use crate::engine::family::CovarianceMatrix;
+use crate::engine::optimiser::Adam;
+use crate::engine::rows::Choices;
+use crate::engine::settings::Settings;
+use crate::engine::trainer::units;
+
+/// A fit of one party's rows on its device.
+///
+/// The draws of a step are evaluated together where the latents are those of linear layers
+/// ([`partita_core::Scope::linear`]) alone and a first evaluation of two draws together gives what each gives alone;
+/// otherwise one after another. Its steps have the keyed noise of those on the host, which is made there and uploaded:
+/// the two are equal to rounding.
+pub(crate) struct DeviceFit {
+    pub(super) name: String,
+    pub(super) model: AnyModel,
+    pub(super) data: AnyData,
+    pub(super) device: Device,
+    pub(super) settings: Settings,
+    pub(super) table: SiteTable,
+    pub(super) noise_len: usize,
+    pub(super) owner: Owner,
+    pub(super) globals: Globals,
+    pub(super) choices: Choices,
+    /// The blocks with latents.
+    pub(super) rows: Vec<RowBlock>,
+    /// For each block of the table which columns of its rows are point masses.
+    pub(super) points: Vec<Vec<bool>>,
+    /// Place of each latent site.
+    pub(super) places: Vec<Place>,
+    theta: Vec<Moving<1>>,
+    theta_len: usize,
+    /// Whether the draws of a step are evaluated together.
+    pub(super) has_draws_together: bool,
+}
+
+/// Whose noise a fit draws.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Owner {
+    /// Whose noise that of the globals is.
+    pub(crate) globals: u32,
+    /// The number of the silo, for minibatches and the latents of its rows.
+    pub(crate) silo: u32,
+    /// The seed of these.
+    pub(crate) seed: u64,
+}
+
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Place {
+    /// The number of a global site.
+    Global(usize),
+    /// The number of a block with latents, and that of the site there.
+    Local { block: usize, site: usize },
+}
+
+/// Some steps between two reads.
+pub(crate) struct Interval<'a> {
+    pub(crate) first: u64,
+    pub(crate) count: u64,
+    /// How many of the last steps the bound that is read is a mean of.
+    pub(crate) heard: u64,
+    /// What the local log density is multiplied by, and the entropy of the local posterior.
+    pub(crate) weights: Weights,
+    /// The learning rate of a step.
+    pub(crate) rate: &'a dyn Fn(u64) -> f64,
+    /// The units in which globals and θ move; `None` for their own.
+    pub(crate) units: Option<&'a Units>,
+    /// The step at which Adam of globals and θ began.
+    pub(crate) since: u64,
+}
+
+/// What the local part of a bound is multiplied by.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Weights {
+    pub(crate) density: f64,
+    pub(crate) entropy: f64,
+}
+
+/// Units of the parameters of the globals and of θ, as tensors of their shapes.
+pub(crate) struct Units {
+    globals: GlobalUnits,
+    theta: Vec<Tensor<1>>,
+}
+
+/// What is read after an interval.
+pub(crate) struct Read {
+    pub(crate) bound: f64,
+    pub(crate) gradient_norm: f64,
+    /// The parameters of the global family.
+    pub(crate) global: Vec<f64>,
+    pub(crate) theta: Vec<f64>,
+}
+
+/// What moves in a fit, to go back to: tensors are shared, not copied.
+pub(crate) struct Standing {
+    globals: Globals,
+    rows: Vec<RowBlock>,
+    theta: Vec<Moving<1>>,
+}
+
+/// What one step leaves on the device.
+struct OneStep {
+    /// The bound, a mean over particles.
+    bound: Tensor<1>,
+    /// The squared norm of the gradient by globals and θ.
+    norm: Option<Tensor<1>>,
+}
+
+impl std::fmt::Debug for DeviceFit {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter
+            .debug_struct("DeviceFit")
+            .field("name", &self.name)
+            .field("has_draws_together", &self.has_draws_together)
+            .finish_non_exhaustive()
+    }
+}
+
+impl DeviceFit {
+    /// A fit of the party called `name`, at the start of the settings.
+    ///
+    /// # Errors
+    /// What the model refuses of the data; [`Error::Setting`] for what has no device form: estimators with inner draws,
+    /// optimisers other than Adam, clipping, low-rank globals, rows with correlated columns, private θ.
+    pub(crate) fn new(
+        name: &str,
+        owner: Owner,
+        (model, data): (&AnyModel, &AnyData),
+        device: &Device,
+        settings: &Settings,
+    ) -> Result<Self> {
+        settings.check()?;
+        refuse(settings)?;
+        let table = SiteTable::of(model, device, data).map_err(|error| Error::from(error).in_silo(name, 0))?;
+        settings.family.check(&table)?;
+        let family = settings.family.global_family(&table)?;
+        let choices = Choices::new(model, data, &table, settings)?;
+        if model.private_len() > 0 {
+            let expected = "a model whose θ all parties share, for a fit that stays on the device";
+            return Err(Error::Setting { setting: "model", found: "private θ with OnDevice".into(), expected });
+        }
+        let values = theta(model)?;
+        let model = with_theta(model, &values, device)?;
+        let latent = (0..table.blocks().len()).filter(|index| table.blocks()[*index].width > 0);
+        let rows: Vec<RowBlock> =
+            latent.map(|index| RowBlock::new(index, &choices, &table, settings, device)).collect::<Result<_>>()?;
+        let mut points = vec![Vec::new(); table.blocks().len()];
+        rows.iter().for_each(|block| points[block.index].clone_from(&block.points));
+        let mut own = Self {
+            name: name.to_owned(),
+            data: data.clone(),
+            device: device.clone(),
+            settings: settings.clone(),
+            noise_len: family.noise_len(),
+            owner,
+            globals: Globals::new(&settings.family, &table, &settings.family.start(&*family, &table), device)?,
+            theta: device_theta(&model).into_iter().map(Moving::new).collect(),
+            theta_len: values.len(),
+            places: places(&table, &rows),
+            choices,
+            rows,
+            points,
+            table,
+            model,
+            has_draws_together: false,
+        };
+        own.has_draws_together = own.agrees_together()?;
+        Ok(own)
+    }
+
+    /// Whether a step evaluates its draws together.
+    pub(crate) fn has_draws_together(&self) -> bool {
+        self.has_draws_together
+    }
+
+    /// The noise of minibatches and of the latents of rows.
+    pub(super) fn local_noise(&self) -> Noise {
+        Noise::new(self.owner.seed).kind(self.settings.noise)
+    }
+
+    /// One step, of which nothing is read.
+    fn one(&mut self, step: u64, interval: &Interval<'_>) -> Result<OneStep> {
+        let chosen = self.choices.at(step, &self.local_noise(), self.owner.silo);
+        let mut rows = self.device_rows(chosen, interval.weights)?;
+        let draws = Draws { purpose: Purpose::Fit, step, count: self.settings.particles, owner: self.owner.globals };
+        let mut sums = self.sums(&rows, &self.noises(&rows, draws, self.together(&rows)))?;
+        for (encoded, gradient) in std::mem::take(&mut rows.encodings).into_iter().zip(&mut sums.rows) {
+            let Some(encoded) = encoded else { continue };
+            let Some(cells) = gradient.take_cells() else { continue };
+            let theta = encoded.vjp(&self.model, cells).unwrap_or_default();
+            sums.theta.iter_mut().zip(theta).for_each(|(slot, own)| plus(slot, own));
+        }
+        Ok(self.ascend(step, &rows, sums, interval))
+    }
+
+    /// Moves all parameters up the mean gradients of a step.
+    fn ascend(&mut self, step: u64, rows: &DeviceRows, sums: Sums, interval: &Interval<'_>) -> OneStep {
+        #[expect(clippy::cast_precision_loss, reason = "there are far fewer than 2^52 particles")]
+        let particles = self.settings.particles as f64;
+        let rate = (interval.rate)(step);
+        let Some(&Adam { decay, epsilon }) = self.settings.optimiser.get() else {
+            unreachable!("invariant: other optimisers were refused")
+        };
+        let update = AdamUpdate::at(step + 1 - interval.since, rate, decay, epsilon);
+        let (estimator, units) = (self.settings.estimator, interval.units);
+        let mut norm =
+            self.globals.ascend(sums.globals, particles, estimator, (&update, units.map(|units| &units.globals)));
+        for (index, (theta, gradient)) in self.theta.iter_mut().zip(sums.theta).enumerate() {
+            let Some(gradient) = gradient else { continue };
+            let gradient = gradient * (-1.0 / particles);
+            plus(&mut norm, ordered_sum(gradient.clone() * gradient.clone()));
+            theta.step(gradient, &update, units.map(|units| &units.theta[index]));
+        }
+        self.show_theta();
+        let at = |time: u64| AdamUpdate::at(time, rate, decay, epsilon);
+        for ((block, own), gradient) in self.rows.iter_mut().zip(&rows.steps).zip(sums.rows) {
+            block.ascend(rows.chosen.rows(block.index), own, gradient, particles, at, &self.device);
+        }
+        let Some(bound) = sums.bound else { unreachable!("invariant: there is at least one particle") };
+        OneStep { bound: (bound + sums.constant) / particles, norm }
+    }
+
+    /// What moves, as it is now.
+    pub(crate) fn standing(&self) -> Standing {
+        Standing { globals: self.globals.clone(), rows: self.rows.clone(), theta: self.theta.clone() }
+    }
+
+    /// Goes back to where it stood.
+    pub(crate) fn go_back(&mut self, Standing { globals, rows, theta }: Standing) {
+        (self.globals, self.rows, self.theta) = (globals, rows, theta);
+        self.show_theta();
+    }
+
+    /// Puts θ into the model.
+    fn show_theta(&mut self) {
+        if !self.theta.is_empty() {
+            self.model = with_device_theta(&self.model, self.theta.iter().map(Moving::value).collect());
+        }
+    }
+
+    /// Replaces the parameters of the globals, as the host's family has them, and θ; their running means stay.
+    pub(crate) fn set(&mut self, global: &[f64], theta: &[f64]) {
+        self.globals.set(global, &self.device);
+        let mut rest = theta.iter().copied();
+        for own in &mut self.theta {
+            let [len] = own.value().dims();
+            own.set(self.device.tensor(rest.by_ref().take(len).collect(), [len]));
+        }
+        self.show_theta();
+    }
+
+    /// Lets the rule of globals and θ forget what it has seen.
+    pub(crate) fn restart(&mut self) {
+        self.globals.restart();
+        self.theta.iter_mut().for_each(Moving::restart);
+    }
+
+    /// The units of these parameters: means have their standard deviations, tensors of θ their size.
+    pub(crate) fn units(&self, global: &[f64], theta: &[f64]) -> Result<Units> {
+        let family = self.settings.family.global_family(&self.table)?;
+        let lengths: Vec<usize> = self.theta.iter().map(|own| own.value().dims()[0]).collect();
+        let mut rest = units::of_theta(theta, &lengths).into_iter();
+        let own = |len: &usize| self.device.tensor(rest.by_ref().take(*len).collect(), [*len]);
+        let theta = lengths.iter().map(own).collect();
+        Ok(Units { globals: self.globals.units(&units::of_family(&*family, global, None), &self.device), theta })
+    }
+
+    /// Takes steps on the device, then reads once.
+    ///
+    /// # Errors
+    /// What the model refuses; [`Error::NotFinite`] for a bound, a posterior or θ that is not finite at the end.
+    pub(crate) fn interval(&mut self, interval: &Interval<'_>) -> Result<Read> {
+        let Interval { first, count, heard, .. } = *interval;
+        let (mut bounds, mut norm, last) = (None, None, first + count);
+        for step in first..last {
+            let stepped = self.one(step, interval)?;
+            if step + heard >= last {
+                plus(&mut bounds, stepped.bound);
+            }
+            norm = stepped.norm;
+        }
+        let Some(bounds) = bounds else { unreachable!("invariant: at least one step was taken") };
+        #[expect(clippy::cast_precision_loss, reason = "an interval has far fewer than 2^52 steps")]
+        let bounds = bounds / heard as f64;
+        let norm = norm.unwrap_or_else(|| bounds.zeros_like()).sqrt();
+        let mut all = vec![bounds, norm];
+        all.extend(self.globals.flat());
+        all.extend(self.theta.iter().map(Moving::value));
+        let numbers = Handle::from(Tensor::cat(all, 0)).read()?.values;
+        let mean = format!("the mean bound of steps {} to {last}", last + 1 - heard);
+        finite(&self.name, last, |_| mean.clone(), &numbers[..1])?;
+        finite(&self.name, last, |_| format!("the posterior or θ after steps {} to {last}", first + 1), &numbers[1..])?;
+        let (bound, gradient_norm) = (numbers[0], numbers[1]);
+        let mut rest = numbers.into_iter().skip(2);
+        let global = self.globals.parameters(&mut rest);
+        let theta: Vec<f64> = rest.take(self.theta_len).collect();
+        Ok(Read { bound, gradient_norm, global, theta })
+    }
+
+    /// Bounds of so many report draws from `step` on, on all rows, in one read; changes nothing.
+    pub(crate) fn bounds(&self, step: u64, count: usize) -> Result<Vec<f64>> {
+        let mut sum = None;
+        for chosen in self.choices.all() {
+            let rows = self.device_rows(chosen, Weights::ONE)?;
+            let draws = Draws { purpose: Purpose::Report, step, count, owner: Key::COORDINATOR };
+            let bounds = self.bounds_of(&rows, &self.noises(&rows, draws, 1))?;
+            plus(&mut sum, Tensor::cat(bounds, 0) * rows.chosen.share);
+        }
+        sum.map_or_else(
+            || Ok(Vec::new()),
+            |sum| Handle::from(sum).read().map(|array| array.values).map_err(Error::from),
+        )
+    }
+
+    /// The covariance of the globals, read to the host, where rows depend on it.
+    pub(crate) fn covariance(&self) -> Result<Option<CovarianceMatrix>> {
+        if !self.rows.iter().any(RowBlock::depends_on_globals) {
+            return Ok(None);
+        }
+        let numbers = match self.globals.flat() {
+            flat if flat.is_empty() => Vec::new(),
+            flat => Handle::from(Tensor::cat(flat, 0)).read()?.values,
+        };
+        let parameters = self.globals.parameters(&mut numbers.into_iter());
+        Ok(Some(self.settings.family.global_family(&self.table)?.covariance_matrix(&parameters)))
+    }
+
+    /// Marginal means and standard deviations of the latents of rows, over globals of this covariance, a pair a block.
+    pub(crate) fn moments(&self, globals: Option<&CovarianceMatrix>) -> Result<Vec<(Vec<f64>, Vec<f64>)>> {
+        let mut all = vec![(Vec::new(), Vec::new()); self.points.len()];
+        for block in &self.rows {
+            let encoded = self.encode(block, None)?.as_ref().map(DeviceEncoded::parameters);
+            all[block.index] = block.moments(encoded, globals, &self.device)?;
+        }
+        Ok(all)
+    }
+
+    /// Writes the parameters of rows into those of the host's families, one vector a block.
+    pub(crate) fn read_rows(&self, into: &mut [Vec<f64>]) -> Result<()> {
+        for block in self.rows.iter().filter(|block| !block.is_encoded()) {
+            into[block.index] = block.parameters(None, &self.device)?;
+        }
+        Ok(())
+    }
+
+    /// Everything as named vectors.
+    pub(crate) fn state(&self) -> Result<NamedVectors> {
+        // Its tensors are shared with the copy.
+        let mut state = self.globals.clone().save()?;
+        for block in &self.rows {
+            state.extend(block.save()?);
+        }
+        for (index, theta) in self.theta.iter().enumerate() {
+            state.extend(theta.save(&format!("theta.{index}"))?);
+        }
+        Ok(state)
+    }
+
+    /// Restores what [`DeviceFit::state`] gave; false if it does not fit.
+    pub(crate) fn load(&mut self, state: &[(String, Vec<f64>)]) -> bool {
+        let Self { globals, rows, theta, device, .. } = self;
+        let fits = globals.load(state, device)
+            && rows.iter_mut().all(|block| block.load(state, device))
+            && theta.iter_mut().enumerate().all(|(index, own)| own.load(&format!("theta.{index}"), state, device));
+        if fits {
+            self.show_theta();
+        }
+        fits
+    }
+}
+
+impl Weights {
+    /// Those of a bound as it is.
+    pub(crate) const ONE: Self = Self { density: 1.0, entropy: 1.0 };
+}
+
+/// The place of each latent site in the order of the table.
+fn places(table: &SiteTable, rows: &[RowBlock]) -> Vec<Place> {
+    let next = |count: &mut usize| {
+        *count += 1;
+        *count - 1
+    };
+    let (mut globals, mut locals) = (0, vec![0; rows.len()]);
+    let place = |site: &partita_core::Site| match site.part {
+        Part::Global => Place::Global(next(&mut globals)),
+        Part::Local => {
+            let block = rows.iter().position(|block| block.index == site.block()).unwrap_or(0);
+            Place::Local { block, site: next(&mut locals[block]) }
+        }
+    };
+    // A site of a plate without rows has no numbers, and no place.
+    let has_rows = |site: &&partita_core::Site| site.part == Part::Global || table.blocks()[site.block()].rows > 0;
+    table.sites().iter().filter(|site| site.role == Role::Latent).filter(has_rows).map(place).collect()
+}
+
+/// Refuses settings that have no device form.
+fn refuse(settings: &Settings) -> Result<()> {
+    let refused = |setting, found: String, expected| Err(Error::Setting { setting, found, expected });
+    let ordinary = [Estimator::StickingTheLanding, Estimator::Total, Estimator::ClosedFormEntropy];
+    if !ordinary.contains(&settings.estimator) {
+        let expected = "StickingTheLanding, Total or ClosedFormEntropy for a fit that stays on the device";
+        return refused("estimator", format!("{:?} with OnDevice", settings.estimator), expected);
+    }
+    if settings.optimiser.get::<Adam>().is_none() {
+        let expected = "Adam for a fit that stays on the device";
+        return refused("optimiser", format!("{:?} with OnDevice", settings.optimiser), expected);
+    }
+    if !settings.loss.is_log() {
+        let expected = "the negative log likelihood for a fit that stays on the device; Central takes every loss";
+        return refused("loss", format!("{} with OnDevice", settings.loss), expected);
+    }
+    if settings.clip.is_some() {
+        let expected = "none for a fit that stays on the device, where nobody sees whether a step was clipped";
+        return refused("clip", "a limit with OnDevice".into(), expected);
+    }
+    Ok(())
+}

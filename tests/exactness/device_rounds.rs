@@ -1,0 +1,164 @@
+//! Compares rounds whose local steps stay on the device with those on the host, step for step, and counts their reads.
+#![allow(clippy::unwrap_used, reason = "a failure in a test is to be loud")]
+
+use fixtures::worlds::{Visit, every_world};
+use partita::core::host_reads;
+use partita::inference::{Algorithm, DeviceAveragingSilo, Exchange, InProcess, SfviAvg, Silo};
+use partita::{AlgorithmChoice, Clip, Device, Fit, FitOptions, Model, RoundOptions, Schedule, Settings, fit};
+
+/// Local steps of a round, and rounds.
+const STEPS: u64 = 12;
+const ROUNDS: u64 = 3;
+
+/// The largest discrepancy of two lists, relative to one plus the size.
+fn far(a: &[f64], b: &[f64]) -> f64 {
+    assert_eq!(a.len(), b.len());
+    a.iter().zip(b).fold(0.0_f64, |far, (a, b)| far.max((a - b).abs() / (1.0 + b.abs())))
+}
+
+fn rounds(on_device: bool) -> RoundOptions {
+    RoundOptions { scale_entropy: true, on_device, ..RoundOptions::paper(STEPS) }
+}
+
+/// A fit of two silos, of which the second has the same rows with another noise.
+fn fitted<M: Model>(model: &M, data: &M::Data, settings: &Settings, how: RoundOptions) -> Fit {
+    let silos = ["north", "south"].map(|name| (name.to_owned(), data.clone()));
+    let options = FitOptions {
+        algorithm: AlgorithmChoice::SfviAvg(how),
+        settings: Settings { steps: STEPS * ROUNDS, ..settings.clone() },
+        elbo_draws: 3,
+        summary_draws: 2,
+        trust_draws: Some(0),
+        ..FitOptions::default()
+    };
+    fit(model, &silos, &Device::flex(), &options, None).unwrap()
+}
+
+struct SameRounds;
+
+impl Visit for SameRounds {
+    fn world<M: Model>(&mut self, name: &str, model: &M, data: &M::Data, settings: &Settings) {
+        for (schedule, keep_optimiser) in
+            [(Schedule::cosine(), false), (Schedule::cosine(), true), (Schedule::default(), false)]
+        {
+            let settings = Settings { schedule, ..settings.clone() };
+            let run = |on_device| fitted(model, data, &settings, RoundOptions { keep_optimiser, ..rounds(on_device) });
+            let (mut host, mut device) = (run(false), run(true));
+            let at = format!("{name}, {schedule:?}, {keep_optimiser}");
+            let parameters = far(device.posterior().parameters, host.posterior().parameters);
+            assert!(parameters < 1e-9, "{at}: parameters differ by {parameters:e}");
+            let theta = far(device.posterior().theta, host.posterior().theta);
+            assert!(theta < 1e-9, "{at}: θ differs by {theta:e}");
+            let trace = |fit: &Fit| fit.record.trace.iter().map(|(_, elbo)| *elbo).collect::<Vec<_>>();
+            let bounds = far(&trace(&device), &trace(&host));
+            assert!(bounds < 1e-9, "{at}: the bounds of rounds differ by {bounds:e}");
+            let elbo = far(&[device.report.elbo], &[host.report.elbo]);
+            assert!(elbo < 1e-9, "{at}: bounds differ by {elbo:e}");
+            for silo in 0..2 {
+                let moments = |fit: &mut Fit| {
+                    let own = fit.exchange.programs()[silo].local_moments().unwrap();
+                    own.into_iter().flat_map(|(mean, sd)| [mean, sd].concat()).collect::<Vec<_>>()
+                };
+                let locals = far(&moments(&mut device), &moments(&mut host));
+                assert!(locals < 1e-9, "{at}: local posteriors of silo {silo} differ by {locals:e}");
+            }
+        }
+    }
+}
+
+#[test]
+fn rounds_on_the_device_take_the_steps_of_rounds_on_the_host_for_every_model() {
+    every_world(&Device::flex(), &mut SameRounds);
+}
+
+/// A coordinator of two silos, and the exchange with them.
+fn parties<M: Model>(model: &M, data: &M::Data, settings: &Settings) -> (SfviAvg, InProcess) {
+    let (device, names) = (Device::flex(), ["north", "south"].map(str::to_owned));
+    let settings = Settings { steps: STEPS * ROUNDS, ..settings.clone() };
+    let algorithm = SfviAvg::new(model, &device, &settings, &names, vec![1, 1], rounds(true)).unwrap();
+    let silo = |(name, index): (&String, u32)| {
+        let silo = Silo::new(name, index, model, data, &device, &settings).unwrap();
+        Box::new(DeviceAveragingSilo::new(silo, index).unwrap()) as _
+    };
+    (algorithm, InProcess::new(names.iter().zip(0..).map(silo).collect(), 1).unwrap())
+}
+
+struct CountReads;
+
+impl Visit for CountReads {
+    fn world<M: Model>(&mut self, name: &str, model: &M, data: &M::Data, settings: &Settings) {
+        let (mut algorithm, mut exchange) = parties(model, data, settings);
+        for round in 1..=ROUNDS {
+            let before = host_reads();
+            let outcomes = exchange.exchange(algorithm.outgoing().unwrap(), algorithm.manifest(), None).unwrap();
+            assert_eq!(host_reads() - before, 2, "{name}: one read of each silo in round {round}");
+            algorithm.incoming(outcomes).unwrap();
+        }
+    }
+}
+
+#[test]
+fn a_round_is_one_read_of_each_silo() {
+    every_world(&Device::flex(), &mut CountReads);
+}
+
+fn conjugate_fit(options: &FitOptions) -> Result<Fit, partita::inference::Error> {
+    let device = Device::flex();
+    let data = |groups| fixtures::ConjugateGaussian::data(&fixtures::groups(groups, 3), &device).unwrap();
+    let silos = [("north".to_owned(), data(6)), ("south".to_owned(), data(4))];
+    fit(&fixtures::conjugate(), &silos, &device, options, None)
+}
+
+fn options() -> FitOptions {
+    FitOptions {
+        algorithm: AlgorithmChoice::SfviAvg(rounds(true)),
+        settings: Settings { steps: STEPS * ROUNDS, family: fixtures::structured(), ..Settings::default() },
+        elbo_draws: 2,
+        summary_draws: 2,
+        private_seed: Some(7),
+        ..FitOptions::default()
+    }
+}
+
+#[test]
+fn a_run_cut_between_rounds_goes_on_to_the_same_bits() {
+    let folder = tempfile::tempdir().unwrap();
+    let whole = conjugate_fit(&options()).unwrap();
+    let checkpoint = Some((folder.path().to_owned(), STEPS));
+    let interrupt = Some(std::sync::Arc::new(std::sync::atomic::AtomicBool::new(true)));
+    let cut = conjugate_fit(&FitOptions { checkpoint: checkpoint.clone(), interrupt, ..options() }).unwrap();
+    assert!(cut.report.gradient_steps < whole.report.gradient_steps);
+    let resumed = conjugate_fit(&FitOptions { checkpoint, resume: true, ..options() }).unwrap();
+    assert_eq!(resumed.posterior().parameters, whole.posterior().parameters);
+    assert_eq!(resumed.report.elbo.to_bits(), whole.report.elbo.to_bits());
+}
+
+#[test]
+fn a_seed_of_the_silo_s_own_is_that_of_its_noise_on_the_device_too() {
+    let run = |on_device, private_seed| {
+        let algorithm = AlgorithmChoice::SfviAvg(rounds(on_device));
+        conjugate_fit(&FitOptions { algorithm, private_seed, ..options() }).unwrap().posterior().parameters.to_vec()
+    };
+    assert!(far(&run(true, Some(7)), &run(false, Some(7))) < 1e-9);
+    assert!(far(&run(true, Some(7)), &run(true, Some(8))) > 1e-6);
+}
+
+#[test]
+fn what_has_no_device_form_is_refused_in_words() {
+    let mut clipped = options();
+    clipped.settings.clip = Some(Clip { norm: 1.0 });
+    let error = conjugate_fit(&clipped).unwrap_err().to_string();
+    assert!(error.contains("clip") && error.contains("device"), "{error}");
+}
+
+#[test]
+fn plain_steps_after_rounds_on_the_device_go_on_from_its_local_posterior() {
+    let run = |on_device| {
+        let algorithm = AlgorithmChoice::SfviAvg(RoundOptions { most: Some(1), ..rounds(on_device) });
+        conjugate_fit(&FitOptions { algorithm, ..options() }).unwrap()
+    };
+    // The host's rule of rows begins there, where the one of the round has gone on: near, and not the same.
+    let (device, host) = (run(true), run(false));
+    assert!(far(device.posterior().parameters, host.posterior().parameters) < 0.2);
+    assert!((device.report.elbo - host.report.elbo).abs() < 1.0, "{} {}", device.report.elbo, host.report.elbo);
+}
