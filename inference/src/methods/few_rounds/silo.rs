@@ -10,7 +10,7 @@ use super::step::Share;
 use crate::engine::algorithm::finite;
 use crate::engine::checkpoint::NamedVectors;
 use crate::engine::error::{Error, Result};
-use crate::engine::integral::{AtDraws, Centres, Conditionals, Integrand, RowIntegral, Slopes, Until, here_or_anew};
+use crate::engine::integral::{AtDraws, Centres, Conditionals, Integrand, RowIntegral, Until, here_or_anew};
 use crate::engine::normal::Normal;
 use crate::engine::party::{Program, Standing};
 use crate::engine::rows::outermost_rows;
@@ -141,7 +141,7 @@ impl FewRoundsSilo {
         let (own, share) = match self.rows.integral.sample() {
             None => {
                 self.rows.coarsen()?;
-                let own = self.fit_by_fewest(start, 1.0)?;
+                let (own, _) = self.fit_alone(start, 1.0)?;
                 self.rows.choose_points(&own, self.until(START_POINTS))?;
                 let (own, both) = self.fit_alone(own, 1.0)?;
                 let prior = self.prior(&own)?;
@@ -159,28 +159,15 @@ impl FewRoundsSilo {
 
     /// The posterior of this silo alone, as a part of its rows shows it: a start, which need not be right.
     fn fit_sample(&mut self, start: Normal, (sample, parts): (RowIntegral, usize)) -> Result<Normal> {
+        self.rows.centres = vec![sample.start(); self.rows.draws.len()];
         let whole = std::mem::replace(&mut self.rows.integral, sample);
         #[expect(clippy::cast_precision_loss, reason = "parts are few")]
-        let own = self.fit_by_fewest(start, parts as f64);
+        let own = self.fit_alone(start, parts as f64);
         self.rows.integral = whole;
-        let own = own?;
+        let (own, _) = own?;
         // Rules of all rows settle once, at the mean, and start there at every draw.
         self.rows.settle_at(&own.mean)?;
         Ok(own)
-    }
-
-    /// As [`Self::fit_alone`], by the fewest draws and from rules before they have seen data: it leads to where the posterior
-    /// is, and does not say what it is. Rules at all draws begin where those of the few lead to.
-    fn fit_by_fewest(&mut self, start: Normal, times: f64) -> Result<Normal> {
-        let fewest = Draws::simplex(start.len());
-        self.rows.centres = vec![self.rows.integral.start(); fewest.len()];
-        let all = std::mem::replace(&mut self.rows.draws, fewest);
-        let own = self.fit_alone(start, times);
-        let fewest = std::mem::replace(&mut self.rows.draws, all);
-        let slopes = Slopes::of(&self.rows.centres, |index| fewest.get(index).to_vec());
-        let draws = &self.rows.draws;
-        self.rows.centres = (0..draws.len()).map(|index| slopes.at(draws.get(index))).collect();
-        Ok(own?.0)
     }
 
     /// The posterior of this silo alone, from `start`, with every row counted `times`; and what rows and prior say of it.
