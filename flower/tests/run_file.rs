@@ -86,8 +86,7 @@ fn every_option_of_averaging_reaches_it_and_a_file_without_the_table_is_the_pape
     };
     let paper = RoundOptions::paper(1);
     assert_eq!((rounds(""), rounds("[sfvi-avg]\n")), (paper.clone(), paper.clone()));
-    let text =
-        "[sfvi-avg]\naveraging = \"LogPool\"\nby_size = true\nkeep_optimiser = true\nscale_entropy = true\nmost = 3\n";
+    let text = "[sfvi-avg]\naveraging = \"LogPool\"\nby_size = true\nkeep_optimiser = true\nscale_entropy = true\nmost = 3\non_device = true\n";
     let expected = RoundOptions {
         local_steps: 1,
         averaging: LogPool.into(),
@@ -95,6 +94,7 @@ fn every_option_of_averaging_reaches_it_and_a_file_without_the_table_is_the_pape
         keep_optimiser: true,
         scale_entropy: true,
         most: Some(3),
+        on_device: true,
     };
     assert_eq!(rounds(text), expected);
     for averaging in [Barycentre.into(), ParameterMean.into()] {

@@ -43,6 +43,9 @@ pub(crate) struct Options {
     /// Local steps in a round of `sfvi-avg`.
     #[arg(long, default_value_t = 200)]
     local_steps: u64,
+    /// Leaves the local steps of a round on the device, which is read once a round.
+    #[arg(long)]
+    on_device: bool,
     /// Pictures of each silo.
     #[arg(long, default_value_t = 20_000)]
     pictures: usize,
@@ -94,7 +97,9 @@ impl Options {
         match self.algorithm {
             AlgorithmName::Sfvi => AlgorithmChoice::Sfvi,
             AlgorithmName::SfviAvg => {
-                AlgorithmChoice::SfviAvg(RoundOptions { keep_optimiser: true, ..RoundOptions::paper(self.local_steps) })
+                let rounds = RoundOptions::paper(self.local_steps);
+                let on_device = self.on_device;
+                AlgorithmChoice::SfviAvg(RoundOptions { keep_optimiser: true, on_device, ..rounds })
             }
         }
     }

@@ -1,4 +1,4 @@
-//! Runs the nine programs that teach, each in a folder of its own; their own assertions hold the numbers they state.
+//! Runs the ten programs that teach, each in a folder of its own; their own assertions hold the numbers they state.
 
 use std::path::Path;
 use std::process::{Command, Output};
@@ -37,6 +37,13 @@ fn own_network_is_sure_where_it_saw_rows_and_unsure_elsewhere() {
     let (result, _) = result("own_network");
     let of = |key: &str| result[key].as_f64().unwrap();
     assert!(of("error").abs() < 0.1 && of("sd") < 0.1 && of("sd_outside") > 3.0 * of("sd"), "{result}");
+}
+
+#[test]
+fn network_over_silos_knows_parts_that_one_silo_has_not_seen() {
+    let (result, _) = result("network_over_silos");
+    let of = |key: &str| result[key].as_f64().unwrap();
+    assert!(of("together") > 0.9 && of("together") > of("alone"), "{result}");
 }
 
 #[test]

@@ -228,7 +228,8 @@ impl DeviceFit {
         self.show_theta();
         let at = |time: u64| AdamUpdate::at(time, rate, decay, epsilon);
         for ((block, own), gradient) in self.rows.iter_mut().zip(&rows.steps).zip(sums.rows) {
-            block.ascend(rows.chosen.rows(block.index), own, gradient, particles, at, &self.device);
+            let at = (at, units.is_some());
+            block.ascend((rows.chosen.rows(block.index), own), gradient, particles, at, &self.device);
         }
         let Some(bound) = sums.bound else { unreachable!("invariant: there is at least one particle") };
         OneStep { bound: (bound + sums.constant) / particles, norm }

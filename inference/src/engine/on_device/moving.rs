@@ -62,22 +62,24 @@ impl<const D: usize> Moving<D> {
     /// One step of Adam down `gradient`, with the parameters in these units: the tensor form of
     /// [`partita_core::kernel::adam`].
     pub(crate) fn step(&mut self, gradient: Tensor<D>, update: &AdamUpdate, units: Option<&Tensor<D>>) {
-        let in_units = |tensor: Tensor<D>| match units {
-            Some(units) => tensor * units.clone(),
-            None => tensor,
-        };
-        let gradient = in_units(gradient);
+        let gradient = in_units(gradient, units);
         let square = gradient.clone() * gradient.clone();
         self.first = self.first.clone() * update.first[0] + gradient * update.first[1];
         self.second = self.second.clone() * update.second[0] + square * update.second[1];
         let size = self.second.clone().sqrt() + update.epsilon;
         let step = self.first.clone() * update.correction / size * update.rate;
-        self.value = self.value.clone() - in_units(step);
+        self.value = self.value.clone() - in_units(step, units);
     }
 
     /// One step of Adam on the entries `places` of dimension `dimension` alone, each with the constants of its own
-    /// count.
-    pub(crate) fn step_rows(&mut self, gradient: Tensor<D>, dimension: usize, places: &Places<D>) {
+    /// count, in these units of theirs.
+    pub(crate) fn step_rows(
+        &mut self,
+        gradient: Tensor<D>,
+        dimension: usize,
+        (places, units): (&Places<D>, Option<&Tensor<D>>),
+    ) {
+        let gradient = in_units(gradient, units);
         let take = |tensor: &Tensor<D>| tensor.clone().select(dimension, places.indices.clone());
         let (first, second, update) = (take(&self.first), take(&self.second), &places.update);
         let square = gradient.clone() * gradient.clone();
@@ -86,7 +88,7 @@ impl<const D: usize> Moving<D> {
             second.clone() * update.second[0] + square * update.second[1],
         ];
         let size = moved[1].clone().sqrt() + places.epsilon.clone();
-        let step = moved[0].clone() * places.correction.clone() / size * -update.rate;
+        let step = in_units(moved[0].clone() * places.correction.clone() / size * -update.rate, units);
         let [new_first, new_second] = moved;
         let put = |tensor: &mut Tensor<D>, change: Tensor<D>| {
             let whole = tensor.clone();
@@ -119,5 +121,13 @@ impl<const D: usize> Moving<D> {
         };
         (self.value, self.first, self.second) = (value, first, second);
         true
+    }
+}
+
+/// What is multiplied by its units, where it has any.
+fn in_units<const D: usize>(tensor: Tensor<D>, units: Option<&Tensor<D>>) -> Tensor<D> {
+    match units {
+        Some(units) => tensor * units.clone(),
+        None => tensor,
     }
 }

@@ -1,5 +1,7 @@
 //! Gives the local posterior of a fit on a device: independent rows whose mean and log-scale may be linear in the globals.
 
+use std::f64::consts::LN_2;
+
 use burn::tensor::{Int, Tensor, TensorData};
 use partita_core::kernel::AdamUpdate;
 use partita_core::{Device, Handle, Part, SiteTable, ordered_sum};
@@ -24,6 +26,8 @@ pub(crate) struct RowBlock {
     pub(crate) points: Vec<bool>,
     /// Means and log-scales; `None` where the model's encoder gives them.
     own: Option<[Moving<2>; 2]>,
+    /// Where means start.
+    start: Tensor<2>,
     linear: Option<Moving<3>>,
     scale_linear: Option<Moving<3>>,
     /// Steps of all rows together, and of each row where minibatches move them apart from one another.
@@ -126,6 +130,7 @@ impl RowBlock {
         let [means, scales] = table.local_start(index, settings.family.scale());
         let log_scales = scales.into_iter().map(f64::ln).collect();
         let cells = |values: Vec<f64>| Moving::new(device.tensor(values, [rows, width]));
+        let start = device.tensor(means.clone(), [rows, width]);
         let in_block = table.latents(Part::Local).filter(|site| site.block() == index);
         let twin = family.clone();
         Ok(Self {
@@ -134,6 +139,7 @@ impl RowBlock {
             sites: in_block.map(|site| (site.offset(), site.width())).collect(),
             points: options.delta.clone(),
             own: (!is_encoded).then(|| [means, log_scales].map(cells)),
+            start,
             linear: linear(&options.given_globals),
             scale_linear: linear(&options.scale_given_globals),
             time: 0,
@@ -268,15 +274,25 @@ impl RowBlock {
         ThroughRows { direct, path }
     }
 
-    /// Moves the parameters of the rows of a step up their gradients, divided by `particles`; other rows wait, and each
-    /// row of a minibatch has an Adam of its own, as on the host.
+    /// The units of means and of their slopes, as [`RowGaussian::units`] has them on the host: standard deviations, and of a
+    /// mean the way from its start where that is longer.
+    fn units(&self) -> Option<[Tensor<2>; 2]> {
+        let [mean, log_scale] = self.own.as_ref()?;
+        let power_of_two = |logarithm: Tensor<2>| ((logarithm / LN_2).round() * LN_2).exp();
+        let sds = power_of_two(log_scale.value());
+        let far = (mean.value() - self.start.clone()).abs();
+        let is_near = far.clone().lower_equal(sds.clone());
+        Some([power_of_two(far.log()).mask_where(is_near, sds.clone()), sds])
+    }
+
+    /// Moves the parameters of the rows of a step up their gradients, divided by `particles`, in units of their own where
+    /// rates are `in_units`; other rows wait, and each row of a minibatch has an Adam of its own, as on the host.
     pub(crate) fn ascend(
         &mut self,
-        rows: Option<&[usize]>,
-        step: &RowStep,
+        (rows, step): (Option<&[usize]>, &RowStep),
         gradient: RowsGradient,
         particles: f64,
-        update: impl Fn(u64) -> AdamUpdate,
+        (update, in_units): (impl Fn(u64) -> AdamUpdate, bool),
         device: &Device,
     ) {
         let factor = -1.0 / particles;
@@ -285,21 +301,34 @@ impl RowBlock {
             self.time += 1;
         }
         let all = update(self.time);
-        for (mover, own) in self.own.iter_mut().flatten().zip([gradient.mean, gradient.log_scale]) {
+        let chosen = |units: Tensor<2>| match &places {
+            Some(places) => units.select(0, places.indices.clone()),
+            None => units,
+        };
+        let [by_mean, by_slope] = match in_units.then(|| self.units()).flatten() {
+            Some(units) => units.map(|units| Some(chosen(units))),
+            None => [None, None],
+        };
+        let own = self.own.iter_mut().flatten().zip([(gradient.mean, by_mean), (gradient.log_scale, None)]);
+        for (mover, (own, units)) in own {
             match (own, &places) {
-                (Some(own), Some(places)) => mover.step_rows(own * factor, 0, places),
-                (Some(own), None) => mover.step(own * factor, &all, None),
+                (Some(own), Some(places)) => mover.step_rows(own * factor, 0, (places, units.as_ref())),
+                (Some(own), None) => mover.step(own * factor, &all, units.as_ref()),
                 (None, _) => {}
             }
         }
-        for (mover, own) in [(&mut self.linear, gradient.linear), (&mut self.scale_linear, gradient.scale_linear)] {
+        let linear = [
+            (&mut self.linear, gradient.linear, by_slope.map(|units| units.unsqueeze::<3>())),
+            (&mut self.scale_linear, gradient.scale_linear, None),
+        ];
+        for (mover, own, units) in linear {
             let (Some(mover), Some(own)) = (mover, own) else { continue };
             let [globals, _, width] = mover.value().dims();
             let evaluated = own.dims()[1] / width;
             let own = own.reshape([globals, evaluated, width]) * factor;
             match &places {
-                Some(places) => mover.step_rows(own, 1, &places.reshape([1, evaluated, 1])),
-                None => mover.step(own, &all, None),
+                Some(places) => mover.step_rows(own, 1, (&places.reshape([1, evaluated, 1]), units.as_ref())),
+                None => mover.step(own, &all, units.as_ref()),
             }
         }
     }
