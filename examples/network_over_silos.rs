@@ -6,7 +6,7 @@
 //! ```
 //!
 //! What you should see: each silo has seen a third of a ring, and draws a boundary through a part that it has not seen. The
-//! network fitted over all three puts more than 90 % of new points on the right side. Five seconds on a laptop.
+//! network fitted over all three puts more than 90 % of new points on the right side. Half a minute in a development build.
 
 #![allow(clippy::print_stdout, reason = "an example prints")]
 
@@ -54,7 +54,7 @@ fn main() -> std::result::Result<(), Box<dyn std::error::Error>> {
     // A round is fifty steps of every silo, of which its device is read once.
     let rounds = RoundOptions { on_device: true, ..RoundOptions::paper(50) };
     let settings = Settings {
-        steps: 6_000,
+        steps: 2_000,
         family: FamilyPlan::new().global(Gaussian::diagonal()).initial_scale(0.02),
         ..Settings::default()
     };

@@ -100,13 +100,6 @@ pub enum AlgorithmChoice {
     Vertical(VerticalOptions),
 }
 
-impl AlgorithmChoice {
-    /// Whether steps are computed on the device without a read.
-    fn stays_on_device(&self) -> bool {
-        matches!(self, Self::OnDevice { .. } | Self::SfviAvg(RoundOptions { on_device: true, .. }))
-    }
-}
-
 /// How a fit in this process is carried out.
 #[derive(Debug, Clone)]
 pub struct FitOptions {
@@ -308,7 +301,7 @@ pub(crate) fn fit_any(
         report.warnings.retain(|warning| !unknown.contains(warning));
         report.warn(Warning::of(&options.algorithm, locals, silos.len()));
     }
-    if let (true, [(_, data), ..]) = (options.algorithm.stays_on_device(), silos) {
+    if let (true, [(_, data), ..]) = (warning::stays_on_device(&options.algorithm), silos) {
         report.warn(Warning::of_host_operations(model, data, device)?);
     }
     report.begun(bounds, spent, &mut record);

@@ -34,6 +34,12 @@ impl LocalLatents {
     }
 }
 
+/// Whether the steps of a method stay on a device between two reads.
+pub(super) fn stays_on_device(algorithm: &AlgorithmChoice) -> bool {
+    use AlgorithmChoice::{OnDevice, SfviAvg};
+    matches!(algorithm, OnDevice { .. } | SfviAvg(RoundOptions { on_device: true, .. }))
+}
+
 impl Warning {
     /// What is known of a method before its first step.
     #[must_use]
@@ -73,7 +79,7 @@ impl Warning {
             let problem = format!(
                 "{named} before this site has no device form: every step copies what it takes to the host, and back"
             );
-            let remedy = "Write it with Burn's operations where `scope.stays_on_device()`, or fit with another algorithm than `OnDevice`.";
+            let remedy = "Write it with Burn's operations where `scope.stays_on_device()`, or fit with an algorithm that computes on the host.";
             Self::new(Severity::Note, problem, remedy).at(&site)
         };
         Ok(found.into_iter().map(warning).collect())
