@@ -104,7 +104,17 @@ fn a_study_is_fitted_in_one_process_by_the_method_that_it_names() {
     assert!(of("[run]\nalgorithm = \"sfvi\"\nsteps = 7\n").contains("\"steps\": 7"));
     std::fs::write(folder.path().join("study.toml"), study.to_owned() + "[run]\nalgorithm = \"nuts\"\n").unwrap();
     let (is_done, text) = said(folder.path(), &["fit", "--study", "study.toml", "--silo", "all.csv"]);
-    assert!(!is_done && text.contains("take `partita fit FORMULA --method nuts`"), "{text}");
+    assert!(!is_done && text.contains("take `partita fit --study FILE --method nuts`"), "{text}");
+    std::fs::write(folder.path().join("study.toml"), study.to_owned() + "[priors]\nx = \"normal(0, 3)\"\n").unwrap();
+    let sampled = ["fit", "--study", "study.toml", "--silo", "all.csv", "--output", "out", "--method"];
+    let (is_done, text) = said(folder.path(), &[&sampled[..], &["nuts", "--draws", "500"]].concat());
+    let result = std::fs::read_to_string(folder.path().join("out/result.json")).unwrap();
+    assert!(
+        is_done && text.contains("4 chains of 500 draws") && result.contains("\"prior\": \"normal(0, 3)\""),
+        "{text}"
+    );
+    let (is_done, text) = said(folder.path(), &[&sampled[..], &["sfvi"]].concat());
+    assert!(!is_done && text.contains("the study names its method"), "{text}");
     let fit = ["fit", "y ~ x", "--family", "gaussian", "--silo", "all.csv", "--output", "out", "--method", "sfvi"];
     let (is_done, text) = said(folder.path(), &fit);
     assert!(is_done, "{text}");
@@ -228,8 +238,7 @@ fn mistakes_of_the_command_line_are_named_with_what_it_can_do() {
             gaussian("y ~ x", &["--output", "out", "--arviz", "--arviz-rows", "nosuch"]),
             "no silo is called `nosuch`, expected some of all",
         ),
-        (gaussian("y ~ x", &["--method", "nuts", "--check-rows", "zeros of y"]), "--check-rows with --method nuts"),
-        (gaussian("y ~ x", &["--method", "sfvi", "--draws", "10"]), "are of --method nuts"),
+        (gaussian("y ~ x", &["--method", "sfvi", "--draws", "10"]), "--draws is of --method nuts"),
         (gaussian("y ~ x", &["--method", "nuts", "--draws", "1"]), "draws"),
         (fit("surv(y + 1, status) ~ x", "weibull", "all.csv", &[]), "1 for what happened and 0 for what did not"),
         (
@@ -290,6 +299,13 @@ fn a_number_that_is_known_from_its_usual_prior_alone_is_told_of_and_the_page_has
     assert!(is_done && !text.contains(words), "{text}");
     let page = std::fs::read_to_string(folder.path().join("out/report.html")).unwrap();
     assert!(page.contains("What was known before the data") && page.contains("gamma(2, 0.2)"));
+    let result = std::fs::read_to_string(folder.path().join("out/result.json")).unwrap();
+    let result: serde_json::Value = serde_json::from_str(&result).unwrap();
+    let of = |name: &str| result["priors"].as_array().unwrap().iter().find(|own| own["name"] == name).unwrap();
+    assert_eq!(*of("nu"), serde_json::json!({ "name": "nu", "prior": "gamma(2, 0.2)", "source": "stated" }));
+    assert!(
+        of("x")["source"] == "usual" && text.contains(&format!("prior: x ~ {}\n", of("x")["prior"].as_str().unwrap()))
+    );
 }
 
 #[test]
@@ -322,8 +338,11 @@ fn a_formula_is_sampled_and_what_is_asked_of_a_fit_is_asked_of_the_draws() {
     let (is_done, fitted) = said(folder.path(), &[&fit[..], &asked].concat());
     assert!(is_done, "{fitted}");
     let of_fit = predicted();
-    let (is_done, sampled) =
-        said(folder.path(), &[&fit[..], &asked, &["--method", "nuts", "--target-accept", "0.9"]].concat());
+    let (is_done, sampled) = said(
+        folder.path(),
+        &[&fit[..], &asked, &["--check-rows", "mean of y", "--arviz", "--method", "nuts", "--target-accept", "0.9"]]
+            .concat(),
+    );
     assert!(is_done && !sampled.contains("do not trust") && sampled.contains("R-hat"), "{sampled}");
     for label in ["x  ", "sigma  "] {
         let ([one, other], sd) = ([numbers(&fitted, label), numbers(&sampled, label)], numbers(&fitted, label)[1]);
@@ -334,15 +353,27 @@ fn a_formula_is_sampled_and_what_is_asked_of_a_fit_is_asked_of_the_draws() {
         assert_eq!(groups, of_draws);
         assert!((one[0] - other[0]).abs() < 0.3 * one[1], "{groups}: {one:?} {other:?}");
     }
-    for (name, is_there) in [
-        ("report.txt", true),
-        ("posterior.csv", true),
-        ("contrasts.csv", true),
-        ("fitted.csv", true),
-        ("report.html", false),
-    ] {
-        assert_eq!(folder.path().join("out").join(name).is_file(), is_there, "{name}");
+    let read = |name: &str| std::fs::read_to_string(folder.path().join("out").join(name)).unwrap();
+    assert!(
+        folder.path().join("out/draws.zarr/sample_stats/diverging").is_dir() && sampled.contains("check: mean of y")
+    );
+    for name in ["posterior.csv", "contrasts.csv", "fitted.csv"] {
+        assert!(read(name).lines().count() > 1, "{name}");
     }
+    let (page, result) = (read("report.html"), read("result.json"));
+    for words in
+        ["These numbers are of draws of the posterior itself", "How each chain went", "Posterior predictive p-values"]
+    {
+        assert!(page.contains(words), "{words}");
+    }
+    assert!(
+        !page.contains("left each silo") && result.contains("\"Sampled\"") && result.contains("\"bulk\""),
+        "{result}"
+    );
+    // The report is read back as it was printed.
+    let (is_done, again) = said(folder.path(), &["report", "out", "--html", "again.html"]);
+    assert!(is_done && sampled.contains(again.split("\nthe page is").next().unwrap()), "{sampled}\n{again}");
+    assert_eq!(std::fs::read_to_string(folder.path().join("again.html")).unwrap(), page);
 }
 
 #[test]
