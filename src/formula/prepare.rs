@@ -271,11 +271,13 @@ impl Study {
         Ok(frame.columns(&silo.name, &self.formulas(), self.missing)?)
     }
 
-    /// What a silo says of its rows before the agreement.
+    /// What a silo says of its rows before the agreement, once nothing is wrong in its file that its owner can see alone.
     ///
     /// # Errors
-    /// [`StudyError::Design`].
+    /// [`StudyError::Design`] and, for an outcome that the family does not have, [`StudyError::Unfit`], with the line of the
+    /// file.
     pub fn profile(&self, columns: &Columns) -> Result<Profile, StudyError> {
+        self.family.outcome_alone(&Design::left_side(&self.formula, columns)?, self.outcome())?;
         Ok(Profile::of(&self.formulas(), columns, &self.declared)?)
     }
 

@@ -199,6 +199,58 @@ fn a_study_names_columns_with_units_and_describe_lists_all_that_leaves() {
     assert!(!is_done && text.contains("found `rows`") && text.contains("do not take part"), "{text}");
 }
 
+/// What a silo says of a file of its own before it has reached any engine.
+#[track_caller]
+fn silo_says(folder: &Path, formula: &str, family: &str, rows: &str) -> String {
+    let write = |name: &str, text: &str| std::fs::write(folder.join(name), text).unwrap();
+    write("study.toml", &format!("formula = '{formula}'\nfamily = \"{family}\"\nsilos = [\"own\", \"other\"]\n"));
+    write("own.csv", rows);
+    write("own.toml", "name = \"own\"\ndata = \"own.csv\"\nstate = \"state\"\n[engine]\naddress = \"127.0.0.1:1\"\n");
+    let mut command = Command::new(fixtures::executable("partita"));
+    command.current_dir(folder).args(["silo", "--silo", "own.toml"]).stderr(Stdio::piped());
+    let mut running = command.spawn().unwrap();
+    let ends = (0..100).any(|_| {
+        std::thread::sleep(Duration::from_millis(100));
+        running.try_wait().unwrap().is_some()
+    });
+    if !ends {
+        running.kill().unwrap();
+    }
+    let done = running.wait_with_output().unwrap();
+    let said = String::from_utf8_lossy(&done.stderr).into_owned();
+    assert!(ends && !said.contains("waiting at") && !done.status.success(), "{formula}: {said}");
+    said
+}
+
+#[test]
+fn an_owner_hears_at_once_what_is_wrong_in_the_file_alone() {
+    let folder = tempfile::tempdir().unwrap();
+    let numbers = |last: &str| format!("y,x,g\n1,4,a\n0,5,b\n1,2,a\n{last}\n");
+    let cases = [
+        ("y ~ x", "bernoulli", numbers("2,1,b"), "found 2 in line 5 in `y` of own, expected 0 or 1"),
+        ("y ~ x", "poisson", numbers("1.5,1,b"), "found 1.5 in line 5"),
+        ("y ~ log(x)", "bernoulli", numbers("0,0,b"), "`log(x)` is -inf in line 5"),
+        ("y ~ 1 + offset(sqrt(x))", "bernoulli", numbers("0,-1,b"), "`sqrt(x)` is NaN in line 5"),
+        ("y ~ x", "bernoulli", numbers("0,,b"), "1 of 4 rows have missing cells"),
+        ("y ~ x", "bernoulli", numbers("0,n/a,b"), "line 5"),
+        ("y ~ dose", "bernoulli", numbers("0,1,b"), "no column `dose`"),
+        ("y ~ factor(g, levels = c(\"a\", \"b\"))", "bernoulli", numbers("0,1,c"), "the level \"c\" in line 5"),
+        ("surv(x, y) ~ g", "weibull", numbers("1,0,b"), "`x` is 0 in line 5, expected a time above zero"),
+        (
+            "y | trials(x) ~ g",
+            "binomial",
+            numbers("3,2,b"),
+            "`y` is 3 in line 5, expected at most the number of trials",
+        ),
+        ("g ~ x", "bernoulli", numbers("0,1,c"), "the levels a, b, c in `g`"),
+        ("g ~ x", "gaussian", numbers("0,1,b"), "the levels a, b in `g`"),
+    ];
+    for (formula, family, rows, words) in cases {
+        let said = silo_says(folder.path(), formula, family, &rows);
+        assert!(said.contains(words), "{formula}, {family}: {words}: {said}");
+    }
+}
+
 #[test]
 fn mistakes_of_the_command_line_are_named_with_what_it_can_do() {
     let folder = small();
