@@ -15,7 +15,6 @@ use partita_models::regression::{AcrossEffects, EffectLatents, Regression, Regre
 use super::StudyError;
 use super::family::ResponseFamily;
 use super::groups::{Chain, Crossing};
-use super::notes::left_out;
 use super::predictors::{Predictors, with_parameters};
 use super::priors::{INTERCEPT, effects, lines, parameters};
 use super::stand_in::DeclaredColumn;
@@ -229,7 +228,7 @@ impl Study {
             notes.push(crossing.note());
             study.declared.groups_across_silos.insert(crossing.fewer);
         };
-        notes.extend(columns.iter().filter_map(left_out));
+        notes.extend(columns.iter().flat_map(|own| self.notes_of_file(own)));
         notes.extend(self.notes_of(&designs));
         let prepared = study.prepared(silos, designs, agreement, &summary, device)?;
         notes.extend_from_slice(&prepared.notes);

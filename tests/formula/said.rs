@@ -230,7 +230,7 @@ fn an_owner_hears_at_once_what_is_wrong_in_the_file_alone() {
         ("y ~ x", "bernoulli", numbers("2,1,b"), "found 2 in line 5 in `y` of own, expected 0 or 1"),
         ("y ~ x", "poisson", numbers("1.5,1,b"), "found 1.5 in line 5"),
         ("y ~ log(x)", "bernoulli", numbers("0,0,b"), "`log(x)` is -inf in line 5"),
-        ("y ~ 1 + offset(sqrt(x))", "bernoulli", numbers("0,-1,b"), "`sqrt(x)` is NaN in line 5"),
+        ("y ~ 1 + offset(sqrt(x))", "bernoulli", numbers("0,-1,b"), "`offset(sqrt(x))` is NaN in line 5"),
         ("y ~ x", "bernoulli", numbers("0,,b"), "1 of 4 rows have missing cells"),
         ("y ~ x", "bernoulli", numbers("0,n/a,b"), "line 5"),
         ("y ~ dose", "bernoulli", numbers("0,1,b"), "no column `dose`"),
@@ -437,4 +437,19 @@ fn contrasts_of_one_factor_are_chosen_in_the_formula() {
     };
     of("y ~ C(s, sum)", "(Intercept), C(s, sum)1, C(s, sum)2");
     of("y ~ C(s, contr.treatment)", "(Intercept), C(s, contr.treatment)b, C(s, contr.treatment)c");
+}
+
+#[test]
+fn units_and_codes_for_missing_cells_are_told_of_before_the_fit() {
+    let folder = small();
+    let told = |rows: &str| {
+        std::fs::write(folder.path().join("doses.csv"), format!("y,dose,age\n{rows}")).unwrap();
+        said(folder.path(), &["check", "y ~ dose + age", "--family", "gaussian", "--silo", "doses.csv"]).1
+    };
+    let found = told("1,2 mg,40\n0,4 mg,-999\n1,2 mg,61\n2,4 mg,33\n5,4 mg,47\n");
+    for words in ["`age` is -999 in 1 row (the first is line 3)", "`dose` has \"2 mg\"", "--missing-cells NA,-999"] {
+        assert!(found.contains(words), "{words}: {found}");
+    }
+    let fine = told("1,low,40\n0,1st,-9\n1,low,-61\n2,2nd,33\n5,1st,47\n");
+    assert!(!fine.contains("`dose` has") && !fine.contains("`age` is"), "{fine}");
 }
