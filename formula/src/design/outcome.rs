@@ -40,7 +40,6 @@ impl Left {
                 .map(|variable| rule.check(variable, numbers(variable, evaluation)?, evaluation))
                 .transpose()
         };
-        let (status, cuts) = (checked(&response.status, &STATUS)?, cuts(response, evaluation)?);
         let outcome = match outcome(&response.outcome, evaluation)? {
             Outcome::Numbers(times) if response.status.is_some() => {
                 Outcome::Numbers(TIME.check(&response.outcome, times, evaluation)?)
@@ -54,6 +53,7 @@ impl Left {
             return Err(BELOW_TRIALS.error(&response.outcome, row, found[row], evaluation));
         }
         let weights = checked(&response.weights, &WEIGHTS)?;
+        let (status, cuts) = (checked(&response.status, &STATUS)?, cuts(response, evaluation)?);
         Ok(Self { outcome: Some(outcome), trials, weights, status, cuts })
     }
 }
