@@ -82,9 +82,10 @@ impl Report {
 
 /// The numbers of a site of which the data say next to nothing.
 fn of_widths(site: &str, prior: &str, answer: &[&SiteSummary], draws: &[(String, String, Vec<f64>)]) -> Vec<Warning> {
+    let width = |own: &SiteSummary| own.quantiles.p97_5 - own.quantiles.p2_5;
     let of = |own: &&SiteSummary| {
         let (.., draws) = draws.iter().find(|(_, label, _)| *label == own.label)?;
-        let share = width_of_prior(own, &SiteSummary::of(site.into(), own.label.clone(), draws));
+        let share = width(own) / width(&SiteSummary::of(site.into(), own.label.clone(), draws));
         let problem = format!(
             "the usual prior, {prior}, which nobody stated, is nearly all that is known of it: the width of its 95 % interval \
              is, of that of the prior"
@@ -96,17 +97,6 @@ fn of_widths(site: &str, prior: &str, answer: &[&SiteSummary], draws: &[(String,
         (share.is_finite() && share > WIDTH).then(|| warning().measured(share).beyond(WIDTH, "nearly all"))
     };
     answer.iter().filter(|own| own.site == site || own.label == site).filter_map(of).collect()
-}
-
-/// The width of the 95 % interval of a posterior, of that of its prior. Of numbers above zero it is the smaller one of that and
-/// the ratio of the widths in logarithms: a prior with nearly all of its mass beside zero has a short interval, and says
-/// nothing.
-fn width_of_prior(posterior: &SiteSummary, prior: &SiteSummary) -> f64 {
-    let ends = [posterior, prior].map(|own| [own.quantiles.p2_5, own.quantiles.p97_5]);
-    let ratio = |[[low, high], [prior_low, prior_high]]: [[f64; 2]; 2]| (high - low) / (prior_high - prior_low);
-    let is_positive = ends[0][0] > 0.0 && ends[1][0] >= 0.0;
-    let logarithms = if is_positive { ratio(ends.map(|own| own.map(f64::ln))) } else { f64::INFINITY };
-    ratio(ends).min(logarithms)
 }
 
 fn of_normal(label: &str, [prior_mean, prior_sd]: [f64; 2], mean: f64, sd: f64) -> Option<Warning> {
@@ -148,17 +138,6 @@ mod tests {
         assert!((told(1.2).unwrap() - (1.0 - 1.0 / precision) * precision.sqrt()).abs() < 1e-12);
         assert!(of_normal("x", [0.0, 1.0], 0.1, 0.8).unwrap().problem.contains("the share of the prior"));
         assert!(of_normal("x", [0.0, 1.0], 0.1, 0.6).is_none());
-    }
-
-    #[test]
-    fn a_prior_beside_zero_says_nothing_of_a_number_that_is_known() {
-        let of = |draws: &[f64]| SiteSummary::of("shape".into(), "shape".into(), draws);
-        // Nearly all of the prior is below any number, and its 97.5 % at 3.
-        let prior: Vec<f64> = (0..1_000).map(|place| 3.0 * (0.5 * (f64::from(place) - 975.0)).exp()).collect();
-        let posterior: Vec<f64> = (0..1_000).map(|place| 5.0 + 0.007 * f64::from(place)).collect();
-        assert!(width_of_prior(&of(&posterior), &of(&prior)) < 0.1);
-        // One that is as wide as the prior on either scale is known from it.
-        assert!((width_of_prior(&of(&prior), &of(&prior)) - 1.0).abs() < 1e-12);
     }
 
     #[test]
