@@ -10,6 +10,7 @@ mod random;
 mod spline;
 mod sums;
 
+pub(crate) use block::check_alone;
 pub use collinear::Collinear;
 pub use error::{DesignError, RowPlace};
 pub(crate) use evaluate::Evaluation;

@@ -5,6 +5,7 @@ mod columns;
 mod contents;
 mod decode;
 mod delimiter;
+mod doubts;
 mod error;
 mod frame;
 mod write;

@@ -33,8 +33,8 @@ pub use engine::party::{Commit, Program, Standing};
 pub use engine::plug::Plug;
 pub use engine::private_party::PrivateParty;
 pub use engine::report::{
-    ClippedShare, Effect, ExpectedClipping, HtmlOptions, OwnChecks, PageContent, Privacy, Report, Scale, Severity,
-    ShownContrast, SiteSummary, StartBound, UsualPrior, Warning, in_places,
+    ClippedShare, Effect, ExpectedClipping, HtmlOptions, OwnChecks, PageContent, PriorLine, PriorSource, Privacy,
+    Report, Scale, Severity, ShownContrast, SiteSummary, StartBound, Warning, in_places,
 };
 #[cfg(feature = "plots")]
 pub use engine::report::{Panel, plot};
@@ -43,6 +43,7 @@ pub use engine::run::{
 };
 pub use engine::settings::{Settings, StartFrom};
 pub use engine::terms::Silo;
+pub use engine::trust::chains::{ChainDiagnostics, ChainSummary, Convergence};
 pub use engine::trust::correction::{CorrectedSite, Correction};
 pub use engine::trust::estimate::{ElboEstimate, estimate_elbo};
 pub use engine::trust::evaluate::{EvaluatingSilo, Evaluation, SiloEvaluation, evaluate};
@@ -73,7 +74,7 @@ pub use methods::few_rounds::{
     FewRounds, FewRoundsOptions, FewRoundsSilo, PrivateRounds, PrivateRoundsOptions, PrivateRoundsSilo,
 };
 #[cfg(feature = "sampler")]
-pub use methods::nuts::{ChainStep, ChainSummary, Convergence, Coordinates, Nuts, NutsDiagnostics, NutsFit};
+pub use methods::nuts::{ChainStep, Coordinates, Nuts, NutsFit};
 pub use methods::pvi::solver::{
     Conjugate, EarlyStop, Expectation, GradientDescent, Lbfgs, LocalProblem, LocalSolver, LocalUpdate, Monitor,
     NaturalGradient, PowerExpectation, Sampled, Solved, SolverState, Start,

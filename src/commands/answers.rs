@@ -5,14 +5,16 @@ use std::path::{Path, PathBuf};
 
 use super::asked::named;
 use super::fit::Options;
-use super::page::write_page;
+use super::found::{Found, PriorDraws};
 use super::say::say;
-use crate::executables::draws_file::{self, DRAWS};
+use crate::Device;
+use crate::executables::draws_file::DRAWS;
 use crate::executables::questions::{Answers, FITTED, Questions, RowsAsked, RowsToPredict, write};
+use crate::executables::write_report;
+use crate::formula::predict::globals;
 use crate::formula::{Contrasted, Prediction, Prepared, SiloTable, Whose};
 use crate::inference::HtmlOptions;
 use crate::models::regression::RegressionRows;
-use crate::{Device, Fit};
 
 /// A fit of a formula with all that its questions need.
 pub(super) struct Fitted<'a> {
@@ -21,41 +23,45 @@ pub(super) struct Fitted<'a> {
     pub(super) prepared: &'a Prepared,
     pub(super) questions: Questions,
     /// Draws of every number from its prior.
-    pub(super) prior: Vec<(String, String, Vec<f64>)>,
-    pub(super) fit: Fit,
+    pub(super) prior: PriorDraws,
+    pub(super) found: Found,
     pub(super) device: &'a Device,
 }
 
 impl Fitted<'_> {
-    pub(super) fn write(mut self) -> Result<(), Box<dyn Error>> {
-        let Self { options, prepared, device, .. } = self;
-        let draws = self.fit.answer_draws(&prepared.plan.model, device)?;
-        let Questions { contrasts, predict } = self.questions;
+    pub(super) fn write(self) -> Result<(), Box<dyn Error>> {
+        let Self { options, title, prepared, questions: Questions { contrasts, predict }, prior, mut found, device } =
+            self;
+        let draws = found.answer_draws(&prepared.plan.model, device)?;
         let contrasts = contrasts.into_iter().map(|own| prepared.contrasted(own, &draws, device));
         let contrasts = contrasts.collect::<Result<Vec<_>, _>>()?;
         say_contrasts(&contrasts)?;
         let Some(folder) = &options.output else { return Ok(()) };
-        let (priors, prior) = (prepared.plan.shown_priors(), self.prior);
         let (effects, shown) = (prepared.plan.effects.clone(), contrasts.iter().map(Contrasted::shown).collect());
-        let page = HtmlOptions { title: self.title, effects, contrasts: shown, priors, prior };
-        let mut written = write_page(&self.fit, &page, folder)?;
+        let page = found.page(&HtmlOptions { title, effects, contrasts: shown, prior });
+        let mut written = write_report(found.report(), &page, folder)?;
+        let (shared, at, seed) = (prepared.shared(), globals(&draws), found.report().seed);
+        let mut known = |place| found.local_moments(place).map(|moments| prepared.known_with(place, moments));
         let predicted = predict.into_iter().map(|RowsToPredict { text, rows, whose }| {
-            Ok((text, prepared.predicted(&rows, whose, &mut self.fit, device)?))
+            let silo = match whose {
+                Whose::Silo(place) => Some(known(place)?),
+                Whose::New => None,
+            };
+            Ok((text, shared.predicted(&rows, silo, &at, seed, device)?))
         });
         let predicted = predicted.collect::<Result<Vec<_>, Box<dyn Error>>>()?;
+        let fitted = prepared.silos.iter().enumerate().take(if options.fitted { usize::MAX } else { 0 });
+        let fitted = fitted
+            .map(|(place, (name, _))| Ok((name.clone(), shared.fitted(known(place)?, &at, seed, device)?)))
+            .collect::<Result<Vec<_>, Box<dyn Error>>>()?;
         written.extend(Answers { contrasts, predicted }.write(&draws, folder)?);
         if options.arviz {
             let silos = opened(prepared, &options.arviz_rows)?;
-            draws_file::write(&self.fit, &prepared.plan.model, &silos, device, &folder.join(DRAWS))?;
+            found.write_arviz(&prepared.plan.model, &silos, device, &folder.join(DRAWS))?;
             written.push(DRAWS);
         }
         if options.fitted {
-            let silos = prepared.silos.iter().enumerate();
-            let one = |(place, (name, _)): (usize, &(String, _))| {
-                Ok((name.clone(), prepared.fitted(place, &mut self.fit, device)?))
-            };
-            let all = silos.map(one).collect::<Result<Vec<_>, Box<dyn Error>>>()?;
-            write(folder, FITTED, &Prediction::csv(&all))?;
+            write(folder, FITTED, &Prediction::csv(&fitted))?;
             written.push(FITTED);
         }
         say_written(&written, folder)

@@ -1,21 +1,20 @@
 //! Fits a formula over the CSV files of silos, or a model that is compiled in, and writes what was found.
 
 use std::error::Error;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
 
 use super::answers::{Fitted, made, opened, rows_asked, say_written};
 use super::asked::{Asked, Subject};
+use super::found::{Found, How};
 use super::models::{Compiled, ModelFit, Models};
-use super::page::write_page;
 use super::private_fit::Promised;
-use super::sampled::{self, Sampling};
 use super::say::{note, say, text};
 use crate::executables::questions::{Answers, PRIOR_PREDICTIVE, Questions, RowsAsked, write};
-use crate::executables::{MOST_STEPS, StudyFile};
+use crate::executables::{MOST_STEPS, StudyFile, write_report};
 use crate::formula::{Contrast, Prepared, SiloTable, Study};
-use crate::inference::{FewRoundsOptions, HtmlOptions, Metrics, Nuts, PredictiveCheck};
+use crate::inference::{FewRoundsOptions, HtmlOptions, Nuts, PredictiveCheck};
 use crate::{AlgorithmChoice, Device, FitOptions, Schedule, Settings};
 
 /// What is fitted to what.
@@ -58,20 +57,23 @@ pub(super) struct Options {
     #[arg(long)]
     seed: Option<u64>,
     /// The method; without it few rounds where they serve the model, else SFVI. A study has it as `algorithm` of `[run]`.
-    /// `nuts` samples with the rows of all silos in this process: no engine does.
-    #[arg(long, conflicts_with = "study")]
-    method: Option<Method>,
+    /// `nuts` samples with the rows of all silos in this process, of a study too: no engine does.
+    #[arg(long)]
+    pub(super) method: Option<Method>,
     /// The draws that each of the four chains of `--method nuts` keeps, after 1,000 that are not kept; 1,000 without it.
     #[arg(long, value_name = "NUMBER", requires = "method")]
     draws: Option<usize>,
     /// The mean acceptance probability of `--method nuts`, 0.8 without it: nearer to 1 means smaller steps.
     #[arg(long, value_name = "PROBABILITY", requires = "method")]
     target_accept: Option<f64>,
+    /// The largest depth of a tree of `--method nuts`, 10 without it: a trajectory has fewer than 2 to this power steps.
+    #[arg(long, value_name = "DEPTH", requires = "method")]
+    max_depth: Option<u32>,
 }
 
 /// A method by its name in the files of studies.
 #[derive(ValueEnum, Debug, Clone, Copy, PartialEq, Eq)]
-enum Method {
+pub(super) enum Method {
     FewRounds,
     Sfvi,
     /// The no-U-turn sampler, over the rows of all silos in this process.
@@ -96,12 +98,13 @@ impl Method {
 }
 
 pub(super) fn run(options: &Options, models: &Models) -> Result<(), Box<dyn Error>> {
-    match options.method {
-        Some(Method::Nuts) => sampled::answerable(options)?,
-        _ if options.draws.is_some() || options.target_accept.is_some() => {
-            return Err("--draws and --target-accept are of --method nuts. Leave them out, or take it".into());
-        }
-        _ => {}
+    let asked = [
+        ("--draws", options.draws.is_some()),
+        ("--target-accept", options.target_accept.is_some()),
+        ("--max-depth", options.max_depth.is_some()),
+    ];
+    if let (Some((name, _)), true) = (asked.iter().find(|own| own.1), options.method != Some(Method::Nuts)) {
+        return Err(format!("{name} is of --method nuts. Leave it out, or take that method").into());
     }
     let subject = options.asked.subject(models)?;
     made(options.output.as_ref())?;
@@ -119,25 +122,41 @@ impl Options {
     }
 
     /// How it is fitted: as the study says, else by the method that was named, else as the model calls for.
-    fn how(&self, file: Option<&StudyFile>, checks: Vec<PredictiveCheck>) -> crate::flower::Result<FitOptions> {
+    fn how(&self, file: Option<&StudyFile>, checks: Vec<PredictiveCheck>) -> Result<How, Box<dyn Error>> {
         let usual = match (file, self.method) {
+            (Some(_), Some(Method::FewRounds | Method::Sfvi)) => {
+                return Err(
+                    "--method beside --study: the study names its method, `algorithm` of `[run]`. Correct it there; \
+                            `--method nuts` alone is for a study too"
+                        .into(),
+                );
+            }
             (Some(file), _) => file.fit_options()?,
             (None, Some(method)) => method.options(),
             (None, None) => FitOptions::default(),
         };
-        Ok(FitOptions {
+        let options = FitOptions {
             settings: Settings { seed: self.seed.unwrap_or(usual.settings.seed), ..usual.settings },
             threads: std::thread::available_parallelism().map_or(1, usize::from),
             checks: usual.checks.into_iter().chain(checks).collect(),
             ..usual
-        })
+        };
+        let sampler = (self.method == Some(Method::Nuts)).then(|| self.sampler(&options));
+        if sampler.is_some() && options.leave_one_out_draws > 0 {
+            note("`leave_one_out_draws` of the study: --method nuts leaves no row out, and its report has none of it");
+        }
+        Ok(How { options, sampler })
     }
 
     /// The sampler, with the seed and the threads of a fit.
     fn sampler(&self, how: &FitOptions) -> Nuts {
         let usual = Nuts { seed: how.settings.seed, threads: how.threads, ..Nuts::default() };
-        let target_accept = self.target_accept.unwrap_or(usual.target_accept);
-        Nuts { draws: self.draws.unwrap_or(usual.draws), target_accept, ..usual }
+        Nuts {
+            draws: self.draws.unwrap_or(usual.draws),
+            target_accept: self.target_accept.unwrap_or(usual.target_accept),
+            max_depth: self.max_depth.unwrap_or(usual.max_depth),
+            ..usual
+        }
     }
 
     /// The questions, which are found to be of the study before it is fitted.
@@ -158,7 +177,7 @@ impl Options {
 fn formula(options: &Options, study: &Study, file: Option<&StudyFile>) -> Result<(), Box<dyn Error>> {
     let (device, how) = (Device::flex(), options.how(file, study.checks(&options.checks)?)?);
     if let Some((file, privacy)) = file.and_then(|file| Some((file, file.privacy.as_ref()?))) {
-        return Promised { study, file, privacy, options, how }.fit();
+        return Promised { study, file, privacy, options, how: how.options }.fit();
     }
     if options.ledgers.is_some() {
         return Err("--ledgers for a study without `[privacy]`: nothing is spent. Leave it out".into());
@@ -166,7 +185,7 @@ fn formula(options: &Options, study: &Study, file: Option<&StudyFile>) -> Result
     let prepared = study.prepare(&options.asked.tables()?, &device)?;
     say_prepared(&prepared)?;
     if let Some(count) = options.prior_predictive {
-        let drawn = prepared.prior_predictive(count, how.settings.seed, &device)?;
+        let drawn = prepared.prior_predictive(count, how.options.settings.seed, &device)?;
         say(format_args!("\n{drawn}"))?;
         if let Some(folder) = &options.output {
             write(folder, PRIOR_PREDICTIVE, &drawn.csv())?;
@@ -176,16 +195,12 @@ fn formula(options: &Options, study: &Study, file: Option<&StudyFile>) -> Result
     }
     let questions = options.questions(file, &prepared, &device)?;
     opened(&prepared, &options.arviz_rows)?;
-    if options.method == Some(Method::Nuts) {
-        let how = options.sampler(&how);
-        return Sampling { options, prepared: &prepared, questions, how, device: &device }.run();
-    }
-    let mut fit = crate::fit(&prepared.plan.model, &prepared.silos, &device, &how, Some(&mut Metrics::line()))?;
-    let prior = fit.prior(&prepared.plan.model, &device)?;
-    fit.report.tell_usual_priors(&prepared.plan.usual, &prior);
-    text(format_args!("\n{}{}", fit.report, prepared.plan.readings(&fit.report.answer())))?;
+    let mut found = Found::of(&prepared.plan.model, &prepared.silos, &device, &how)?;
+    let prior = found.tell_priors(&prepared.plan.model, &prepared.plan.priors, &device)?;
+    let report = found.report();
+    text(format_args!("\n{report}{}", prepared.plan.readings(&report.answer())))?;
     let title = options.asked.title(file);
-    Fitted { options, title, prepared: &prepared, questions, prior, fit, device: &device }.write()
+    Fitted { options, title, prepared: &prepared, questions, prior, found, device: &device }.write()
 }
 
 /// Says what one should know of the files, and the priors.
@@ -195,19 +210,12 @@ pub(super) fn say_prepared(prepared: &Prepared) -> std::io::Result<()> {
 }
 
 fn compiled_in(options: &Options, model: &dyn Compiled) -> Result<(), Box<dyn Error>> {
-    if options.method == Some(Method::Nuts) {
-        return Err(
-            "--method nuts of a model that is compiled in: it samples a formula alone. In Rust it is `Nuts`".into()
-        );
-    }
     let how = options.how(None, options.checks.clone())?;
-    let ModelFit { fit, draws, prior } =
-        model.fit(&options.asked.tables()?, &how, &Device::flex(), &mut Metrics::line())?;
-    text(&fit.report)?;
+    let ModelFit { found, draws, prior } = model.fit(&options.asked.tables()?, &how, &Device::flex())?;
+    text(found.report())?;
     let Some(folder) = &options.output else { return Ok(()) };
     let page = HtmlOptions { title: options.asked.title(None), prior, ..HtmlOptions::default() };
-    let folder: &Path = folder;
-    let mut written = write_page(&fit, &page, folder)?;
+    let mut written = write_report(found.report(), &found.page(&page), folder)?;
     written.extend(Answers::default().write(&draws, folder)?);
     say_written(&written, folder)
 }

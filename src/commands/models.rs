@@ -6,10 +6,9 @@ use std::path::Path;
 
 use partita_core::burn::module::ModuleDisplay;
 use partita_core::{Device, Model};
-use partita_inference::{
-    AnswerDraws, Calibration, CalibrationOptions, CheckReport, Fit, FitOptions, Progress, calibrate, check, fit,
-};
+use partita_inference::{AnswerDraws, Calibration, CalibrationOptions, CheckReport, Progress, calibrate, check};
 
+use super::found::{Found, How, PriorDraws};
 use crate::compiled_in::{labelled_data, six_cities_data};
 use crate::formula::{SiloTable, nearest};
 use crate::models::{BinaryRows, LogisticRegression, MixedLogistic, RepeatedBinary};
@@ -50,13 +49,7 @@ pub struct Models {
 pub(super) trait Compiled {
     fn name(&self) -> &str;
     fn about(&self) -> &str;
-    fn fit(
-        &self,
-        silos: &[SiloTable],
-        options: &FitOptions,
-        device: &Device,
-        progress: &mut dyn Progress,
-    ) -> Result<ModelFit, Box<dyn Error>>;
+    fn fit(&self, silos: &[SiloTable], how: &How, device: &Device) -> Result<ModelFit, Box<dyn Error>>;
     fn check(&self, silos: &[SiloTable], device: &Device) -> Result<CheckReport, Box<dyn Error>>;
     fn calibrate(
         &self,
@@ -69,10 +62,10 @@ pub(super) trait Compiled {
 
 /// A fit, with what needs the type of the model.
 pub(super) struct ModelFit {
-    pub(super) fit: Fit,
+    pub(super) found: Found,
     pub(super) draws: AnswerDraws,
     /// Draws of every number from its prior.
-    pub(super) prior: Vec<(String, String, Vec<f64>)>,
+    pub(super) prior: PriorDraws,
 }
 
 /// A model with the format of its data.
@@ -111,17 +104,11 @@ impl<M: Model + ModuleDisplay> Compiled for Entry<M> {
         &self.about
     }
 
-    fn fit(
-        &self,
-        silos: &[SiloTable],
-        options: &FitOptions,
-        device: &Device,
-        progress: &mut dyn Progress,
-    ) -> Result<ModelFit, Box<dyn Error>> {
+    fn fit(&self, silos: &[SiloTable], how: &How, device: &Device) -> Result<ModelFit, Box<dyn Error>> {
         let (model, data) = self.loaded(silos, device)?;
-        let fit = fit(&model, &data, device, options, Some(progress))?;
-        let (draws, prior) = (fit.answer_draws(&model, device)?, fit.prior(&model, device)?);
-        Ok(ModelFit { fit, draws, prior })
+        let mut found = Found::of(&model, &data, device, how)?;
+        let (draws, prior) = (found.answer_draws(&model, device)?, found.tell_priors(&model, &[], device)?);
+        Ok(ModelFit { found, draws, prior })
     }
 
     fn check(&self, silos: &[SiloTable], device: &Device) -> Result<CheckReport, Box<dyn Error>> {

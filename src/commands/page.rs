@@ -1,16 +1,15 @@
-//! Writes the report of a fit as files, and reads it back from them to show it anew.
+//! Reads the report of a fit back from its files, to show it anew.
 
 use std::error::Error;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use clap::Args;
 
 use super::say::{say, text};
 
-use crate::Fit;
-use crate::executables::{CONTENT, RESULT, write_report};
+use crate::executables::{CONTENT, RESULT};
 use crate::formula::prepare::readings;
-use crate::inference::{HtmlOptions, PageContent, Report};
+use crate::inference::{PageContent, Report};
 
 /// Where the report is.
 #[derive(Args, Debug)]
@@ -23,11 +22,6 @@ pub(super) struct Options {
     /// The heading of the page.
     #[arg(long, requires = "html")]
     title: Option<String>,
-}
-
-/// Writes what was found; the names of the files that people look for.
-pub(super) fn write_page(fit: &Fit, page: &HtmlOptions, folder: &Path) -> Result<Vec<&'static str>, Box<dyn Error>> {
-    Ok(write_report(&fit.report, &fit.page(page), folder)?)
 }
 
 /// Prints a report that was written, and writes its page anew.

@@ -4,7 +4,7 @@ use std::error::Error;
 use std::path::Path;
 
 use super::answers::{rows_asked, say_contrasts, say_written};
-use super::fit::{Options, say_prepared};
+use super::fit::{Method, Options, say_prepared};
 use super::say::{say, text};
 use crate::executables::questions::{Answers, Questions, RowsAsked, RowsToPredict};
 use crate::executables::{StudyFile, StudyPrivacy, write_privacy, write_report};
@@ -46,7 +46,7 @@ impl Promised<'_> {
         let clipped = Clipped { shared, declared, rounds: &rounds, fit: how, rows: fit.rows };
         clipped.judge(&mut fit.fitted.report, &mut *fit.algorithm, &device)?;
         let prior = fit.fitted.prior(&prepared.plan.model, &device)?;
-        fit.fitted.report.tell_usual_priors(&prepared.plan.usual, &prior);
+        fit.fitted.report.tell_priors(&prepared.plan.priors, &prior);
         let PrivateFit { fitted, algorithm, .. } = &fit;
         text(format_args!("\n{}{}", fitted.report, prepared.plan.readings(&fitted.report.answer())))?;
         let draws = fitted.answer_draws(&prepared.plan.model, &**algorithm, &device)?;
@@ -61,9 +61,8 @@ impl Promised<'_> {
             .into_iter()
             .map(|RowsToPredict { text, rows, .. }| Ok((text, shared.predicted(&rows, None, &at, seed, &device)?)));
         let predicted = predicted.collect::<Result<Vec<_>, Box<dyn Error>>>()?;
-        let priors = prepared.plan.shown_priors();
         let (effects, shown) = (prepared.plan.effects.clone(), contrasts.iter().map(Contrasted::shown).collect());
-        let page = HtmlOptions { title: file.formula.clone(), effects, contrasts: shown, priors, prior };
+        let page = HtmlOptions { title: file.formula.clone(), effects, contrasts: shown, prior };
         let folder: &Path = folder;
         let mut written = write_report(&fitted.report, &fitted.page(&page), folder)?;
         write_privacy(&fitted.report, folder)?;
@@ -74,10 +73,11 @@ impl Promised<'_> {
 
     /// Refuses what would be answered from rows without noise.
     fn refuse(&self) -> Result<(), String> {
-        let Options { checks, arviz, fitted, prior_predictive, contrasts, .. } = self.options;
+        let Options { checks, arviz, fitted, method, prior_predictive, contrasts, .. } = self.options;
         let averaged = contrasts.iter().find(|own| own.is_averaged);
         let asked = [
             ("--check-rows", !checks.is_empty()),
+            ("--method nuts", *method == Some(Method::Nuts)),
             ("--arviz", *arviz),
             ("--fitted", *fitted),
             ("--prior-predictive", prior_predictive.is_some()),
@@ -86,7 +86,7 @@ impl Promised<'_> {
         match asked.iter().find(|(_, is_asked)| *is_asked) {
             None => Ok(()),
             Some((name, _)) => Err(format!(
-                "{name} in a private study: it needs sums over rows without noise. Leave it out, or take `[privacy]` out of the study"
+                "{name} in a private study: it needs rows without noise. Leave it out, or take `[privacy]` out of the study"
             )),
         }
     }

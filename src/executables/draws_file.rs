@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use partita_core::{Device, Model};
-use partita_inference::{Algorithm, Fit, Fitted};
+use partita_inference::{Algorithm, Fit, Fitted, NutsFit};
 
 use crate::formula::StudyError;
 
@@ -32,10 +32,26 @@ pub(crate) fn write<M: Model>(
     device: &Device,
     path: &Path,
 ) -> Result<(), StudyError> {
+    fit.write_arviz(path, model, device, &of_rows(silos)).map_err(StudyError::Inference)
+}
+
+/// Writes the draws of a sampler, with the rows of these silos.
+#[cfg(feature = "arviz")]
+pub(crate) fn write_chains<M: Model>(
+    fit: &NutsFit,
+    model: &M,
+    silos: &[(String, M::Data)],
+    device: &Device,
+    path: &Path,
+) -> Result<(), StudyError> {
+    fit.write_arviz(path, model, device, &of_rows(silos)).map_err(StudyError::Inference)
+}
+
+#[cfg(feature = "arviz")]
+fn of_rows<D>(silos: &[(String, D)]) -> partita_inference::ArvizOptions<'_, D> {
     use partita_inference::{ArvizOptions, ArvizRows, ExistingFile};
     let rows = if silos.is_empty() { ArvizRows::Stay } else { ArvizRows::Of(silos) };
-    let how = ArvizOptions { rows, existing: ExistingFile::Replace, ..ArvizOptions::default() };
-    fit.write_arviz(path, model, device, &how).map_err(StudyError::Inference)
+    ArvizOptions { rows, existing: ExistingFile::Replace, ..ArvizOptions::default() }
 }
 
 /// Writes the draws of a fit whose silos are elsewhere, without a row.
@@ -54,6 +70,17 @@ pub(crate) fn write_afar<M: Model>(
 
 #[cfg(not(feature = "arviz"))]
 pub(crate) fn write<M: Model>(_: &Fit, _: &M, _: &[(String, M::Data)], _: &Device, _: &Path) -> Result<(), StudyError> {
+    check()
+}
+
+#[cfg(not(feature = "arviz"))]
+pub(crate) fn write_chains<M: Model>(
+    _: &NutsFit,
+    _: &M,
+    _: &[(String, M::Data)],
+    _: &Device,
+    _: &Path,
+) -> Result<(), StudyError> {
     check()
 }
 

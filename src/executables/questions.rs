@@ -61,8 +61,6 @@ pub(crate) struct Answers {
 /// The files of answers.
 pub(crate) const FITTED: &str = "fitted.csv";
 pub(crate) const PRIOR_PREDICTIVE: &str = "prior_predictive.csv";
-/// The report of a sampler, as it is printed.
-pub(crate) const SAMPLED: &str = "report.txt";
 const POSTERIOR: &str = "posterior.csv";
 const CONTRASTS: &str = "contrasts.csv";
 const PREDICTED: &str = "predicted.csv";
@@ -78,18 +76,15 @@ impl Answers {
         if !self.predicted.is_empty() {
             all.push((PREDICTED, Prediction::csv(&self.predicted)));
         }
-        let earlier = [CONTRASTS, PREDICTED, FITTED, SAMPLED].into_iter();
-        earlier.filter(|name| all.iter().all(|(own, _)| own != name)).try_for_each(|name| take_out(folder, name))?;
+        let earlier = [CONTRASTS, PREDICTED, FITTED].into_iter();
+        earlier.filter(|name| all.iter().all(|(own, _)| own != name)).try_for_each(|name| {
+            let path = folder.join(name);
+            removed(&path, std::fs::remove_file(&path))
+        })?;
         let path = folder.join(DRAWS);
         removed(&path, std::fs::remove_dir_all(&path))?;
         all.into_iter().map(|(name, text)| write(folder, name, &text).map(|()| name)).collect()
     }
-}
-
-/// Takes what an earlier fit wrote out of a folder.
-pub(crate) fn take_out(folder: &Path, name: &str) -> Result<(), StudyError> {
-    let path = folder.join(name);
-    removed(&path, std::fs::remove_file(&path))
 }
 
 /// Whether what an earlier fit wrote is gone.

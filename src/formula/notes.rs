@@ -24,6 +24,11 @@ impl Study {
         notes
     }
 
+    /// What the owner of a silo's file should know of it.
+    pub(crate) fn notes_of_file(&self, columns: &Columns) -> Vec<String> {
+        left_out(columns).into_iter().chain(columns.doubts(&self.formulas())).collect()
+    }
+
     /// What one should know of the rows of all silos, where they are in one process.
     pub(super) fn notes_of(&self, designs: &[Design]) -> Vec<String> {
         shared_names(designs).into_iter().chain(self.no_zeros(designs)).collect()
@@ -107,8 +112,8 @@ fn said_twice(grouping: &str, name: &str, [one, other]: [&String; 2]) -> String 
     )
 }
 
-/// What one should know of a silo's file.
-pub(super) fn left_out(columns: &Columns) -> Option<String> {
+/// That rows are left out.
+fn left_out(columns: &Columns) -> Option<String> {
     let lost = columns.dropped();
     let rows = if lost == 1 { "row with missing cells was" } else { "rows with missing cells were" };
     (lost > 0).then(|| format!("{}: {lost} {rows} left out", columns.silo()))

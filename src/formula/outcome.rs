@@ -104,6 +104,16 @@ impl ResponseFamily {
         self.check_parts(design, &unfit).map(|()| values)
     }
 
+    /// Refuses what no agreement with other silos makes an outcome of this family: they may have levels that this one lacks.
+    pub(super) fn outcome_alone(self, left: &Design, name: &str) -> Result<(), StudyError> {
+        let more_levels =
+            |levels: &[String]| self.kind.has_levels() || self.kind == Kind::Bernoulli && levels.len() < 2;
+        match &left.outcome {
+            Some(Outcome::Levels { levels, .. }) if more_levels(levels) => Ok(()),
+            _ => self.outcome(left, name).map(drop),
+        }
+    }
+
     /// Refuses parts of a left side that the family does not have.
     fn check_parts(self, design: &Design, unfit: &dyn Fn(&str, &str, &str) -> StudyError) -> Result<(), StudyError> {
         if design.trials.is_some() && !self.kind.has_trials() {

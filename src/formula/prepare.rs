@@ -9,15 +9,14 @@ use partita_formula::{
     nearest,
 };
 #[cfg(feature = "cli")]
-use partita_inference::{Effect, PredictiveCheck, Scale, SiteSummary, UsualPrior, in_places};
+use partita_inference::{Effect, PredictiveCheck, PriorLine, Scale, SiteSummary, in_places};
 use partita_models::regression::{AcrossEffects, EffectLatents, Regression, RegressionPlan, RegressionRows};
 
 use super::StudyError;
 use super::family::ResponseFamily;
 use super::groups::{Chain, Crossing};
-use super::notes::left_out;
 use super::predictors::{Predictors, with_parameters};
-use super::priors::{INTERCEPT, PriorLine, effects, lines, parameters, usual};
+use super::priors::{INTERCEPT, effects, lines, parameters};
 use super::stand_in::DeclaredColumn;
 use super::stated_prior::{self, StatedPrior};
 use super::summary::{DesignSummary, RandomSummary};
@@ -63,8 +62,6 @@ pub struct Plan {
     pub priors: Vec<PriorLine>,
     /// The coefficients on the scale that people read, for a forest plot; without the intercept.
     pub effects: Vec<Effect>,
-    /// The priors that nobody stated.
-    pub(crate) usual: Vec<UsualPrior>,
     pub(super) chain: Chain,
     /// The levels of an outcome of levels, in their order; none of numbers.
     pub(super) levels: Vec<String>,
@@ -75,11 +72,6 @@ impl Plan {
     #[must_use]
     pub fn readings(&self, answer: &[&SiteSummary]) -> String {
         readings(&self.effects, answer)
-    }
-
-    /// Every number with its prior, as a page shows them.
-    pub(crate) fn shown_priors(&self) -> Vec<(String, String)> {
-        self.priors.iter().map(|own| (own.name.clone(), own.prior.clone())).collect()
     }
 }
 
@@ -236,7 +228,7 @@ impl Study {
             notes.push(crossing.note());
             study.declared.groups_across_silos.insert(crossing.fewer);
         };
-        notes.extend(columns.iter().filter_map(left_out));
+        notes.extend(columns.iter().flat_map(|own| self.notes_of_file(own)));
         notes.extend(self.notes_of(&designs));
         let prepared = study.prepared(silos, designs, agreement, &summary, device)?;
         notes.extend_from_slice(&prepared.notes);
@@ -278,11 +270,13 @@ impl Study {
         Ok(frame.columns(&silo.name, &self.formulas(), self.missing)?)
     }
 
-    /// What a silo says of its rows before the agreement.
+    /// What a silo says of its rows before the agreement, once nothing is wrong in its file that its owner can see alone.
     ///
     /// # Errors
-    /// [`StudyError::Design`].
+    /// [`StudyError::Design`] and, for an outcome that the family does not have, [`StudyError::Unfit`], with the line of the
+    /// file.
     pub fn profile(&self, columns: &Columns) -> Result<Profile, StudyError> {
+        self.family.outcome_alone(&Design::left_side(&self.formula, columns)?, self.outcome())?;
         Ok(Profile::of(&self.formulas(), columns, &self.declared)?)
     }
 
@@ -374,7 +368,6 @@ impl Study {
         };
         let before = plan.clone();
         stated_prior::put(&self.priors, &mut plan)?;
-        let usual = usual(&before, &plan);
         let (unit, shown) = self.family.reading();
         // Levels in the place of an intercept are compared with nothing.
         let in_place_of_intercept = sums.levels();
@@ -388,9 +381,9 @@ impl Study {
             unit: unit.into(),
             scale: shown,
         });
-        let (effects, priors) = (shown.collect(), lines(&plan));
+        let (effects, priors) = (shown.collect(), lines(&plan, &before));
         let levels = if self.family.kind.has_levels() { summary.levels.clone() } else { Vec::new() };
-        Ok(Plan { model: Regression::new(plan), priors, effects, usual, chain, levels })
+        Ok(Plan { model: Regression::new(plan), priors, effects, chain, levels })
     }
 
     /// In which numbers the effects of groups that all silos know are fitted.

@@ -3,26 +3,11 @@
 use std::fmt;
 
 use partita_formula::ColumnSums;
-use partita_inference::UsualPrior;
+use partita_inference::{PriorLine, PriorSource};
 use partita_models::regression::{Baseline, DEGREES, Dependence, Effects, Lkj, Prior, RegressionPlan, Response};
 
 use super::family::OutcomeScale;
 use super::summary::RandomSummary;
-
-/// The prior of one number, in words.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct PriorLine {
-    /// The number.
-    pub name: String,
-    /// Its prior.
-    pub prior: String,
-}
-
-impl fmt::Display for PriorLine {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(formatter, "{} ~ {}", self.name, self.prior)
-    }
-}
 
 /// The name of the column of ones.
 pub(super) const INTERCEPT: &str = "(Intercept)";
@@ -80,35 +65,39 @@ pub(super) fn parameters(response: &Response, outcome: &OutcomeScale) -> Vec<(St
     response.priors(outcome.spread).into_iter().map(short).collect()
 }
 
-/// The priors of a plan that are those of another, in which no prior was stated.
-pub(super) fn usual(unstated: &RegressionPlan, plan: &RegressionPlan) -> Vec<UsualPrior> {
-    let normals = |plan: &RegressionPlan| {
-        let linear = plan.linear.iter().flat_map(|own| own.coefficients.clone());
-        plan.coefficients.iter().cloned().chain(linear).collect::<Vec<_>>()
-    };
-    let normals = normals(plan);
-    let same = lines(unstated).into_iter().zip(lines(plan)).filter(|(one, other)| one == other);
-    let one = |PriorLine { name, prior }| match normals.iter().find(|(label, _)| *label == name) {
-        Some((label, Prior::Normal { mean, sd })) => UsualPrior::Normal { label: label.clone(), mean: *mean, sd: *sd },
-        _ => UsualPrior::Other { site: name, prior },
-    };
-    same.map(|(line, _)| one(line)).collect()
+/// The priors of all globals of a plan, as they are sampled; stated are those that another plan, with usual ones alone, has not.
+pub(super) fn lines(plan: &RegressionPlan, usual: &RegressionPlan) -> Vec<PriorLine> {
+    let usual = texts(usual);
+    let source = |own: &Text| if usual.contains(own) { PriorSource::Usual } else { PriorSource::Stated };
+    let line = |own: Text| PriorLine { source: source(&own), name: own.name, prior: own.prior, normal: own.normal };
+    texts(plan).into_iter().map(line).collect()
 }
 
-/// The priors of all globals of a plan, as they are sampled.
-pub(super) fn lines(plan: &RegressionPlan) -> Vec<PriorLine> {
-    let line = |(name, prior): (String, &Prior)| PriorLine { name, prior: prior.to_string() };
-    let named = |(name, prior): &(String, Prior)| line((name.clone(), prior));
+/// The prior of a number in words, with mean and standard deviation of a normal one.
+#[derive(PartialEq)]
+struct Text {
+    name: String,
+    prior: String,
+    normal: Option<[f64; 2]>,
+}
+
+fn texts(plan: &RegressionPlan) -> Vec<Text> {
+    let line = |(name, prior): (String, &dyn fmt::Display)| Text { name, prior: prior.to_string(), normal: None };
+    let named = |(name, prior): &(String, Prior)| {
+        let normal = if let Prior::Normal { mean, sd } = prior { Some([*mean, *sd]) } else { None };
+        Text { normal, ..line((name.clone(), prior)) }
+    };
     let effects = plan.effects().flat_map(|own| {
         let correlation = match (&own.dependence, own.correlation_name()) {
-            (Dependence::Correlated(prior), Some(name)) => Some(PriorLine { name, prior: prior.to_string() }),
+            (Dependence::Correlated(prior), Some(name)) => Some(line((name, prior))),
             _ => None,
         };
-        own.deviation_names().zip(&own.deviations).map(line).chain(correlation)
+        let deviations = own.deviation_names().zip(&own.deviations);
+        deviations.map(|(name, prior)| line((name, prior))).chain(correlation)
     });
-    let baseline = plan.baseline.map(|Baseline { prior, .. }| PriorLine {
-        name: plan.baseline_name().into(),
-        prior: format!("{prior}{}", if plan.baseline_increases() { ", increasing" } else { "" }),
+    let baseline = plan.baseline.map(|Baseline { prior, .. }| {
+        let increasing = if plan.baseline_increases() { ", increasing" } else { "" };
+        line((plan.baseline_name().into(), &format!("{prior}{increasing}")))
     });
     let linear = plan.linear.iter().flat_map(|own| own.coefficients.iter().map(named));
     let own = plan.parameters.iter().map(named).chain(linear);

@@ -104,7 +104,17 @@ fn a_study_is_fitted_in_one_process_by_the_method_that_it_names() {
     assert!(of("[run]\nalgorithm = \"sfvi\"\nsteps = 7\n").contains("\"steps\": 7"));
     std::fs::write(folder.path().join("study.toml"), study.to_owned() + "[run]\nalgorithm = \"nuts\"\n").unwrap();
     let (is_done, text) = said(folder.path(), &["fit", "--study", "study.toml", "--silo", "all.csv"]);
-    assert!(!is_done && text.contains("take `partita fit FORMULA --method nuts`"), "{text}");
+    assert!(!is_done && text.contains("take `partita fit --study FILE --method nuts`"), "{text}");
+    std::fs::write(folder.path().join("study.toml"), study.to_owned() + "[priors]\nx = \"normal(0, 3)\"\n").unwrap();
+    let sampled = ["fit", "--study", "study.toml", "--silo", "all.csv", "--output", "out", "--method"];
+    let (is_done, text) = said(folder.path(), &[&sampled[..], &["nuts", "--draws", "500"]].concat());
+    let result = std::fs::read_to_string(folder.path().join("out/result.json")).unwrap();
+    assert!(
+        is_done && text.contains("4 chains of 500 draws") && result.contains("\"prior\": \"normal(0, 3)\""),
+        "{text}"
+    );
+    let (is_done, text) = said(folder.path(), &[&sampled[..], &["sfvi"]].concat());
+    assert!(!is_done && text.contains("the study names its method"), "{text}");
     let fit = ["fit", "y ~ x", "--family", "gaussian", "--silo", "all.csv", "--output", "out", "--method", "sfvi"];
     let (is_done, text) = said(folder.path(), &fit);
     assert!(is_done, "{text}");
@@ -189,6 +199,58 @@ fn a_study_names_columns_with_units_and_describe_lists_all_that_leaves() {
     assert!(!is_done && text.contains("found `rows`") && text.contains("do not take part"), "{text}");
 }
 
+/// What a silo says of a file of its own before it has reached any engine.
+#[track_caller]
+fn silo_says(folder: &Path, formula: &str, family: &str, rows: &str) -> String {
+    let write = |name: &str, text: &str| std::fs::write(folder.join(name), text).unwrap();
+    write("study.toml", &format!("formula = '{formula}'\nfamily = \"{family}\"\nsilos = [\"own\", \"other\"]\n"));
+    write("own.csv", rows);
+    write("own.toml", "name = \"own\"\ndata = \"own.csv\"\nstate = \"state\"\n[engine]\naddress = \"127.0.0.1:1\"\n");
+    let mut command = Command::new(fixtures::executable("partita"));
+    command.current_dir(folder).args(["silo", "--silo", "own.toml"]).stderr(Stdio::piped());
+    let mut running = command.spawn().unwrap();
+    let ends = (0..100).any(|_| {
+        std::thread::sleep(Duration::from_millis(100));
+        running.try_wait().unwrap().is_some()
+    });
+    if !ends {
+        running.kill().unwrap();
+    }
+    let done = running.wait_with_output().unwrap();
+    let said = String::from_utf8_lossy(&done.stderr).into_owned();
+    assert!(ends && !said.contains("waiting at") && !done.status.success(), "{formula}: {said}");
+    said
+}
+
+#[test]
+fn an_owner_hears_at_once_what_is_wrong_in_the_file_alone() {
+    let folder = tempfile::tempdir().unwrap();
+    let numbers = |last: &str| format!("y,x,g\n1,4,a\n0,5,b\n1,2,a\n{last}\n");
+    let cases = [
+        ("y ~ x", "bernoulli", numbers("2,1,b"), "found 2 in line 5 in `y` of own, expected 0 or 1"),
+        ("y ~ x", "poisson", numbers("1.5,1,b"), "found 1.5 in line 5"),
+        ("y ~ log(x)", "bernoulli", numbers("0,0,b"), "`log(x)` is -inf in line 5"),
+        ("y ~ 1 + offset(sqrt(x))", "bernoulli", numbers("0,-1,b"), "`offset(sqrt(x))` is NaN in line 5"),
+        ("y ~ x", "bernoulli", numbers("0,,b"), "1 of 4 rows have missing cells"),
+        ("y ~ x", "bernoulli", numbers("0,n/a,b"), "line 5"),
+        ("y ~ dose", "bernoulli", numbers("0,1,b"), "no column `dose`"),
+        ("y ~ factor(g, levels = c(\"a\", \"b\"))", "bernoulli", numbers("0,1,c"), "the level \"c\" in line 5"),
+        ("surv(x, y) ~ g", "weibull", numbers("1,0,b"), "`x` is 0 in line 5, expected a time above zero"),
+        (
+            "y | trials(x) ~ g",
+            "binomial",
+            numbers("3,2,b"),
+            "`y` is 3 in line 5, expected at most the number of trials",
+        ),
+        ("g ~ x", "bernoulli", numbers("0,1,c"), "the levels a, b, c in `g`"),
+        ("g ~ x", "gaussian", numbers("0,1,b"), "the levels a, b in `g`"),
+    ];
+    for (formula, family, rows, words) in cases {
+        let said = silo_says(folder.path(), formula, family, &rows);
+        assert!(said.contains(words), "{formula}, {family}: {words}: {said}");
+    }
+}
+
 #[test]
 fn mistakes_of_the_command_line_are_named_with_what_it_can_do() {
     let folder = small();
@@ -228,8 +290,7 @@ fn mistakes_of_the_command_line_are_named_with_what_it_can_do() {
             gaussian("y ~ x", &["--output", "out", "--arviz", "--arviz-rows", "nosuch"]),
             "no silo is called `nosuch`, expected some of all",
         ),
-        (gaussian("y ~ x", &["--method", "nuts", "--check-rows", "zeros of y"]), "--check-rows with --method nuts"),
-        (gaussian("y ~ x", &["--method", "sfvi", "--draws", "10"]), "are of --method nuts"),
+        (gaussian("y ~ x", &["--method", "sfvi", "--draws", "10"]), "--draws is of --method nuts"),
         (gaussian("y ~ x", &["--method", "nuts", "--draws", "1"]), "draws"),
         (fit("surv(y + 1, status) ~ x", "weibull", "all.csv", &[]), "1 for what happened and 0 for what did not"),
         (
@@ -290,6 +351,13 @@ fn a_number_that_is_known_from_its_usual_prior_alone_is_told_of_and_the_page_has
     assert!(is_done && !text.contains(words), "{text}");
     let page = std::fs::read_to_string(folder.path().join("out/report.html")).unwrap();
     assert!(page.contains("What was known before the data") && page.contains("gamma(2, 0.2)"));
+    let result = std::fs::read_to_string(folder.path().join("out/result.json")).unwrap();
+    let result: serde_json::Value = serde_json::from_str(&result).unwrap();
+    let of = |name: &str| result["priors"].as_array().unwrap().iter().find(|own| own["name"] == name).unwrap();
+    assert_eq!(*of("nu"), serde_json::json!({ "name": "nu", "prior": "gamma(2, 0.2)", "source": "stated" }));
+    assert!(
+        of("x")["source"] == "usual" && text.contains(&format!("prior: x ~ {}\n", of("x")["prior"].as_str().unwrap()))
+    );
 }
 
 #[test]
@@ -322,8 +390,11 @@ fn a_formula_is_sampled_and_what_is_asked_of_a_fit_is_asked_of_the_draws() {
     let (is_done, fitted) = said(folder.path(), &[&fit[..], &asked].concat());
     assert!(is_done, "{fitted}");
     let of_fit = predicted();
-    let (is_done, sampled) =
-        said(folder.path(), &[&fit[..], &asked, &["--method", "nuts", "--target-accept", "0.9"]].concat());
+    let (is_done, sampled) = said(
+        folder.path(),
+        &[&fit[..], &asked, &["--check-rows", "mean of y", "--arviz", "--method", "nuts", "--target-accept", "0.9"]]
+            .concat(),
+    );
     assert!(is_done && !sampled.contains("do not trust") && sampled.contains("R-hat"), "{sampled}");
     for label in ["x  ", "sigma  "] {
         let ([one, other], sd) = ([numbers(&fitted, label), numbers(&sampled, label)], numbers(&fitted, label)[1]);
@@ -334,15 +405,27 @@ fn a_formula_is_sampled_and_what_is_asked_of_a_fit_is_asked_of_the_draws() {
         assert_eq!(groups, of_draws);
         assert!((one[0] - other[0]).abs() < 0.3 * one[1], "{groups}: {one:?} {other:?}");
     }
-    for (name, is_there) in [
-        ("report.txt", true),
-        ("posterior.csv", true),
-        ("contrasts.csv", true),
-        ("fitted.csv", true),
-        ("report.html", false),
-    ] {
-        assert_eq!(folder.path().join("out").join(name).is_file(), is_there, "{name}");
+    let read = |name: &str| std::fs::read_to_string(folder.path().join("out").join(name)).unwrap();
+    assert!(
+        folder.path().join("out/draws.zarr/sample_stats/diverging").is_dir() && sampled.contains("check: mean of y")
+    );
+    for name in ["posterior.csv", "contrasts.csv", "fitted.csv"] {
+        assert!(read(name).lines().count() > 1, "{name}");
     }
+    let (page, result) = (read("report.html"), read("result.json"));
+    for words in
+        ["These numbers are of draws of the posterior itself", "How each chain went", "Posterior predictive p-values"]
+    {
+        assert!(page.contains(words), "{words}");
+    }
+    assert!(
+        !page.contains("left each silo") && result.contains("\"Sampled\"") && result.contains("\"bulk\""),
+        "{result}"
+    );
+    // The report is read back as it was printed.
+    let (is_done, again) = said(folder.path(), &["report", "out", "--html", "again.html"]);
+    assert!(is_done && sampled.contains(again.split("\nthe page is").next().unwrap()), "{sampled}\n{again}");
+    assert_eq!(std::fs::read_to_string(folder.path().join("again.html")).unwrap(), page);
 }
 
 #[test]
@@ -354,4 +437,19 @@ fn contrasts_of_one_factor_are_chosen_in_the_formula() {
     };
     of("y ~ C(s, sum)", "(Intercept), C(s, sum)1, C(s, sum)2");
     of("y ~ C(s, contr.treatment)", "(Intercept), C(s, contr.treatment)b, C(s, contr.treatment)c");
+}
+
+#[test]
+fn units_and_codes_for_missing_cells_are_told_of_before_the_fit() {
+    let folder = small();
+    let told = |rows: &str| {
+        std::fs::write(folder.path().join("doses.csv"), format!("y,dose,age\n{rows}")).unwrap();
+        said(folder.path(), &["check", "y ~ dose + age", "--family", "gaussian", "--silo", "doses.csv"]).1
+    };
+    let found = told("1,2 mg,40\n0,4 mg,-999\n1,2 mg,61\n2,4 mg,33\n5,4 mg,47\n");
+    for words in ["`age` is -999 in 1 row (the first is line 3)", "`dose` has \"2 mg\"", "--missing-cells NA,-999"] {
+        assert!(found.contains(words), "{words}: {found}");
+    }
+    let fine = told("1,low,40\n0,1st,-9\n1,low,-61\n2,2nd,33\n5,1st,47\n");
+    assert!(!fine.contains("`dose` has") && !fine.contains("`age` is"), "{fine}");
 }

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use super::item::{ChebyshevSums, DesignPart, Quantiles};
 use super::{Declared, Item, Moments};
-use crate::design::{DesignError, Evaluation, event_times};
+use crate::design::{DesignError, Evaluation, check_alone, event_times};
 use crate::error::nearest;
 use crate::formula::Formula;
 use crate::read::{ColumnKind, Columns};
@@ -45,7 +45,8 @@ impl Profile {
     /// What `formulas` need to know of `columns` that `declared` does not say.
     ///
     /// # Errors
-    /// [`DesignError`] if a function has no finite value in some row, or `declared` names what no formula has.
+    /// [`DesignError`] if a function has no finite value in some row, a level is none of those that formula or study state, or
+    /// `declared` names what no formula has.
     pub fn of(formulas: &[&Formula], columns: &Columns, declared: &Declared) -> Result<Self, DesignError> {
         known(formulas, declared)?;
         let rows = Item::Rows { used: columns.rows() as u64, dropped: columns.dropped() as u64 };
@@ -61,6 +62,10 @@ impl Profile {
             let evaluation = Evaluation { formula, columns, agreement: None };
             for variable in formula.variables() {
                 profile.variable(variable, &evaluation, declared)?;
+                check_alone(variable, &evaluation, declared)?;
+            }
+            for offset in &formula.fixed.offsets {
+                check_alone(offset, &evaluation, declared)?;
             }
             profile.events(&evaluation)?;
             for term in &formula.random {

@@ -3,7 +3,7 @@
 use super::error::DesignError;
 use super::evaluate::Evaluation;
 use super::spline::BasisSpline;
-use crate::agree::{Agreement, Boundary, Contrast};
+use crate::agree::{Agreement, Boundary, Contrast, Declared};
 use crate::read::{ColumnKind, Factor, SILO};
 use crate::syntax::Span;
 use crate::term::Coding;
@@ -123,6 +123,32 @@ pub(super) fn levels(variable: &Variable, column: &str, evaluation: &Evaluation<
         },
     };
     among(factor, agreed, label, &variable.span, evaluation)
+}
+
+/// Finds what is wrong with a variable that a silo sees in its own rows, before silos agree.
+pub(crate) fn check_alone(
+    variable: &Variable,
+    evaluation: &Evaluation<'_>,
+    declared: &Declared,
+) -> Result<(), DesignError> {
+    let Variable { label, span, kind } = variable;
+    let found = match kind {
+        VariableKind::Arithmetic(of) | VariableKind::Polynomial { of, .. } => {
+            evaluation.values(label, span, of).map(drop)
+        }
+        VariableKind::Spline(spline) => evaluation.values(label, span, &spline.of).map(drop),
+        VariableKind::Factor { column, levels, .. } => {
+            let stated = levels.as_ref().or_else(|| declared.levels.get(label));
+            let among = |levels: &Vec<String>| among(evaluation.factor(column)?, levels, label, span, evaluation);
+            stated.map_or(Ok(()), |levels| among(levels).map(drop))
+        }
+        VariableKind::Column(_) => Ok(()),
+    };
+    match found {
+        // It depends on other silos.
+        Err(DesignError::NotAgreed { .. }) => Ok(()),
+        found => found,
+    }
 }
 
 /// `factor` with its codes by the place of its levels in `agreed`.

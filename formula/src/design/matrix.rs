@@ -71,14 +71,23 @@ pub struct Design {
 }
 
 impl Design {
+    /// The left side of `formula` over `columns` of one silo, as far as it is known before silos agree: levels are the
+    /// silo's own, in its order, and there is no column, no offset and no group.
+    ///
+    /// # Errors
+    /// [`DesignError`], which names the line of the file.
+    pub fn left_side(formula: &Formula, columns: &Columns) -> Result<Self, DesignError> {
+        let evaluation = Evaluation { formula, columns, agreement: None };
+        let nothing = Matrix { names: Vec::new(), values: Vec::new() };
+        Self::put_together(&evaluation, nothing, None, Vec::new())
+    }
+
     /// The design of `formula` over `columns` of one silo, given the `agreement` of all.
     ///
     /// # Errors
     /// [`DesignError`], which names the line of the file or what the agreement lacks.
     pub fn of(formula: &Formula, columns: &Columns, agreement: &Agreement) -> Result<Self, DesignError> {
         let evaluation = Evaluation { formula, columns, agreement: Some(agreement) };
-        let left = formula.response.as_ref().map(|response| Left::of(response, &evaluation)).transpose()?;
-        let Left { outcome, trials, weights, status, cuts } = left.unwrap_or_default();
         let mut offset: Option<Vec<f64>> = None;
         for variable in &formula.fixed.offsets {
             let values = outcome::numbers(variable, &evaluation)?;
@@ -91,6 +100,18 @@ impl Design {
         let mut random = random.collect::<Result<Vec<_>, _>>()?;
         nest(&mut random);
         let fixed = matrix(&formula.fixed, &evaluation)?;
+        Self::put_together(&evaluation, fixed, offset, random)
+    }
+
+    fn put_together(
+        evaluation: &Evaluation<'_>,
+        fixed: Matrix,
+        offset: Option<Vec<f64>>,
+        random: Vec<RandomDesign>,
+    ) -> Result<Self, DesignError> {
+        let Evaluation { formula, columns, .. } = *evaluation;
+        let left = formula.response.as_ref().map(|response| Left::of(response, evaluation)).transpose()?;
+        let Left { outcome, trials, weights, status, cuts } = left.unwrap_or_default();
         let (silo, rows) = (columns.silo.clone(), columns.rows());
         let (lines, numbers) = (columns.lines.clone(), columns.numbers.clone());
         let parameters = Vec::new();

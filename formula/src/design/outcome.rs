@@ -40,8 +40,7 @@ impl Left {
                 .map(|variable| rule.check(variable, numbers(variable, evaluation)?, evaluation))
                 .transpose()
         };
-        let outcome = outcome(&response.outcome, evaluation)?;
-        let outcome = match outcome {
+        let outcome = match outcome(&response.outcome, evaluation)? {
             Outcome::Numbers(times) if response.status.is_some() => {
                 Outcome::Numbers(TIME.check(&response.outcome, times, evaluation)?)
             }
@@ -125,8 +124,8 @@ fn cuts(response: &Response, evaluation: &Evaluation<'_>) -> Result<Option<Vec<f
         None => Ok(None),
         Some(Knots::Written(cuts)) => Ok(Some(cuts.clone())),
         Some(Knots::AtQuantiles(_)) => {
-            let Boundary { high, knots, .. } =
-                evaluation.agreement.and_then(|own| own.splines.get(&label)).ok_or_else(not_agreed)?;
+            let Some(agreement) = evaluation.agreement else { return Ok(Some(Vec::new())) };
+            let Boundary { high, knots, .. } = agreement.splines.get(&label).ok_or_else(not_agreed)?;
             let mut cuts: Vec<f64> = knots.iter().copied().filter(|cut| *cut > 0.0 && cut < high).collect();
             cuts.dedup();
             match cuts.is_empty() {
@@ -144,7 +143,11 @@ fn cuts(response: &Response, evaluation: &Evaluation<'_>) -> Result<Option<Vec<f
 
 fn outcome(variable: &Variable, evaluation: &Evaluation<'_>) -> Result<Outcome, DesignError> {
     let levels = |column: &str| {
-        let factor = block::levels(variable, column, evaluation)?;
+        // Before silos agree a silo has its own levels alone.
+        let factor = match evaluation.agreement {
+            Some(_) => block::levels(variable, column, evaluation)?,
+            None => evaluation.factor(column)?.clone(),
+        };
         Ok(Outcome::Levels { levels: factor.levels, codes: factor.codes })
     };
     match &variable.kind {

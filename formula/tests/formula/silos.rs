@@ -359,7 +359,7 @@ fn left_sides_are_checked_row_by_row() {
     let design = |formula: &str, text: &str| {
         let formula = Formula::parse(formula).unwrap();
         let columns = columns("north", text, &formula);
-        let profile = Profile::of(&[&formula], &columns, &Declared::default()).unwrap();
+        let profile = Profile::of(&[&formula], &columns, &Declared::default())?;
         let agreement = Agreement::merge(&[profile], &Declared::default()).unwrap();
         Design::of(&formula, &columns, &agreement)
     };

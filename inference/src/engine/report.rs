@@ -1,5 +1,6 @@
 //! Reports what was found: a summary of every global site on its natural scale, the bound, and what it cost.
 
+mod chains;
 #[cfg_attr(not(feature = "plots"), allow(dead_code, unreachable_pub, reason = "pictures use more of it than the page"))]
 mod course;
 #[cfg_attr(not(feature = "plots"), allow(dead_code, unreachable_pub, reason = "pictures use more of it than the page"))]
@@ -7,22 +8,23 @@ mod density;
 pub(crate) mod html;
 #[cfg(feature = "plots")]
 pub mod plot;
+mod priors;
 mod privacy;
 pub(crate) mod saved;
 mod starts;
 pub(crate) mod summary;
 mod text;
-mod usual_priors;
 mod warning;
 
 pub use html::{Effect, HtmlOptions, OwnChecks, PageContent, Scale, ShownContrast};
 #[cfg(feature = "plots")]
 pub use plot::Panel;
+pub use priors::{PriorLine, PriorSource};
 pub use privacy::{ClippedShare, ExpectedClipping, Privacy};
 pub use starts::StartBound;
 pub use summary::SiteSummary;
 pub use text::in_places;
-pub use usual_priors::UsualPrior;
+pub(crate) use warning::SAMPLE;
 pub use warning::{Severity, Warning};
 
 use std::path::Path;
@@ -57,8 +59,11 @@ pub struct Report {
     pub families: Vec<NamedFamily>,
     /// What is known to be wrong with this report: the verdict is that of the gravest.
     pub warnings: Vec<Warning>,
-    /// The round of trust: corrected numbers, or why there are none.
+    /// The round of trust: corrected numbers, or why there are none; of a sampler its chains.
     pub trust: Trust,
+    /// The prior of every number, where it was told: see [`Report::tell_priors`].
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub priors: Vec<PriorLine>,
     /// What is promised of single rows, and what the noise for it did; `None` where nothing is.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub privacy: Option<Privacy>,
@@ -73,13 +78,13 @@ pub struct Report {
     pub evaluation: Option<Evaluation>,
     /// What the next number is: the evidence lower bound, or another objective.
     pub objective: Objective,
-    /// The bound in nats; not a number if a silo was absent at the end.
+    /// The bound in nats; not a number if a silo was absent at the end, and of a sampler.
     #[serde(deserialize_with = "saved::or_nan")]
     pub elbo: f64,
     /// Its Monte Carlo standard error in nats.
     #[serde(deserialize_with = "saved::or_nan")]
     pub elbo_se: f64,
-    /// The sampled bounds behind the bound.
+    /// The sampled bounds behind the bound; 0 of a sampler, which has none.
     pub elbo_draws: usize,
     /// The variance of the gradient of one sampled bound by the global parameters, summed over them.
     pub gradient_variance: Option<f64>,
@@ -121,7 +126,7 @@ pub struct Report {
     pub ending: Ending,
     /// Whether the posterior had stopped moving by then; `None` where nothing says so.
     pub settled: Option<bool>,
-    /// The settings.
+    /// The settings; of a sampler, whose own are those of its `algorithm`, the seed alone.
     pub options: Settings,
 }
 
@@ -160,6 +165,7 @@ impl Report {
             families: found.families,
             warnings,
             trust: found.trust,
+            priors: Vec::new(),
             privacy: found.privacy,
             leave_one_out: found.leave_one_out,
             checks: found.checks,

@@ -1,5 +1,6 @@
 //! Says how far an answer can be trusted: the bound with its error, the round of trust, and rows that silos keep to judge by.
 
+pub(crate) mod chains;
 pub(crate) mod correction;
 pub(crate) mod estimate;
 pub(crate) mod evaluate;

@@ -82,7 +82,8 @@ impl Convergence<'_> {
         let is_adaptive = adapts && matches!(self.settings.schedule, Schedule::Adaptive { .. });
         let steps = self.settings.steps;
         let problem = format!("the limit of {steps} steps came before the end that the adaptive rate finds");
-        let remedy = "Raise `steps`: a longer run may have a higher bound and other moments.".to_owned();
+        let remedy =
+            "Raise `steps` (of a study in `[run]`): a longer run may have a higher bound and other moments.".to_owned();
         let is_cut = is_adaptive && self.record.ending == Ending::Completed;
         is_cut.then(|| Warning::new(Severity::Limit, problem, remedy))
     }

@@ -76,7 +76,11 @@ impl Fit {
         let worker = Worker { model, data: data.clone() };
         let fitted = Fitted { worker, device, table: &table, loss, seed, threads };
         let draws = PredictiveChecks::enough(checks.len(), silos.len());
-        let checks = fitted.replicate(&posterior, checks, Replicates { draws, seed, silo: place })?;
+        let checks = fitted.replicate(
+            &|noise, draw| posterior.draw(noise, draw),
+            checks,
+            Replicates { draws, seed, silo: place },
+        )?;
         Ok(OwnChecks { silo: silo.clone(), checks })
     }
 }

@@ -5,6 +5,7 @@ mod arviz;
 mod chain;
 mod chart;
 mod diagnostics;
+mod report;
 mod result;
 mod target;
 mod walk;
@@ -15,13 +16,13 @@ use partita_core::{AnyData, AnyModel, Device, Model, Part, Role, SiteTable, Supp
 use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 
-pub use diagnostics::{ChainSummary, Convergence, NutsDiagnostics};
 pub use result::NutsFit;
 
 use crate::engine::error::{Error, Result};
 use crate::engine::panic::{COORDINATOR, caught};
 use crate::engine::report::summary;
 use crate::engine::report::summary::NaturalDraws;
+use crate::engine::trust::chains::{ChainDiagnostics, Convergence};
 use crate::engine::trust::verdict::Verdict;
 use crate::fit::pool;
 use crate::fit::whitening::whitening;
@@ -234,6 +235,7 @@ impl Nuts {
             options: self.clone(),
             silos: names.into_iter().map(str::to_owned).collect(),
             seconds: began.elapsed().as_secs_f64(),
+            device: format!("{:?}", device.burn()),
             statistics,
             unconstrained: sampled.into_iter().map(|chain| chain.draws).collect(),
             layout,
@@ -275,7 +277,7 @@ impl Nuts {
         names: &[&str],
         tables: &[SiteTable],
         layout: &Layout,
-    ) -> NutsDiagnostics {
+    ) -> ChainDiagnostics {
         let latent = |site: &str| tables[0].site(site).is_some_and(|site| site.role == Role::Latent);
         let globals = draws.par_iter().map(|(site, label, draws)| {
             let chains: Vec<&[f64]> = draws.chunks_exact(self.draws).collect();
@@ -302,10 +304,11 @@ impl Nuts {
             }
         }
         let chains = sampled.iter().map(|chain| chain.summary).collect();
-        let mut diagnostics = NutsDiagnostics { convergence, chains, warnings: Vec::new() };
+        let (draws, warmup) = (self.draws, self.warmup);
+        let mut diagnostics = ChainDiagnostics { convergence, chains, draws, warmup, warnings: Vec::new() };
         let mut locals = tables.iter().flat_map(|table| table.latents(Part::Local));
         let centred = locals.find(|site| !site.non_centred && site.support == Some(Support::Real));
-        diagnostics.complain(self.draws, centred.map(|site| site.name.as_str()));
+        diagnostics.complain(centred.map(|site| site.name.as_str()));
         diagnostics
     }
 }

@@ -119,14 +119,13 @@ pub fn run_study_coordinator(study: &StudyFile, desk: Desk<'_>, asked: &StudyQue
             clipped.judge(&mut fitted.report, &mut *algorithm, &device)?;
         }
         let prior = prior_beside(&fitted, || fitted.prior(&plan.model, &device), log);
-        fitted.report.tell_usual_priors(&plan.usual, &prior);
+        fitted.report.tell_priors(&plan.priors, &prior);
         fitted.manifest.fields.extend(match study.privacy {
             Some(_) => public_fields(),
             None => fields(),
         });
         let (title, effects) = (study.formula.clone(), plan.effects.clone());
-        let priors = plan.shown_priors();
-        let mut page = HtmlOptions { title, effects, priors, prior, ..HtmlOptions::default() };
+        let mut page = HtmlOptions { title, effects, prior, ..HtmlOptions::default() };
         write(&fitted, &page, file)?;
         write_privacy(&fitted.report, &file.output)?;
         let draws = fitted.answer_draws(&plan.model, &*algorithm, &device)?;

@@ -150,7 +150,7 @@ impl StudyFile {
                 what: "the table `run` of a study",
                 found: "`nuts`, which needs the rows of all silos in one process".into(),
                 expected: "a method that silos answer over an engine, such as few-rounds".into(),
-                remedy: "To compare with a sampler, where the files may lie together, take `partita fit FORMULA --method nuts`.",
+                remedy: "To compare with a sampler, where the files may lie together, take `partita fit --study FILE --method nuts`, and leave `algorithm` out of `[run]`.",
             });
         }
         let all = serde_json::to_string(self).map_err(|error| malformed(&error))?;

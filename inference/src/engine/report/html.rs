@@ -23,7 +23,7 @@ use std::path::Path;
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 use serde::{Deserialize, Serialize};
 
-use super::Report;
+use super::{PriorLine, Report};
 use words::table;
 
 use crate::engine::checkpoint::write_atomically;
@@ -44,8 +44,6 @@ pub struct HtmlOptions {
     pub effects: Vec<Effect>,
     /// What is compared; none for no such section.
     pub contrasts: Vec<ShownContrast>,
-    /// What was known before the data: a number and its prior, as people read it; none for no such section.
-    pub priors: Vec<(String, String)>,
     /// Draws of numbers from their prior, which marginal densities are shown beside: site, label, draws. See
     /// [`crate::Fit::prior`].
     #[serde(skip)]
@@ -55,7 +53,7 @@ pub struct HtmlOptions {
 impl Default for HtmlOptions {
     fn default() -> Self {
         let title = "Report of a fit".into();
-        Self { title, effects: Vec::new(), contrasts: Vec::new(), priors: Vec::new(), prior: Vec::new() }
+        Self { title, effects: Vec::new(), contrasts: Vec::new(), prior: Vec::new() }
     }
 }
 
@@ -100,11 +98,11 @@ impl Page<'_> {
             ("posterior", "Posterior", Some(self.posterior())),
             ("priors", "Priors", self.priors()),
             ("marginals", "Marginal densities", self.marginals()),
-            ("silos", "What each silo does", Some(self.influence())),
+            ("silos", "What each silo does", self.is_apart().then(|| self.influence())),
             ("left-out", "Rows left out one at a time", self.left_out()),
             ("checks", "Predictive checks", self.checks()),
             ("course", "How the fit went", Some(self.course())),
-            ("left", "What left each silo", Some(self.what_left())),
+            ("left", "What left each silo", self.is_apart().then(|| self.what_left())),
             ("cost", "What it cost", Some(self.cost())),
             ("repeat", "How to repeat and cite it", Some(self.repeat())),
         ];
@@ -127,12 +125,16 @@ impl Page<'_> {
 }
 
 impl Page<'_> {
+    /// Whether silos kept their rows: a sampler has them all.
+    fn is_apart(&self) -> bool {
+        self.report.trust.chains().is_none()
+    }
+
     /// The prior of every number; nothing where none is said.
     fn priors(&self) -> Option<Markup> {
-        let priors = &self.content.options.priors;
-        let line = |(name, prior): &(String, String)| vec![name.clone(), prior.clone()];
-        let lines: Vec<Vec<String>> = priors.iter().map(line).collect();
-        (!lines.is_empty()).then(|| table("What was known before the data", &["Number", "Prior"], &lines))
+        let line = |own: &PriorLine| vec![own.name.clone(), own.prior.clone(), own.source.to_string()];
+        let lines: Vec<Vec<String>> = self.report.priors.iter().map(line).collect();
+        (!lines.is_empty()).then(|| table("What was known before the data", &["Number", "Prior", "Whose"], &lines))
     }
 }
 

@@ -4,6 +4,7 @@ use std::fmt::{Display, Formatter, Result};
 
 use super::{Report, StartBound, algorithm_name};
 use crate::engine::algorithm::Ending;
+use crate::engine::trust::chains::ChainDiagnostics;
 use crate::engine::trust::correction::Correction;
 
 /// The most entries of θ that are listed for people: more are the weights of a network.
@@ -76,13 +77,24 @@ const NARROWEST: usize = 16;
 const WIDEST: usize = 48;
 
 impl Report {
-    /// The numbers of sites, corrected where that is to be trusted; those of the approximation stand beside them.
+    /// The numbers of sites, corrected where that is to be trusted; beside them those of the approximation, or how chains agree.
     fn write_sites(&self, formatter: &mut Formatter<'_>) -> Result {
-        let width = self.sites.iter().map(|site| site.label.chars().count()).max().unwrap_or_default();
-        let width = width.clamp(NARROWEST, WIDEST);
+        let chains = self.trust.chains();
+        let locals: Vec<_> = chains.iter().flat_map(|own| own.locals()).collect();
+        let names = self.sites.iter().map(|site| &site.label).chain(locals.iter().map(|(name, _)| name));
+        let width = names.map(|own| own.chars().count()).max().unwrap_or_default().clamp(NARROWEST, WIDEST);
+        let cells = |[r_hat, bulk, tail]: [&str; 3]| format!(" {r_hat:>7} {bulk:>7} {tail:>7}");
         write!(formatter, "{:<width$} {:>9} {:>9} {:>9} {:>9} {:>9}", "site", "mean", "sd", "2.5 %", "50 %", "97.5 %")?;
         let is_corrected = self.trust.correction().is_some_and(Correction::is_trusted);
-        writeln!(formatter, "{}", if is_corrected { "   uncorrected mean, sd" } else { "" })?;
+        writeln!(
+            formatter,
+            "{}",
+            match chains {
+                Some(_) => cells(ChainDiagnostics::COLUMNS),
+                None if is_corrected => "   uncorrected mean, sd".to_owned(),
+                None => String::new(),
+            }
+        )?;
         for (site, before) in self.answer().into_iter().zip(&self.sites) {
             let q = &site.quantiles;
             write!(formatter, "{:<width$}", site.label)?;
@@ -93,7 +105,14 @@ impl Report {
                 let [mean, sd] = [before.mean, before.sd].map(|number| in_places(number, site.sd));
                 write!(formatter, "   {mean:>9} {sd:>9}")?;
             }
+            if let Some(own) = chains {
+                write!(formatter, "{}", cells(own.beside(&site.label).each_ref().map(String::as_str)))?;
+            }
             writeln!(formatter)?;
+        }
+        for (name, own) in locals {
+            let worst = "worst of its numbers";
+            writeln!(formatter, "{name:<width$} {worst:>49}{}", cells(own.each_ref().map(String::as_str)))?;
         }
         Ok(())
     }
@@ -179,8 +198,8 @@ impl Report {
     }
 
     fn write_bound(&self, formatter: &mut Formatter<'_>) -> Result {
-        if self.privacy.is_some() {
-            // A bound is a sum without noise.
+        if self.privacy.is_some() || self.elbo_draws == 0 {
+            // A bound is a sum without noise; a sampler has none.
             return Ok(());
         }
         writeln!(
@@ -208,6 +227,9 @@ impl Report {
         if let Some(reason) = &self.choice {
             let name = algorithm_name(&self.algorithm).unwrap_or("unknown");
             writeln!(formatter, "algorithm: {name}, chosen because {reason}")?;
+        }
+        if let Some(chains) = self.trust.chains() {
+            return writeln!(formatter, "{}, {:.1} s on {}", chains.line(), self.seconds, self.device);
         }
         let ending = match self.ending {
             Ending::Completed => "all steps done",

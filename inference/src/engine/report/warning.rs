@@ -8,6 +8,9 @@ use super::SiteSummary;
 use super::text::digits;
 use crate::engine::algorithm::Ending;
 
+/// What to do about a posterior that no approximation serves, for whoever types a command and whoever calls Rust.
+pub(crate) const SAMPLE: &str = "Sample where data may be pooled (`--method nuts` of `partita fit`, `Nuts` in Rust)";
+
 /// What a warning means for the numbers of a report.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub enum Severity {
@@ -82,7 +85,7 @@ impl Warning {
         let is_point = !sites.is_empty() && sites.iter().all(is_one);
         is_point.then(|| {
             let problem = "the answer is a point, which has no uncertainty: standard deviations of zero are not those of the posterior";
-            Self::new(Severity::Doubt, problem, "Read means as estimates alone, or take `FewRounds` or `Sfvi` for a posterior.")
+            Self::new(Severity::Doubt, problem, "Read means as estimates alone, or take few rounds or SFVI for a posterior.")
         })
     }
 
@@ -93,7 +96,10 @@ impl Warning {
             Ending::NotConverged => Some(Self::new(
                 Severity::Doubt,
                 "the run did not converge, and its answer is not to be trusted",
-                "The posterior may be far from normal: take SFVI (of a command `--method sfvi`, of a study `algorithm = \"sfvi\"` in `[run]`), or sample with `Nuts` in Rust.",
+                format!(
+                    "The posterior may be far from normal. {SAMPLE}; or take SFVI (of a command `--method sfvi`, of a study \
+                     `algorithm = \"sfvi\"` in `[run]`)."
+                ),
             )),
             Ending::Interrupted => Some(Self::new(
                 Severity::Doubt,

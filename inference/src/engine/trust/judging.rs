@@ -115,7 +115,7 @@ impl JudgingSilo {
         let posterior = Posterior { family: &*family, parameters: &request.global, theta: &[] };
         let replicates = Replicates { draws: request.draws, seed: request.seed, silo: self.index };
         let fitted = self.fitted(&table, &request.theta)?;
-        let found = fitted.replicate(&posterior, &request.checks()?, replicates)?;
+        let found = fitted.replicate(&|noise, draw| posterior.draw(noise, draw), &request.checks()?, replicates)?;
         let p_values: Vec<f64> = found.iter().map(Replicated::p_value).collect();
         finite(self.program.name(), 0, |_| "a posterior predictive p-value".into(), &p_values)?;
         let own = OwnChecks { silo: self.program.name().to_owned(), checks: found };

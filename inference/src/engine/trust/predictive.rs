@@ -5,7 +5,6 @@ use serde::{Deserialize, Serialize};
 
 use super::judging::{Fitted, Sizes};
 use super::statistic::{PredictiveCheck, Statistic};
-use crate::engine::algorithm::Posterior;
 use crate::engine::error::{Error, Result};
 use crate::engine::family::real;
 use crate::engine::report::{Severity, Warning};
@@ -94,14 +93,14 @@ pub(crate) struct Replicates {
 }
 
 impl Fitted<'_> {
-    /// Compares data with as many replicates as asked for: globals from the posterior, local latents from their prior given
-    /// them, observations given both.
+    /// Compares data with as many replicates as asked for: `globals` of each from the posterior, local latents from their
+    /// prior given them, observations given both.
     ///
     /// # Errors
     /// [`Error::Setting`] for no draws, and for a site that observes nothing or has censored events; what the model reports.
     pub(crate) fn replicate(
         &self,
-        posterior: &Posterior<'_>,
+        globals: &(dyn Fn(&Noise, u64) -> Vec<f64> + Sync),
         checks: &[PredictiveCheck],
         replicates: Replicates,
     ) -> Result<Vec<Replicated>> {
@@ -122,7 +121,7 @@ impl Fitted<'_> {
         let count = usize::try_from(replicates.draws).unwrap_or(usize::MAX);
         let found = spread(&mut workers, count, |Worker { model, data }: &Worker, index| {
             let draw = index as u64;
-            let globals = posterior.draw(&noise, draw);
+            let globals = globals(&noise, draw);
             let noise = DrawNoise { noise, index: draw | u64::from(replicates.silo) << 32 };
             let at = Predictive { globals: &globals, locals: None, noise };
             statistics(table, checks, &predictive_draw(model, device, table, data, at)?.observed)

@@ -4,11 +4,12 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
+use super::chains::ChainDiagnostics;
 use super::correction::Correction;
 use super::evaluate::Evaluation;
 use super::left_out::LeftOut;
 use crate::engine::family::real;
-use crate::engine::report::{Severity, Warning};
+use crate::engine::report::{SAMPLE, Severity, Warning};
 
 /// Whether the numbers of a report are to be trusted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -42,11 +43,13 @@ impl fmt::Display for Verdict {
     }
 }
 
-/// What the round of trust found, or why there was none.
+/// What the round of trust found, or why there was none; of a sampler what is known of its chains.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub enum Trust {
     /// All silos answered.
     Checked(Correction),
+    /// There is none of draws of the posterior itself: chains are judged by each other.
+    Sampled(ChainDiagnostics),
     /// It was not held.
     NotChecked {
         /// Why.
@@ -62,7 +65,16 @@ impl Trust {
     pub fn correction(&self) -> Option<&Correction> {
         match self {
             Self::Checked(correction) => Some(correction),
-            Self::NotChecked { .. } => None,
+            Self::Sampled(_) | Self::NotChecked { .. } => None,
+        }
+    }
+
+    /// The chains of a sampler.
+    #[must_use]
+    pub fn chains(&self) -> Option<&ChainDiagnostics> {
+        match self {
+            Self::Sampled(chains) => Some(chains),
+            Self::Checked(_) | Self::NotChecked { .. } => None,
         }
     }
 
@@ -70,12 +82,15 @@ impl Trust {
     pub(crate) fn warnings(&self) -> Vec<Warning> {
         match self {
             Self::Checked(correction) => of_correction(correction),
+            Self::Sampled(chains) => chains.warnings.clone(),
             Self::NotChecked { reason, severity } => vec![Warning::new(
                 *severity,
                 format!(
                     "the posterior was not compared with the model itself, and the verdict rests on convergence alone: {reason}"
                 ),
-                "Judge it by rows held out of the fit (in Rust `Fit::judge_by_rows`; `held_out` of silos elsewhere; `vertical::predict` of columns), by `checks` of a study, by fits from several starts, or in Rust by `Nuts` on data that may be pooled.",
+                format!(
+                    "{SAMPLE}; or judge it by rows held out of the fit (in Rust `Fit::judge_by_rows`; `held_out` of silos elsewhere; `vertical::predict` of columns), by `checks` of a study, or by fits from several starts."
+                ),
             )],
         }
     }
@@ -169,7 +184,9 @@ fn of_correction(correction: &Correction) -> Vec<Warning> {
     if !correction.is_trusted() {
         let problem =
             "the posterior differs from its approximation by more than importance weights can correct: Pareto k";
-        let remedy = "Sample with `Nuts` on data that may be pooled; or look for what is not identified, has several modes or heavy tails, and declare it in other terms.";
+        let remedy = format!(
+            "{SAMPLE}; or look for what is not identified, has several modes or heavy tails, and declare it in other terms."
+        );
         let warning = Warning::new(Severity::Doubt, problem, remedy);
         return vec![warning.measured(pareto_k).beyond(threshold, VEHTARI)];
     }
@@ -180,7 +197,7 @@ fn of_correction(correction: &Correction) -> Vec<Warning> {
         let problem = format!(
             "the corrected numbers rest on draws that are worth {effective_sample_size:.0}: a mean or a standard deviation has an error, in standard deviations, of"
         );
-        let remedy = "Raise `trust_draws` in Rust, or sample with `Nuts` there on data that may be pooled.";
+        let remedy = format!("{SAMPLE}; in Rust `FitOptions::trust_draws` takes more draws too.");
         let threshold = if error > LARGE_ERROR { LARGE_ERROR } else { SMALL_ERROR };
         all.push(Warning::new(severity, problem, remedy).measured(error).beyond(threshold, "standard deviations"));
     }
@@ -210,7 +227,8 @@ fn of_spread(correction: &Correction) -> Option<Warning> {
     }
     let problem =
         "much of the variance comes from a few draws far out, and more may be farther: Pareto k of what they add";
-    let remedy = "Sample with `Nuts` on data that may be pooled; or look for what is not identified or has a heavy tail, and give it a narrower prior.";
+    let remedy =
+        format!("{SAMPLE}; or look for what is not identified or has a heavy tail, and give it a narrower prior.");
     let warning = Warning::new(Severity::Doubt, problem, remedy).at(&worst.summary.label);
     Some(warning.measured(shape).beyond(correction.threshold, VEHTARI))
 }

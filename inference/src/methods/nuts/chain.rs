@@ -10,8 +10,9 @@ use nuts_rs::{Chain, CpuLogpFunc, CpuMath, CpuMathError, DiagGradNutsSettings, H
 use partita_core::{Key, Noise, NoiseStream, Purpose};
 
 use super::walk::Walk;
-use super::{ChainStep, ChainSummary, Nuts};
+use super::{ChainStep, Nuts};
 use crate::engine::error::{Error, Result, is_outside};
+use crate::engine::trust::chains::ChainSummary;
 
 /// How many starts are tried before a chain gives up.
 const TRIES: usize = 100;

@@ -1,10 +1,9 @@
 //! Judges whether the chains of a sampler may be believed: R-hat, effective sample sizes, divergences, warnings.
 
-use serde::{Deserialize, Serialize};
-
 use crate::engine::family::real;
 use crate::engine::metrics::{bulk_effective_sample_size, r_hat, tail_effective_sample_size};
 use crate::engine::report::{Severity, Warning};
+use crate::engine::trust::chains::{ChainDiagnostics, Convergence, pick};
 
 /// The largest R-hat of chains that agree, and of chains whose draws still say something.
 const LARGEST_R_HAT: [f64; 2] = [1.01, 1.05];
@@ -16,22 +15,6 @@ const MOST_DIVERGENCES: f64 = 0.01;
 const VEHTARI: &str = "Vehtari, Gelman, Simpson, Carpenter and Burkner (2021)";
 const BETANCOURT: &str = "Betancourt (2017)";
 
-/// How well the chains agree on one number of a global site, or on the numbers of a local site of a silo.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Convergence {
-    /// The number of a global site, such as `beta[2]`, on its natural scale; or the name of a local site, whose numbers
-    /// are judged on the unconstrained scale.
-    pub label: String,
-    /// The silo of a local site.
-    pub silo: Option<String>,
-    /// [`r_hat`]; the largest over the numbers of a local site.
-    pub r_hat: f64,
-    /// [`bulk_effective_sample_size`]; the smallest over the numbers of a local site.
-    pub bulk: f64,
-    /// [`tail_effective_sample_size`]; the smallest over the numbers of a local site.
-    pub tail: f64,
-}
-
 impl Convergence {
     /// The worst of both in every respect; a number that never moves is the worst.
     pub(super) fn worse(self, other: Self) -> Self {
@@ -42,79 +25,23 @@ impl Convergence {
     }
 }
 
-/// The chosen one of two numbers; NaN if either is, which `f64::max` and `f64::min` would leave out.
-fn pick(own: f64, other: f64, choose: fn(f64, f64) -> f64) -> f64 {
-    if own.is_nan() || other.is_nan() { f64::NAN } else { choose(own, other) }
-}
-
-/// How one chain went after its warm-up.
-#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
-pub struct ChainSummary {
-    /// Trajectories that left the region in which the integrator is accurate.
-    pub divergences: usize,
-    /// Trajectories that were still not turning when the tree was as deep as allowed.
-    pub at_max_depth: usize,
-    /// The mean depth of the trees.
-    pub mean_depth: f64,
-    /// The mean step size; the sampler varies it by up to a tenth from draw to draw.
-    pub step_size: f64,
-    /// Gradients of the log density.
-    pub gradients: u64,
-    /// Gradients of the log density during warm-up.
-    pub warmup_gradients: u64,
-}
-
-/// What is known of the quality of draws.
-#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
-pub struct NutsDiagnostics {
-    /// Agreement of the chains: every number of the globals in the order of the draws, then every local site of each
-    /// silo.
-    pub convergence: Vec<Convergence>,
-    /// How each chain went.
-    pub chains: Vec<ChainSummary>,
-    /// Reasons not to believe the draws; none is good news.
-    pub warnings: Vec<Warning>,
-}
-
-impl NutsDiagnostics {
-    /// The largest R-hat; NaN without any number, and where one is the same in every draw.
-    ///
-    /// # Example
-    /// ```
-    /// use partita_inference::{Convergence, NutsDiagnostics};
-    /// let one = |r_hat| Convergence { label: "beta".into(), silo: None, r_hat, bulk: 400.0, tail: 400.0 };
-    /// let of = |found: [f64; 2]| NutsDiagnostics { convergence: found.map(one).into(), ..NutsDiagnostics::default() };
-    /// assert_eq!(of([1.002, 1.007]).worst_r_hat(), 1.007);
-    /// assert!(of([1.002, f64::NAN]).worst_r_hat().is_nan() && of([f64::NAN, 1.002]).worst_r_hat().is_nan());
-    /// ```
-    #[must_use]
-    pub fn worst_r_hat(&self) -> f64 {
-        let each = self.convergence.iter().map(|one| one.r_hat);
-        each.reduce(|worst, own| pick(worst, own, f64::max)).unwrap_or(f64::NAN)
-    }
-
-    /// Divergent trajectories of all chains.
-    #[must_use]
-    pub fn divergences(&self) -> usize {
-        self.chains.iter().map(|chain| chain.divergences).sum()
-    }
-
-    /// Complains of numbers, and of chains of `draws` draws; `centred` is a local site that could be declared non-centred.
-    pub(super) fn complain(&mut self, draws: usize, centred: Option<&str>) {
+impl ChainDiagnostics {
+    /// Complains of numbers and of chains; `centred` is a local site that could be declared non-centred.
+    pub(super) fn complain(&mut self, centred: Option<&str>) {
         let of_numbers = self.convergence.iter().flat_map(|one| one.complaints(self.chains.len(), centred));
-        let draws = real(draws * self.chains.len());
+        let draws = real(self.draws * self.chains.len());
         let (diverged, cut): (_, usize) =
             (real(self.divergences()), self.chains.iter().map(|chain| chain.at_max_depth).sum());
         let of_divergences = (diverged > 0.0).then(|| {
             let severity = if diverged > MOST_DIVERGENCES * draws { Severity::Doubt } else { Severity::Limit };
             let problem = "trajectories diverged, so that a part of the posterior may be missing: a share of";
-            let remedy = format!("Raise `target_accept`{}.", reparameterise(centred));
+            let remedy = format!("Raise `target_accept` (of a command `--target-accept`){}.", reparameterise(centred));
             Warning::new(severity, problem, remedy).measured(diverged / draws).beyond(0.0, BETANCOURT)
         });
         let of_depth = (cut > 0).then(|| {
             let problem =
                 "trajectories were cut at the largest depth, so that draws are dependent for longer: a share of";
-            Warning::new(Severity::Limit, problem, "Raise `max_depth`.")
+            Warning::new(Severity::Limit, problem, "Raise `max_depth` (of a command `--max-depth`).")
                 .measured(real(cut) / draws)
                 .beyond(0.0, BETANCOURT)
         });
@@ -135,14 +62,14 @@ impl Convergence {
         let [largest, worst] = LARGEST_R_HAT;
         if self.r_hat > largest {
             let severity = if self.r_hat > worst { Severity::Doubt } else { Severity::Limit };
-            let remedy = format!("Draw more{}.", reparameterise(centred));
+            let remedy = format!("Draw more (of a command `--draws`){}.", reparameterise(centred));
             let warning = Warning::new(severity, "the chains do not agree: R-hat", remedy);
             all.push(at(warning.measured(self.r_hat).beyond(largest, VEHTARI)));
         }
         let [least, useless] = LEAST_A_CHAIN.map(|each| each * real(chains));
         let sizes = [
-            (self.bulk, "in the bulk", "Draw more."),
-            (self.tail, "in the tails", "Draw more, or do not report outer quantiles."),
+            (self.bulk, "in the bulk", "Draw more (of a command `--draws`)."),
+            (self.tail, "in the tails", "Draw more (of a command `--draws`), or do not report outer quantiles."),
         ];
         // A sample size that cannot be computed is not enough.
         for (found, place, remedy) in sizes.into_iter().filter(|(found, ..)| found.is_nan() || *found < least) {
@@ -174,10 +101,17 @@ pub(super) fn converged(label: &str, silo: Option<&str>, chains: &[&[f64]]) -> C
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::engine::trust::chains::ChainSummary;
 
     fn complained(one: Convergence, chain: ChainSummary, centred: Option<&str>) -> Vec<Warning> {
-        let mut found = NutsDiagnostics { convergence: vec![one], chains: vec![chain; 2], warnings: Vec::new() };
-        found.complain(100, centred);
+        let mut found = ChainDiagnostics {
+            convergence: vec![one],
+            chains: vec![chain; 2],
+            draws: 100,
+            warmup: 100,
+            warnings: Vec::new(),
+        };
+        found.complain(centred);
         found.warnings
     }
 

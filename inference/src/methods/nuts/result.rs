@@ -4,13 +4,14 @@ use std::fmt;
 
 use partita_core::{AnyData, AnyModel, Device, Latents, Model, SiteTable, natural_values};
 
+use super::Nuts;
 use super::chain::DrawStatistics;
 use super::target::Layout;
-use super::{Nuts, NutsDiagnostics};
 use crate::engine::error::{Error, Result};
 use crate::engine::report::SiteSummary;
 use crate::engine::report::summary;
 use crate::engine::report::summary::NaturalDraws;
+use crate::engine::trust::chains::ChainDiagnostics;
 use crate::engine::trust::verdict::Verdict;
 
 /// Draws from a posterior, with their summary and their diagnostics.
@@ -23,13 +24,14 @@ pub struct NutsFit {
     /// Every number of every global site, on its natural scale.
     pub sites: Vec<SiteSummary>,
     /// Whether the draws may be believed.
-    pub diagnostics: NutsDiagnostics,
+    pub diagnostics: ChainDiagnostics,
     /// The sampler that made them.
     pub options: Nuts,
     /// The silos.
     pub silos: Vec<String>,
     /// Wall time in seconds, diagnostics included.
     pub seconds: f64,
+    pub(super) device: String,
     pub(super) unconstrained: Vec<Vec<f64>>,
     #[cfg_attr(not(feature = "arviz"), expect(dead_code, reason = "files for ArviZ hold them"))]
     pub(super) statistics: Vec<DrawStatistics>,
@@ -105,41 +107,6 @@ impl NutsFit {
 
 impl fmt::Display for NutsFit {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        writeln!(formatter, "verdict: {}", self.verdict)?;
-        self.diagnostics.warnings.iter().try_for_each(|warning| writeln!(formatter, "{warning}"))?;
-        let of_silos = self.diagnostics.convergence.iter().filter_map(|own| Some((own, own.silo.as_ref()?)));
-        let labels = of_silos.map(|(own, silo)| own.label.chars().count() + silo.chars().count() + 3);
-        let width = self.sites.iter().map(|own| own.label.chars().count()).chain(labels).max().unwrap_or(0).max(16);
-        writeln!(
-            formatter,
-            "{:<width$} {:>9} {:>9} {:>9} {:>9} {:>9} {:>7} {:>7} {:>7}",
-            "site", "mean", "sd", "2.5 %", "50 %", "97.5 %", "R-hat", "bulk", "tail"
-        )?;
-        for s in &self.sites {
-            let q = &s.quantiles;
-            write!(
-                formatter,
-                "{:<width$} {:>9.4} {:>9.4} {:>9.4} {:>9.4} {:>9.4}",
-                s.label, s.mean, s.sd, q.p2_5, q.p50, q.p97_5
-            )?;
-            let own = self.diagnostics.convergence.iter().find(|one| one.silo.is_none() && one.label == s.label);
-            match own {
-                Some(c) => writeln!(formatter, " {:>7.4} {:>7.0} {:>7.0}", c.r_hat, c.bulk, c.tail)?,
-                None => writeln!(formatter, " {:>7} {:>7} {:>7}", "-", "-", "-")?,
-            }
-        }
-        for c in &self.diagnostics.convergence {
-            if let Some(silo) = &c.silo {
-                let (label, worst) = (format!("{} ({silo})", c.label), "worst of its numbers");
-                writeln!(formatter, "{label:<width$} {worst:>49} {:>7.4} {:>7.0} {:>7.0}", c.r_hat, c.bulk, c.tail)?;
-            }
-        }
-        let Nuts { chains, draws, warmup, .. } = self.options;
-        let divergences = self.diagnostics.divergences();
-        writeln!(
-            formatter,
-            "{chains} chains of {draws} draws after {warmup}, {:.1} s; {divergences} divergences",
-            self.seconds
-        )
+        self.unchecked().fmt(formatter)
     }
 }

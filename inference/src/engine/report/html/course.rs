@@ -8,6 +8,7 @@ use super::words::{grouped, rounded, table};
 use crate::engine::algorithm::Ending;
 use crate::engine::report::algorithm_name;
 use crate::engine::report::course::{Course, StepAxis};
+use crate::engine::trust::chains::{ChainDiagnostics, ChainSummary};
 
 /// The most points of a trace that have a dot each.
 const DOTS: usize = 60;
@@ -15,6 +16,9 @@ const DOTS: usize = 60;
 impl Page<'_> {
     pub(super) fn course(&self) -> Markup {
         let report = self.report;
+        if let Some(chains) = report.trust.chains() {
+            return of_chains(chains);
+        }
         let ending = match report.ending {
             Ending::Completed => "all steps were done",
             Ending::Converged => "it had converged",
@@ -81,6 +85,8 @@ impl Page<'_> {
             vec!["Seconds".to_owned(), rounded(report.seconds, report.seconds)],
             vec!["Device".into(), report.device.clone()],
         ];
+        // A sampler exchanges nothing.
+        let counts = counts.filter(|_| report.trust.chains().is_none());
         table("What the fit took", &["What", "How much"], &counts.chain(method).chain(rest).collect::<Vec<_>>())
     }
 
@@ -95,7 +101,28 @@ impl Page<'_> {
                 ", seed " (report.seed) ", device " (report.device) "."
             }
             details { summary { "Algorithm" } pre tabindex="0" { (json(serde_json::to_string_pretty(&report.algorithm))) } }
-            details { summary { "Settings" } pre tabindex="0" { (json(serde_json::to_string_pretty(&report.options))) } }
+            @if report.trust.chains().is_none() { details { summary { "Settings" } pre tabindex="0" { (json(serde_json::to_string_pretty(&report.options))) } } }
+        }
+    }
+}
+
+/// How chains went, as a table.
+fn of_chains(chains: &ChainDiagnostics) -> Markup {
+    let row = |(place, own): (usize, &ChainSummary)| {
+        let counts = [own.divergences as u64, own.at_max_depth as u64, own.gradients, own.warmup_gradients];
+        let [diverged, cut, gradients, before] = counts.map(grouped);
+        let [depth, step] = [own.mean_depth, own.step_size].map(|own| rounded(own, own));
+        vec![(place + 1).to_string(), diverged, cut, depth, step, gradients, before]
+    };
+    let columns =
+        ["Chain", "Divergences", "Cut at the largest depth", "Mean depth", "Step size", "Gradients", "In warm-up"];
+    html! {
+        p { (chains.line()) "." }
+        (table("How each chain went", &columns, &chains.chains.iter().enumerate().map(row).collect::<Vec<_>>()))
+        @let locals: Vec<Vec<String>> = chains.locals().map(|(name, own)| [vec![name], own.to_vec()].concat()).collect();
+        @if !locals.is_empty() {
+            @let columns: Vec<&str> = ["Local site"].into_iter().chain(ChainDiagnostics::COLUMNS).collect();
+            (table("Agreement of the chains on the worst number of each local site", &columns, &locals))
         }
     }
 }

@@ -10,6 +10,7 @@ use crate::engine::moments::mean_and_variance;
 use crate::engine::report::SiteSummary;
 use crate::engine::report::density::Density;
 use crate::engine::report::summary::NaturalDraws;
+use crate::engine::trust::chains::ChainDiagnostics;
 use crate::engine::trust::correction::Correction;
 
 /// The most numbers in a table, and in pictures: those of a network are in the report's JSON.
@@ -28,11 +29,17 @@ impl Page<'_> {
         if corrected.is_some() {
             columns.extend(["Uncorrected mean", "Uncorrected sd"]);
         }
+        let chains = report.trust.chains();
+        if chains.is_some() {
+            columns.extend(ChainDiagnostics::COLUMNS);
+        }
         let row = |(own, before): (&SiteSummary, &SiteSummary)| {
             let q = &own.quantiles;
             let beside = if corrected.is_some() { vec![before.mean, before.sd] } else { Vec::new() };
             let numbers = [own.mean, own.sd, q.p2_5, q.p50, q.p97_5].into_iter().chain(beside);
-            [own.label.clone()].into_iter().chain(numbers.map(|number| rounded(number, own.sd))).collect()
+            let agreed = chains.map(|chains| chains.beside(&own.label)).into_iter().flatten();
+            let numbers = numbers.map(|number| rounded(number, own.sd));
+            [own.label.clone()].into_iter().chain(numbers).chain(agreed).collect()
         };
         let rows: Vec<Vec<String>> = report.answer().into_iter().zip(&report.sites).take(SHOWN).map(row).collect();
         html! {
@@ -55,6 +62,11 @@ impl Page<'_> {
     }
 
     fn correction(&self) -> Markup {
+        if let Some(chains) = self.report.trust.chains() {
+            let columns =
+                "R-hat says how far the chains agree, bulk and tail how many independent draws their own are worth.";
+            return html! { "These numbers are of draws of the posterior itself: " (chains.line()) ". " (columns) };
+        }
         let Some(own) = self.report.trust.correction() else {
             return html! { "These numbers are those of the approximation: they were not compared with the model itself." };
         };
@@ -81,9 +93,14 @@ impl Page<'_> {
         (!panels.is_empty()).then(|| {
             html! {
                 p {
-                    "Density of draws of the approximation. The bar below is the 95 % interval of the "
-                    @if is_corrected { "corrected" } @else { "uncorrected" }
-                    " numbers, the dot their median."
+                    @match (self.report.trust.chains(), is_corrected) {
+                        (Some(_), _) => "Density of the draws. The bar below is their 95 % interval, the dot their median.",
+                        (None, is_corrected) => {
+                            "Density of draws of the approximation. The bar below is the 95 % interval of the "
+                            @if is_corrected { "corrected" } @else { "uncorrected" }
+                            " numbers, the dot their median."
+                        }
+                    }
                     @if self.content.has_prior { " The dashed line is the density of the prior." }
                     @if self.content.numbers > DRAWN {
                         " These are the first " (DRAWN) " of " (grouped(self.content.numbers as u64)) " numbers."
@@ -100,7 +117,11 @@ impl Page<'_> {
     fn correlations(&self) -> Markup {
         let names = self.content.correlations.iter().filter_map(|line| line.first()).map(String::as_str);
         let columns: Vec<&str> = ["Number"].into_iter().chain(names).collect();
-        table("Correlations of draws of the approximation", &columns, &self.content.correlations)
+        let caption = match self.report.trust.chains() {
+            Some(_) => "Correlations of draws",
+            None => "Correlations of draws of the approximation",
+        };
+        table(caption, &columns, &self.content.correlations)
     }
 }
 

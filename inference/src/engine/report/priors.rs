@@ -1,27 +1,49 @@
-//! Says where a prior that was chosen for the user decides a part of a number.
+//! Tells the priors of a report, and says where one that was chosen for the user decides a part of a number.
+
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
 
 use super::warning::{Severity, Warning};
 use super::{Report, SiteSummary};
 
-/// A prior that nobody stated.
-#[derive(Debug, Clone, PartialEq)]
-pub enum UsualPrior {
-    /// A normal prior of one number.
-    Normal {
-        /// The label of the number in a report.
-        label: String,
-        /// The mean of the prior.
-        mean: f64,
-        /// Its standard deviation.
-        sd: f64,
-    },
-    /// Any other prior.
-    Other {
-        /// The site, or the label of one number.
-        site: String,
-        /// The prior, as people read it.
-        prior: String,
-    },
+/// The prior of one number, or of all numbers of a site.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct PriorLine {
+    /// The number, by its label in the report, or the site.
+    pub name: String,
+    /// Its prior with its parameters, as people read it.
+    pub prior: String,
+    /// Whose it is.
+    pub source: PriorSource,
+    /// The mean and the standard deviation of a normal prior of one number.
+    #[serde(skip)]
+    pub normal: Option<[f64; 2]>,
+}
+
+/// Whose a prior is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum PriorSource {
+    /// The usual one, which nobody stated.
+    Usual,
+    /// The user's, who stated it.
+    Stated,
+}
+
+impl fmt::Display for PriorSource {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str(match self {
+            Self::Usual => "usual",
+            Self::Stated => "stated",
+        })
+    }
+}
+
+impl fmt::Display for PriorLine {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(formatter, "{} ~ {}", self.name, self.prior)
+    }
 }
 
 /// The standard deviations that such a prior may move a mean.
@@ -32,7 +54,7 @@ const SHARE: f64 = 0.5;
 const WIDTH: f64 = 0.9;
 
 impl Report {
-    /// Says which numbers usual priors decide a part of, as a limit each.
+    /// Takes the priors in, and says which numbers usual ones decide a part of, as a limit each.
     ///
     /// With the mean $`m`$ and the variance $`s^2`$ of the posterior of a number, and those of its prior, $`m_0`$ and
     /// $`s_0^2`$, the prior has the share $`r = s^2 / s_0^2`$ of the precision, and moves the mean by
@@ -42,16 +64,18 @@ impl Report {
     /// ```
     /// standard deviations, where numbers are normal and apart from each other. Of other priors it compares the 95 % intervals
     /// of posterior and prior, the latter from `draws` of the prior: site, label, draws ([`crate::Fit::prior`]).
-    pub fn tell_usual_priors(&mut self, priors: &[UsualPrior], draws: &[(String, String, Vec<f64>)]) {
+    pub fn tell_priors(&mut self, priors: &[PriorLine], draws: &[(String, String, Vec<f64>)]) {
         let answer = self.answer();
-        let of = |prior: &UsualPrior| match prior {
-            UsualPrior::Normal { label, mean, sd } => {
-                let found = answer.iter().find(|own| own.label == *label);
-                found.and_then(|own| of_normal(label, [*mean, *sd], own.mean, own.sd)).into_iter().collect()
+        let of = |PriorLine { name, prior, normal, .. }: &PriorLine| match *normal {
+            Some(moments) => {
+                let found = answer.iter().find(|own| own.label == *name);
+                found.and_then(|own| of_normal(name, moments, own.mean, own.sd)).into_iter().collect()
             }
-            UsualPrior::Other { site, prior } => of_widths(site, prior, &answer, draws),
+            None => of_widths(name, prior, &answer, draws),
         };
-        let warnings = priors.iter().flat_map(of).collect();
+        let usual = priors.iter().filter(|own| own.source == PriorSource::Usual);
+        let warnings = usual.flat_map(of).collect();
+        self.priors = priors.to_vec();
         self.warn(warnings);
     }
 }
