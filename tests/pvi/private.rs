@@ -2,7 +2,7 @@
 #![allow(clippy::unwrap_used, reason = "a failure in a test is to be loud")]
 
 use partita::inference::{
-    EarlyStop, Error, Fitted, GradientDescent, Mechanism, Message, Monitor, PrivateParty, PrivateVisits, Pvi,
+    EarlyStop, Error, Fitted, GradientDescent, Mechanism, Message, Monitor, PrivateParty, PrivateSteps, Pvi,
     PviOptions, PviSilo, Result, RowSum, Schedule, Settings, Silo, SiloProgram, SiloSchedule,
 };
 use partita::models::{BinaryRows, GaussianMean, LogisticRegression};
@@ -26,8 +26,8 @@ impl Mechanism for Plain {
 
 const SUMS: u64 = 12;
 
-fn visits() -> PrivateVisits {
-    PrivateVisits { epsilon: 1.0, delta: 1e-5, noise: 1.0, clip: 1.0, rate: 1.0, sums: SUMS }
+fn visits() -> PrivateSteps {
+    PrivateSteps { epsilon: 1.0, delta: 1e-5, noise: 1.0, clip: 1.0, rate: 1.0, sums: SUMS }
 }
 
 fn settings() -> Settings {

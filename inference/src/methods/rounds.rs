@@ -5,6 +5,7 @@ pub(crate) mod fed_opt;
 mod fed_opt_options;
 mod join;
 mod messages;
+mod private;
 pub(crate) mod server;
 pub(crate) mod sfvi_avg;
 pub(crate) mod silo;

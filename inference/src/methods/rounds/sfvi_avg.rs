@@ -6,13 +6,15 @@ use serde::{Deserialize, Serialize};
 use super::average::{Averaging, Barycentre, Members, WeightedMean};
 use super::join::{Join, Joined, LocalSteps, as_float};
 use super::messages::Round;
-use crate::engine::algorithm::{Algorithm, ElboSamples, Ending, Posterior, StepInfo, finite};
+use crate::engine::algorithm::{Algorithm, ElboSamples, Ending, Posterior, StepInfo};
 use crate::engine::error::{Error, Result};
 use crate::engine::estimator::Estimator;
 use crate::engine::exchange::{Outcome, Request};
 use crate::engine::plug::Plug;
+use crate::engine::private_steps::PrivateSteps;
+use crate::engine::report::Privacy;
 use crate::engine::settings::Settings;
-use crate::engine::terms::coordinator::{Bounds, Coordinator};
+use crate::engine::terms::coordinator::Coordinator;
 use crate::engine::wire::manifest::Manifest;
 use crate::engine::wire::message::Message;
 
@@ -32,6 +34,9 @@ pub struct RoundOptions {
     pub scale_entropy: bool,
     /// Takes steps of plain SFVI after this many rounds: a warm start.
     pub most: Option<u64>,
+    /// Lets the local steps of every silo know its rows by noised sums over clipped ones alone.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub private: Option<PrivateSteps>,
 }
 
 impl RoundOptions {
@@ -39,7 +44,8 @@ impl RoundOptions {
     #[must_use]
     pub fn paper(local_steps: u64) -> Self {
         let averaging = Barycentre.into();
-        Self { local_steps, averaging, by_size: false, keep_optimiser: false, scale_entropy: false, most: None }
+        let [by_size, keep_optimiser, scale_entropy] = [false; 3];
+        Self { local_steps, averaging, by_size, keep_optimiser, scale_entropy, most: None, private: None }
     }
 }
 
@@ -86,7 +92,11 @@ impl SfviAvg {
                 expected: "true: each row's average holds its density and its entropy together, and is multiplied as one",
             });
         }
-        let join = Join::new(globals, options.local_steps, sizes)?;
+        if let (Some(most), Some(_)) = (options.most, options.private) {
+            let found = format!("{most} rounds and plain SFVI after them, in a private run");
+            return Err(Error::Setting { setting: "most", found, expected: "None: steps of plain SFVI have no noise" });
+        }
+        let join = Join::new(globals, options.local_steps, sizes, options.private)?;
         Ok(Self { join, options })
     }
 
@@ -134,18 +144,18 @@ impl Algorithm for SfviAvg {
         let (mut elbo, mut is_clipped, mut place) = (0.0, false, 0);
         let (mut members, mut theta) = (Members::new(averaging, family), WeightedMean::default());
         let equal = 1.0 / as_float(weights.len());
-        self.join.each_answer(outcomes, &self.join.globals.silos, |answer| {
+        let clipped_rows = self.join.each_answer(outcomes, &self.join.globals.silos, |answer| {
             let weight = weights[place];
-            elbo += weight * answer.elbo[0];
-            is_clipped |= answer.clipped > 0;
+            elbo += weight * answer.elbo;
+            is_clipped |= answer.is_clipped;
             theta.add(&answer.theta, equal);
             place += 1;
             // Without global latents there is only θ to average.
             if family.is_empty() { Ok(()) } else { members.add(answer.global, weight) }
         })?;
-        finite("the coordinator", self.join.first_step(), |_| "the bound".into(), &[elbo])?;
+        self.join.check_bound("the bound", elbo)?;
         let parameters = if family.is_empty() { Vec::new() } else { members.average()? };
-        self.join.end_round(Joined { parameters, theta: theta.sum, elbo, is_clipped, silos: place })
+        self.join.end_round(Joined { parameters, theta: theta.sum, elbo, is_clipped, silos: place, clipped_rows })
     }
 
     fn ended(&self) -> Option<Ending> {
@@ -153,15 +163,19 @@ impl Algorithm for SfviAvg {
     }
 
     fn elbo_requests(&self, draws: usize, offset: u64) -> Vec<Request> {
-        self.join.globals.ask_bounds(draws, offset)
+        self.join.ask_bounds(draws, offset)
     }
 
     fn elbo_samples(&self, outcomes: Vec<Outcome>, draws: usize, offset: u64) -> Result<ElboSamples> {
-        self.join.globals.bounds_of(&self.join.globals.silos, outcomes, Bounds { count: draws, offset })
+        self.join.bounds(outcomes, draws, offset)
     }
 
     fn draws_a_bound(&self) -> usize {
         self.join.globals.draws_a_bound()
+    }
+
+    fn privacy(&self) -> Option<Privacy> {
+        self.join.privacy()
     }
 
     fn manifest(&self) -> &Manifest {
