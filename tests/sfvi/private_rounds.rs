@@ -131,8 +131,8 @@ fn rows_with_latents_lead_to_the_same_posterior_with_hardly_any_noise() {
     let algorithm = AlgorithmChoice::SfviAvg(how.clone());
     let options = FitOptions { algorithm, settings, threads: 2, trust_draws: Some(0), ..FitOptions::default() };
     let plain = fit(&MixedLogistic::new(4), &silos, &device, &options, None).unwrap();
-    let method = PrivateMethod::SfviAvg { options: how, rate: 1.0, clip: 100.0 };
-    let promise = PrivateOptions { method, rounds: 40, ..PrivateOptions::new(1e9, 1e-5) };
+    let method = PrivateMethod::SfviAvg { options: how, rate: 1.0, clip: 10.0 };
+    let promise = PrivateOptions { method, rounds: 40, ..PrivateOptions::new(1e6, 1e-5) };
     let mut bits = |silo: usize| Box::new(SeededBits::new(silo as u64)) as Box<_>;
     let found = simulate(&MixedLogistic::new(4), &silos, &device, &options, &promise, &mut bits).unwrap();
     for (site, expected) in found.report.sites.iter().zip(&plain.report.sites) {
