@@ -100,7 +100,7 @@ fn serve_behind_supernode(
     let limits = Limits { bytes: options.largest_request, ..Limits::default() };
     let mut silo = AtWork::new(options, keeper);
     silo.settle(&Carrier { connection: connection.clone(), node: 0, api: Api::Runtime }, log);
-    let (mut pace, mut newer) = (Pace::new(LONGEST_PAUSE), None);
+    let (mut pace, mut newer) = (Pace::new([LONGEST_PAUSE; 2]), None);
     while !stop.load(Ordering::Relaxed) {
         let taken = match newer.take() {
             Some(task) => Ok(Some(task)),
@@ -116,10 +116,10 @@ fn serve_behind_supernode(
                 }
                 pace.wait();
                 if newer.is_none() {
-                    std::thread::sleep(pace.pause());
+                    pace.pause(stop);
                 }
             }
-            Ok(None) => std::thread::sleep(pace.pause()),
+            Ok(None) => pace.pause(stop),
             // A task that was stopped between acquisition and start belongs to no silo.
             Err(error @ (Error::Refused { .. } | Error::Malformed { .. })) => {
                 log(&format!("no task: {error}"));

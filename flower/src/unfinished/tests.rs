@@ -1,6 +1,7 @@
 //! Holds a silo that was killed to what it still owes its engine, whenever it was killed.
 #![allow(clippy::unwrap_used, reason = "a failure in a test is to be loud")]
 
+#[path = "../../tests/fixtures/started_silo.rs"]
 mod engine;
 
 use std::borrow::Cow;
