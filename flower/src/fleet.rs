@@ -28,7 +28,7 @@ const INTERVAL: f64 = 30.0;
 const STILL_THERE: Duration = Duration::from_secs(75);
 
 /// The longest pause between two looks for a message, and before one is expected.
-const LONGEST_PAUSE: [Duration; 2] = [Duration::from_secs(2), Duration::from_secs(5)];
+const LONGEST_PAUSE: [Duration; 2] = [Duration::from_secs(2), Duration::from_secs(10)];
 
 /// The pause after a look that the engine refused.
 const REFUSED: Duration = Duration::from_secs(1);

@@ -94,7 +94,7 @@ mod tests {
     /// The looks of a silo that gets a request after each of these waits, in milliseconds, and how late it is found; the
     /// sender's clock is an hour behind.
     fn looks(waits: &[u64]) -> Vec<(u32, Duration)> {
-        let mut pace = Pace::new([Duration::from_secs(2), Duration::from_secs(5)]);
+        let mut pace = Pace::new([Duration::from_secs(2), Duration::from_secs(10)]);
         let (mut now, mut found) = (Instant::now(), Vec::new());
         for wait in waits {
             pace.wait_at(now);

@@ -154,7 +154,7 @@ fn rows_longer_than_the_clip_are_counted_with_noise() {
     {
         let options_of_pvi = PviOptions { schedule, ..PviOptions::new(20) };
         let method = PrivateMethod::Pvi { options: options_of_pvi, rate, clip: 3.0 };
-        let promise = PrivateOptions { method, rounds: 3, ..PrivateOptions::new(1e6, 1e-5) };
+        let promise = PrivateOptions { method, rounds: 3, ..PrivateOptions::new(100.0, 1e-5) };
         let mut bits = |silo: usize| Box::new(SeededBits::new(silo as u64)) as Box<_>;
         let fit = simulate(&GaussianMean {}, &silos, &device, &options, &promise, &mut bits).unwrap();
         let found = fit.report.privacy.unwrap().clipped.unwrap();
