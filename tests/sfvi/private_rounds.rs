@@ -105,7 +105,7 @@ fn without_noise_a_private_round_is_a_plain_one_and_tells_no_bound() {
         let expected = plain.answer(&request).unwrap();
         let found = hidden.answer(&request).unwrap();
         let [expected_global, global] = [&expected, &found].map(|own| own.get_floats("global").unwrap());
-        assert!(expected_global.iter().zip(request.get_floats("global").unwrap()).all(|(end, from)| *end != from));
+        assert!(expected_global.iter().zip(request.get_floats("global").unwrap()).all(|(end, from)| end.total_cmp(&from).is_ne()));
         for (expected, found) in expected_global.iter().zip(&global) {
             assert!((expected - found).abs() < 1e-9 * expected.abs().max(1.0), "{expected} {found}");
         }
@@ -179,7 +179,7 @@ fn what_a_row_contributes_depends_on_no_other_row_and_moves_a_sum_by_no_more_tha
 struct Compared {
     sums: NoisedSums,
     added: Arc<Mutex<Vec<f64>>>,
-    asked: Arc<Mutex<Vec<(f64, f64)>>>,
+    asked: Arc<Mutex<Vec<[f64; 2]>>>,
 }
 
 impl Mechanism for Compared {
@@ -190,7 +190,7 @@ impl Mechanism for Compared {
         let released = self.sums.release(request, RowSum { length, clip, noise, count, rate, remaining, rows })?;
         let added = released.iter().zip(exact).map(|(own, exact)| (own - exact) / (noise * clip));
         self.added.lock().unwrap().extend(added);
-        self.asked.lock().unwrap().push((noise, rate));
+        self.asked.lock().unwrap().push([noise, rate]);
         Ok(released)
     }
 }
@@ -200,7 +200,7 @@ fn the_noise_of_a_round_is_what_is_accounted() {
     let (epsilon, delta) = (1.0, 1e-5);
     let noise = Accountant::noise_for_samples(epsilon, delta, 1.0, 2 * STEPS).unwrap();
     let how = PrivateSteps { noise, clip: 0.5, ..steps() };
-    let (added, asked): (Arc<Mutex<Vec<f64>>>, Arc<Mutex<Vec<(f64, f64)>>>) = Default::default();
+    let (added, asked) = (Arc::<Mutex<Vec<f64>>>::default(), Arc::<Mutex<Vec<[f64; 2]>>>::default());
     for seed in 0..12 {
         let sums = NoisedSums::new(None, Box::new(SeededBits::new(seed)));
         let mechanism = Compared { sums, added: added.clone(), asked: asked.clone() };
@@ -216,7 +216,7 @@ fn the_noise_of_a_round_is_what_is_accounted() {
     // All sums of a run together cost what was promised, and hardly less.
     let asked = asked.lock().unwrap();
     assert_eq!(asked.len() as u64, 12 * STEPS);
-    let costs = asked[..2 * STEPS as usize].iter().map(|(noise, rate)| Cost::sampled(*noise, *rate, 1).unwrap());
+    let costs = asked[..2 * STEPS as usize].iter().map(|[noise, rate]| Cost::sampled(*noise, *rate, 1).unwrap());
     let found = Accountant::of(costs).epsilon(delta, Conversion::Improved).unwrap();
     assert!(found <= epsilon && found > 0.999 * epsilon, "{found}");
 }

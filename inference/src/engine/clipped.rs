@@ -102,10 +102,10 @@ mod tests {
         let ClippedShare { share, deviation } = count.share(sums, 10.0).unwrap();
         // Two rows of ten in one of two rounds; noise of 6 √5 rows a silo and round.
         assert!((share - 0.1).abs() < 1e-12 && (deviation - 0.6 * 5_f64.sqrt()).abs() < 1e-12, "{share} {deviation}");
-        // Samples of a half have twice the noise, and are off by a row themselves; sixteen of them a round by a fourth.
+        // Samples of a half have twice the noise on a count, and are off by a row themselves; of sixteen a round that is a fourth.
         let sampled = CountedSums { a_round: 16.0, rate: 0.5, ..sums };
         let found = count.share(sampled, 10.0).unwrap().deviation;
-        assert!((found - 0.1 * ((720.0 + 1.0) / 32.0_f64).sqrt()).abs() < 1e-12, "{found}");
+        assert!((found - 0.1 * ((1_440.0 + 1.0) / 32.0_f64).sqrt()).abs() < 1e-12, "{found}");
         assert_eq!(ClippedCount::read(&count.write(Message::new("state"), "own"), "own").unwrap(), count);
     }
 
