@@ -105,7 +105,12 @@ fn without_noise_a_private_round_is_a_plain_one_and_tells_no_bound() {
         let expected = plain.answer(&request).unwrap();
         let found = hidden.answer(&request).unwrap();
         let [expected_global, global] = [&expected, &found].map(|own| own.get_floats("global").unwrap());
-        assert!(expected_global.iter().zip(request.get_floats("global").unwrap()).all(|(end, from)| end.total_cmp(&from).is_ne()));
+        assert!(
+            expected_global
+                .iter()
+                .zip(request.get_floats("global").unwrap())
+                .all(|(end, from)| end.total_cmp(&from).is_ne())
+        );
         for (expected, found) in expected_global.iter().zip(&global) {
             assert!((expected - found).abs() < 1e-9 * expected.abs().max(1.0), "{expected} {found}");
         }
