@@ -46,7 +46,7 @@ fn main() {
     let own = |index: usize| start(scratch.path(), "silo", &format!("silo-{index:02}"));
     let parties: Vec<Running> = (0..silos).map(own).collect();
     let mut coordinator = start(scratch.path(), "coordinator", "coordinator");
-    let (mut seen, mut times, mut calls) = (0, Vec::new(), Vec::new());
+    let (mut seen, mut times, mut calls, mut names) = (0, Vec::new(), Vec::new(), Vec::new());
     let mut memory = Memory::default();
     while !coordinator.is_over() {
         let metrics = std::fs::read_to_string(scratch.path().join("output/metrics.jsonl")).unwrap_or_default();
@@ -55,6 +55,7 @@ fn main() {
             seen = now;
             times.push(started.elapsed().as_secs_f64());
             calls.push([door.calls(), door.looks()]);
+            names.push(door.by_name());
             memory.look(&coordinator, &parties, &deployment);
         }
         assert!(started.elapsed() < Duration::from_secs(1_800), "it has not ended:\n{}", log(scratch.path()));
@@ -70,6 +71,12 @@ fn main() {
         let mut each: Vec<u64> = calls.windows(2).map(|pair| pair[1][place] - pair[0][place]).collect();
         each.sort_unstable();
         println!("a round, {what}: median {}, most {}", each[each.len() / 2], each[each.len() - 1]);
+    }
+    if let (Some(first), Some(last)) = (names.first(), names.last()) {
+        for (name, count) in last {
+            let each = (count - first.get(name).unwrap_or(&0)) as f64 / (rounds.max(2) - 1) as f64;
+            println!("a round, {name}: {each:.1}");
+        }
     }
     print!("{}", log(scratch.path()).lines().filter(|line| line.contains("crossed")).collect::<String>() + "\n");
 }

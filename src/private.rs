@@ -24,9 +24,10 @@ use subject::subject;
 
 use partita_core::{Device, Model, SiteTable};
 use partita_inference::{
-    Algorithm, AlgorithmChoice, Error, FitOptions, Fitted, InProcess, Manifest, PrivateParty, PrivateRoundsOptions,
-    PrivateRoundsSilo, PrivateSfviOptions, PrivateSfviSilo, PrivateVisits, PviOptions, PviSilo, Refusal, Result,
-    Settings, Silo, SiloProgram, SiloSchedule, coordinator, fit_parties,
+    Algorithm, AlgorithmChoice, AveragingSilo, Error, FedOptOptions, FitOptions, Fitted, InProcess, Manifest,
+    PrivateParty, PrivateRoundsOptions, PrivateRoundsSilo, PrivateSfviOptions, PrivateSfviSilo, PrivateSteps,
+    PviOptions, PviSilo, Refusal, Result, RoundOptions, Settings, Silo, SiloProgram, SiloSchedule, coordinator,
+    fit_parties,
 };
 use partita_privacy::{Accountant, Budget, Entropy, Ledger, SystemEntropy};
 
@@ -50,6 +51,25 @@ pub enum PrivateMethod {
         /// The probability with which each row is in the sum of a step.
         rate: f64,
         /// The norm to which a row's gradient is clipped, on the unconstrained scale.
+        clip: f64,
+    },
+    /// SFVI-Avg with perturbed local steps: a round is as many sums of every silo as it has local steps. The noise is not in the
+    /// posterior.
+    SfviAvg {
+        /// How posteriors become one, and after how many local steps.
+        options: RoundOptions,
+        /// As for PVI.
+        rate: f64,
+        /// As for PVI.
+        clip: f64,
+    },
+    /// Federated point estimation with perturbed local steps: a point, without a posterior.
+    FedOpt {
+        /// How points become one, and after how many local steps.
+        options: FedOptOptions,
+        /// As for PVI.
+        rate: f64,
+        /// As for PVI.
         clip: f64,
     },
 }
@@ -136,21 +156,46 @@ impl PrivateOptions {
         Ok(PrivateSfviOptions { rounds: self.rounds, rate, ..options })
     }
 
-    /// The same for PVI over so many silos, with the steps of the run.
-    fn pvi(&self, options: &PviOptions, rate: f64, clip: f64, silos: usize) -> Result<(PviOptions, u64)> {
-        let sums = self.rounds.saturating_mul(options.local_steps);
+    /// The same for rounds, or visits, of so many local steps.
+    fn steps(&self, local_steps: u64, rate: f64, clip: f64) -> Result<PrivateSteps> {
+        let sums = self.rounds.saturating_mul(local_steps);
         let noise = Accountant::noise_for_samples(self.epsilon, self.delta, rate, sums).map_err(declined)?;
-        let private = PrivateVisits { epsilon: self.epsilon, delta: self.delta, noise, clip, rate, sums };
-        let steps = match options.schedule {
-            SiloSchedule::Sequential(_) => sums.saturating_mul(silos as u64),
-            SiloSchedule::Synchronous => sums,
-            _ => {
-                let found = format!("{:?} in private PVI", options.schedule);
-                let expected = "Sequential or Synchronous, by which every silo has as many visits";
-                return Err(Error::Setting { setting: "schedule", found, expected });
+        Ok(PrivateSteps { epsilon: self.epsilon, delta: self.delta, noise, clip, rate, sums })
+    }
+
+    /// The algorithm that keeps the promise, and the steps of its run.
+    fn algorithm(&self, globals: usize, silos: usize, steps: u64) -> Result<(AlgorithmChoice, u64)> {
+        Ok(match &self.method {
+            PrivateMethod::FewRounds => (AlgorithmChoice::PrivateRounds(self.rounds()?), steps),
+            PrivateMethod::Sfvi { rate } => {
+                let how = self.sfvi(*rate, globals)?;
+                let steps = PrivateSfviOptions::releases(how.rounds, globals);
+                (AlgorithmChoice::PrivateSfvi(how), steps)
             }
-        };
-        Ok((PviOptions { private: Some(private), ..options.clone() }, steps))
+            PrivateMethod::Pvi { options, rate, clip } => {
+                let private = self.steps(options.local_steps, *rate, *clip)?;
+                let steps = match options.schedule {
+                    SiloSchedule::Sequential(_) => private.sums.saturating_mul(silos as u64),
+                    SiloSchedule::Synchronous => private.sums,
+                    _ => {
+                        let found = format!("{:?} in private PVI", options.schedule);
+                        let expected = "Sequential or Synchronous, by which every silo has as many visits";
+                        return Err(Error::Setting { setting: "schedule", found, expected });
+                    }
+                };
+                (AlgorithmChoice::Pvi(PviOptions { private: Some(private), ..options.clone() }), steps)
+            }
+            PrivateMethod::SfviAvg { options, rate, clip } => {
+                let private = self.steps(options.local_steps, *rate, *clip)?;
+                let how = RoundOptions { private: Some(private), ..options.clone() };
+                (AlgorithmChoice::SfviAvg(how), private.sums)
+            }
+            PrivateMethod::FedOpt { options, rate, clip } => {
+                let private = self.steps(options.local_steps, *rate, *clip)?;
+                let how = FedOptOptions { private: Some(private), ..options.clone() };
+                (AlgorithmChoice::FedOpt(how), private.sums)
+            }
+        })
     }
 
     /// The ledger of a silo.
@@ -233,19 +278,9 @@ pub(crate) fn fit_with<M: Model>(
 ) -> Result<PrivateFit> {
     let threads = Some((options.threads / silos.len().max(1)).max(1));
     let settings = Settings { threads: options.settings.threads.or(threads), ..options.settings.clone() };
-    let (algorithm, settings) = match &privacy.method {
-        PrivateMethod::FewRounds => (AlgorithmChoice::PrivateRounds(privacy.rounds()?), settings),
-        PrivateMethod::Sfvi { rate } => {
-            let globals = SiteTable::globals(model, device)?.global_len();
-            let how = privacy.sfvi(*rate, globals)?;
-            let steps = PrivateSfviOptions::releases(how.rounds, globals);
-            (AlgorithmChoice::PrivateSfvi(how), Settings { steps, ..settings })
-        }
-        PrivateMethod::Pvi { options, rate, clip } => {
-            let (how, steps) = privacy.pvi(options, *rate, *clip, silos.len())?;
-            (AlgorithmChoice::Pvi(how), Settings { steps, ..settings })
-        }
-    };
+    let globals = SiteTable::globals(model, device)?.global_len();
+    let (algorithm, steps) = privacy.algorithm(globals, silos.len(), settings.steps)?;
+    let settings = Settings { steps, ..settings };
     let (mut programs, mut rows): (Vec<Box<dyn SiloProgram>>, Vec<usize>) = (Vec::new(), Vec::new());
     for (index, (name, data)) in (0..).zip(silos) {
         let about = subject(&privacy.study, model, data, device).map_err(|error| error.in_silo(name, 0))?;
@@ -263,6 +298,14 @@ pub(crate) fn fit_with<M: Model>(
                 let (rows, manifest) = (silo.rows(), silo.manifest());
                 (noised_alone(silo, manifest), rows)
             }
+            AlgorithmChoice::SfviAvg(how) => {
+                let silo = Silo::new(name, index, model, data, device, &settings)?;
+                averaging(AveragingSilo::new(silo, index).at_most(how.local_steps), how.private, sums)?
+            }
+            AlgorithmChoice::FedOpt(how) => {
+                let silo = Silo::new(name, index, model, data, device, &how.settings(settings.clone()))?;
+                averaging(AveragingSilo::of_points(silo, index)?.at_most(how.local_steps), how.private, sums)?
+            }
             _ => silo(name, model, data, device, &settings, &privacy.rounds()?, sums)?,
         };
         rows.push(own);
@@ -275,6 +318,17 @@ pub(crate) fn fit_with<M: Model>(
     let mut exchange = InProcess::new(programs, options.threads)?;
     let fitted = fit_parties(model, device, &options, &mut *algorithm, &mut exchange, None)?;
     Ok(PrivateFit { fitted, algorithm, rows: rows.iter().sum() })
+}
+
+/// A silo of rounds of local steps, and the number of its rows.
+fn averaging(
+    silo: AveragingSilo,
+    private: Option<PrivateSteps>,
+    sums: NoisedSums,
+) -> Result<(Box<dyn SiloProgram>, usize)> {
+    let silo = silo.private(private, Box::new(sums))?;
+    let (rows, manifest) = (silo.rows(), silo.manifest());
+    Ok((noised_alone(silo, manifest), rows))
 }
 
 /// A silo of few rounds of the study of this name, whose sums `sums` makes private, and the number of its rows: it answers

@@ -1,5 +1,6 @@
 //! Moves messages with their objects between a party and the engine, for a task or for a node.
 
+use std::borrow::Cow;
 use std::collections::BTreeSet;
 use std::time::Duration;
 
@@ -40,7 +41,7 @@ pub(crate) struct Carrier {
 #[derive(Debug)]
 pub(crate) struct Parcel<'a> {
     pub(crate) metadata: Metadata,
-    pub(crate) message: &'a Message,
+    pub(crate) message: Cow<'a, Message>,
     pub(crate) envelope: Envelope,
 }
 
@@ -79,7 +80,7 @@ impl Parcel<'_> {
     pub(crate) fn pack(self) -> Result<Packed> {
         let Self { metadata, message, envelope } = self;
         let mut objects = Objects::default();
-        let id = Content::of(message, &mut objects).pack(&envelope, &metadata.encode_to_vec(), &mut objects)?;
+        let id = Content::of(&message, &mut objects).pack(&envelope, &metadata.encode_to_vec(), &mut objects)?;
         Ok(Packed { head: named(head(metadata), &id), id, objects })
     }
 }
@@ -185,7 +186,7 @@ impl Carrier {
             {
                 // What all silos are asked is packed once.
                 let content = match last.take() {
-                    Some((packed, content)) if packed == *message => content,
+                    Some((packed, content)) if *packed == **message => content,
                     _ => Content::of(message, &mut objects),
                 };
                 // Two messages of equal content to two nodes are two objects.

@@ -7,7 +7,7 @@ use prost::Message as _;
 
 use crate::frame::unpack;
 use crate::object::{Limits, Object, ObjectId, Objects, identifiers};
-use crate::seal::AnswerKey;
+use crate::seal::SealKey;
 use crate::unfinished::is_readable;
 use crate::wire::{
     AcquireTaskResponse, GetNodesResponse, PullAppMessagesResponse, PullObjectResponse, PullTaskInputResponse,
@@ -35,7 +35,7 @@ pub const DECODERS: [Decoder; 7] = [
     ("message", |bytes| Message::decode(bytes).is_ok()),
     ("content", |bytes| content(bytes).is_some_and(|(objects, root)| unpack(&objects, &root).is_ok())),
     ("sealed", |bytes| {
-        let read = |(objects, root)| AnswerKey::of_the_corpus().read(objects, &root, &BTreeMap::new());
+        let read = |(objects, root)| SealKey::of_the_corpus().read(objects, &root, &BTreeMap::new());
         content(bytes).is_some_and(|found| read(found).is_ok())
     }),
     ("pulled", pulled),

@@ -10,6 +10,8 @@ pub use crate::notice::Log;
 pub use history::{Event, EventKind};
 pub use options::{CoordinatorOptions, LostSilo, Patience};
 
+use std::borrow::Cow;
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -27,7 +29,7 @@ use crate::error::{Error, Result};
 use crate::history_file::HistoryFile;
 use crate::notice::{User, Wait};
 use crate::object::{ObjectId, hexadecimal};
-use crate::seal::AnswerKey;
+use crate::seal::{SealKey, Sealing, seal};
 use crate::task::{COORDINATOR, Leftover, Task, now};
 use crate::transit::Inbox;
 use crate::wire::Metadata;
@@ -53,7 +55,9 @@ pub struct Flower {
     history: Vec<Event>,
     history_file: HistoryFile,
     /// What silos seal their answers to, if there is a key that signs requests.
-    answer_key: AnswerKey,
+    answer_key: SealKey,
+    /// The kinds of requests that are sealed, each to its silo.
+    sealed: BTreeSet<String>,
     user: User,
     wait: Wait,
     inbox: Inbox,
@@ -169,7 +173,8 @@ impl Flower {
             bytes: [0; 2],
             history: Vec::new(),
             history_file: HistoryFile::default(),
-            answer_key: AnswerKey::new()?,
+            answer_key: SealKey::new()?,
+            sealed: BTreeSet::new(),
             user,
             wait: Wait::new(Duration::ZERO),
             inbox: Inbox::default(),
@@ -214,6 +219,14 @@ impl Flower {
         &self.roster.rows
     }
 
+    /// Seals requests of this kind from here on, each to its silo, so that the engine reads none of them. Returns the silos to
+    /// which it cannot: they have told no key, since their files name no coordinator, or have not appeared.
+    pub fn seal(&mut self, kind: &str) -> Vec<&str> {
+        self.sealed.insert(kind.to_owned());
+        let keys = self.options.silos.iter().zip(&self.roster.seals);
+        keys.filter(|(_, key)| key.is_none()).map(|(name, _)| name.as_str()).collect()
+    }
+
     /// What happened to silos, since the run began: who was missing when.
     #[must_use]
     pub fn history(&self) -> &[Event] {
@@ -247,7 +260,7 @@ impl Flower {
     }
 
     /// A message to a node, ready to be sent.
-    fn parcel<'a>(&self, message: &'a Message, node: u64, attempt: Attempt) -> Parcel<'a> {
+    fn parcel<'a>(&self, message: &'a Message, node: u64, attempt: Attempt) -> Result<Parcel<'a>> {
         let Attempt { silo, round, attempt, time } = attempt;
         let accepted = silo.map_or(0, |silo| self.place.accepted[silo]);
         let kept = silo.and_then(|silo| Some(self.kept.as_ref()?[silo]));
@@ -264,8 +277,14 @@ impl Flower {
             silo: silo.map(|silo| self.options.silos[silo].clone()).unwrap_or_default(),
             signature: None,
         };
+        let key =
+            silo.filter(|_| self.sealed.contains(&message.kind)).and_then(|silo| self.roster.seals[silo].as_ref());
+        let message = match key {
+            Some(key) => Cow::Owned(seal(message, &envelope, key, Sealing::Request)?),
+            None => Cow::Borrowed(message),
+        };
         let envelope = match &self.options.key {
-            Some(key) => key.sign(message, envelope, &self.answer_key.public()),
+            Some(key) => key.sign(&message, envelope, &self.answer_key.public()),
             None => envelope,
         };
         let metadata = Metadata {
@@ -281,7 +300,7 @@ impl Flower {
             src_task_id: Some(self.task.task_id),
             dst_task_id: None,
         };
-        Parcel { metadata, message, envelope }
+        Ok(Parcel { metadata, message, envelope })
     }
 
     /// Sends messages in one call; the identifier of each that was taken.

@@ -27,8 +27,8 @@ const INTERVAL: f64 = 30.0;
 /// How long a node that the engine still counts as there, though its process was killed, waits for its place.
 const STILL_THERE: Duration = Duration::from_secs(75);
 
-/// The longest pause between two looks for a message.
-const LONGEST_PAUSE: Duration = Duration::from_secs(2);
+/// The longest pause between two looks for a message, and before one is expected.
+const LONGEST_PAUSE: [Duration; 2] = [Duration::from_secs(2), Duration::from_secs(10)];
 
 /// The pause after a look that the engine refused.
 const REFUSED: Duration = Duration::from_secs(1);
@@ -42,6 +42,9 @@ const UNKNOWN: u16 = 401;
 /// How many such answers in a row show that the engine has lost the node, as one that keeps nothing on disk does when it
 /// is started again.
 const STRANGER: u32 = 3;
+
+/// The interval of its heartbeats, of which one may fail.
+const BEAT: Duration = Duration::from_secs(20);
 
 /// How long after its last answer a node does not say that it leaves.
 const FETCHED: Duration = Duration::from_secs(60);
@@ -103,13 +106,14 @@ pub(crate) fn serve_as_node(
                 node.strange = 0;
                 match arrived {
                     Some(arrived) => {
-                        pace.came();
+                        pace.came(arrived.metadata.created_at);
                         let answered = silo.answer(Source::Node(&node.carrier), arrived, log);
                         node.answered = Some(Instant::now());
                         answered?;
                         pace.wait();
+                        pace.pause(stop);
                     }
-                    None => std::thread::sleep(pace.pause()),
+                    None => pace.pause(stop),
                 }
             }
             Err(error @ (Error::Refused { .. } | Error::Malformed { .. })) => node.unserved(&error, stop, log)?,
@@ -226,7 +230,7 @@ fn beat(connection: &Connection, node: u64) -> Result<bool> {
 fn heart_of(connection: &Connection, node: u64) -> Result<Heart> {
     let own = connection.for_user(None);
     // A call that fails is repeated by the next beat; only a node that the engine does not know has stopped.
-    Heart::start(move || beat(&own, node).unwrap_or(true))
+    Heart::start(BEAT, move || beat(&own, node).unwrap_or(true))
 }
 
 /// Waits at the start until the engine takes this silo as a node; `None` if it was stopped before.

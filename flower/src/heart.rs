@@ -7,9 +7,6 @@ use std::time::{Duration, Instant};
 
 use crate::error::{Error, Result};
 
-/// The interval of heartbeats: the engine gives a party up after 30 seconds without one.
-const HEARTBEAT: Duration = Duration::from_secs(10);
-
 /// Sends heartbeats until it is dropped.
 #[derive(Debug)]
 pub(crate) struct Heart {
@@ -19,18 +16,18 @@ pub(crate) struct Heart {
 }
 
 impl Heart {
-    /// Calls `beat` at intervals; once it says false, the heart has stopped.
-    pub(crate) fn start(beat: impl Fn() -> bool + Send + 'static) -> Result<Self> {
+    /// Calls `beat` at this interval; once it says false, the heart has stopped.
+    pub(crate) fn start(interval: Duration, beat: impl Fn() -> bool + Send + 'static) -> Result<Self> {
         let (over, stopped) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicBool::new(false)));
         let (is_over, set_stopped) = (Arc::clone(&over), Arc::clone(&stopped));
         let work = move || {
-            let mut next = Instant::now() + HEARTBEAT;
+            let mut next = Instant::now() + interval;
             while !is_over.load(Ordering::Relaxed) {
                 std::thread::sleep(Duration::from_millis(50));
                 if Instant::now() < next {
                     continue;
                 }
-                next = Instant::now() + HEARTBEAT;
+                next = Instant::now() + interval;
                 if !beat() {
                     set_stopped.store(true, Ordering::Relaxed);
                     return;

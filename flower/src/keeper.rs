@@ -14,6 +14,7 @@ use crate::error::{Error, Result};
 use crate::folder_lock::FolderLock;
 use crate::object::ObjectId;
 use crate::refused;
+use crate::seal::SealKey;
 
 /// Makes a silo's program in its state before the first request of a run.
 pub type Program = Box<dyn FnMut() -> partita_inference::Result<Box<dyn SiloProgram>> + Send>;
@@ -38,6 +39,8 @@ pub struct Keeper {
     state: State,
     /// The most requests that are answered in a day.
     requests_a_day: Option<u64>,
+    /// What requests are sealed to.
+    seal_key: SealKey,
     /// No other silo uses the folder.
     _lock: FolderLock,
 }
@@ -121,7 +124,8 @@ impl Keeper {
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => State::default(),
             Err(error) => return Err(file(&path, &error)),
         };
-        Ok(Self { folder: folder.to_owned(), make, program: None, state, requests_a_day: None, _lock: lock })
+        let (folder, seal_key) = (folder.to_owned(), SealKey::kept(&folder.join("seal.key"))?);
+        Ok(Self { folder, make, program: None, state, requests_a_day: None, seal_key, _lock: lock })
     }
 
     /// Answers at most so many requests a day; a repeated answer is not counted.
@@ -133,6 +137,11 @@ impl Keeper {
 
     pub(crate) fn folder(&self) -> &Path {
         &self.folder
+    }
+
+    /// The key to which a coordinator seals what nobody else may read.
+    pub(crate) fn seal_key(&self) -> &SealKey {
+        &self.seal_key
     }
 
     /// The round of this run that the silo answered last, for a coordinator that has lost it; 0 for none.

@@ -1,11 +1,12 @@
-//! Seals a silo's answers to the coordinator that asked, so that the engine between them reads none of their numbers.
+//! Seals silos' answers to their coordinator, and requests to a silo, so that the engine between them reads none of their numbers.
 
 use std::collections::BTreeMap;
+use std::path::Path;
 
 use aes_gcm::aead::{Aead, KeyInit, Payload};
 use aes_gcm::{Aes256Gcm, Nonce};
 use hkdf::Hkdf;
-use partita_inference::{DataType, Message, Record};
+use partita_inference::{DataType, Message, Record, write_atomically};
 use sha2::Sha256;
 use x25519_dalek::{PublicKey, StaticSecret};
 
@@ -15,24 +16,65 @@ use crate::frame::unpack;
 use crate::object::{ObjectId, Objects, from_hexadecimal, hexadecimal};
 use crate::signature::PartyPublicKey;
 
-/// The kind of a sealed answer.
-const SEALED: &str = "flower.sealed";
+/// The kind of a sealed message.
+pub(crate) const SEALED: &str = "flower.sealed";
 
-/// Goes into the key, so that no key for another purpose is one of an answer.
-const PURPOSE: &[u8] = b"partita answer 1";
+/// Goes into the key, so that no key for another purpose is one of an answer, or of a request.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Sealing {
+    Answer,
+    Request,
+}
 
-/// The words of an X25519 public key of the silo's, made for the one answer.
+impl Sealing {
+    fn purpose(self) -> &'static [u8] {
+        match self {
+            Self::Answer => b"partita answer 1",
+            Self::Request => b"partita request 1",
+        }
+    }
+}
+
+/// The words of an X25519 public key of the sender's, made for the one message.
 const OWN: [&str; 4] = ["key-0", "key-1", "key-2", "key-3"];
 
-/// The X25519 key with which a coordinator reads answers, made anew at each start.
-pub(crate) struct AnswerKey(StaticSecret);
+/// The X25519 key with which a coordinator reads answers, made anew at each start, or a silo what is sealed to it.
+pub(crate) struct SealKey(StaticSecret);
 
-impl AnswerKey {
+impl std::fmt::Debug for SealKey {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter.debug_struct("SealKey").field("public", &self.public()).finish_non_exhaustive()
+    }
+}
+
+impl SealKey {
     pub(crate) fn new() -> Result<Self> {
         Ok(Self(StaticSecret::from(random()?)))
     }
 
-    /// The public part in hexadecimal, which stands in every signed request.
+    /// The one in this file, which its owner alone may read; it is made if there is none.
+    ///
+    /// # Errors
+    /// [`Error::File`] for a file that is no such key, or cannot be written.
+    pub(crate) fn kept(path: &Path) -> Result<Self> {
+        let wrong = |problem: String| Error::File { path: path.to_owned(), problem };
+        match std::fs::read(path) {
+            Ok(bytes) => {
+                let own: [u8; 32] = bytes.try_into().map_err(|_| {
+                    wrong("it is no key of 32 bytes. Remove it: the silo makes another at its next start.".into())
+                })?;
+                Ok(Self(StaticSecret::from(own)))
+            }
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
+                let own = Self::new()?;
+                write_atomically(path, own.0.as_bytes()).map_err(|error| wrong(error.to_string()))?;
+                Ok(own)
+            }
+            Err(error) => Err(wrong(error.to_string())),
+        }
+    }
+
+    /// The public part in hexadecimal, which stands in every signed request and in a silo's sealed hello.
     pub(crate) fn public(&self) -> String {
         hexadecimal(PublicKey::from(&self.0).as_bytes())
     }
@@ -51,7 +93,7 @@ impl AnswerKey {
         drop(objects);
         signatures.get(&envelope.silo).map_or(Ok(()), |key| key.check_answer(&message, &envelope))?;
         match message.kind == SEALED {
-            true => Ok((self.open(&message, &envelope)?, envelope)),
+            true => Ok((self.open(&message, &envelope, Sealing::Answer)?, envelope)),
             false => Ok((message, envelope)),
         }
     }
@@ -61,12 +103,12 @@ impl AnswerKey {
         Self(StaticSecret::from([7; 32]))
     }
 
-    /// Opens an answer.
+    /// Opens a message.
     ///
     /// # Errors
     /// [`Error::Malformed`] for one that was sealed to another key, for another round or silo, or changed.
-    fn open(&self, sealed: &Message, envelope: &Envelope) -> Result<Message> {
-        let wrong = |problem: &str| Error::malformed("a sealed answer", problem);
+    pub(crate) fn open(&self, sealed: &Message, envelope: &Envelope, sealing: Sealing) -> Result<Message> {
+        let wrong = |problem: &str| Error::malformed("a sealed message", problem);
         let mut own = [0; 32];
         for (slot, name) in own.as_chunks_mut::<8>().0.iter_mut().zip(OWN) {
             *slot = sealed.get_word(name)?.to_le_bytes();
@@ -75,32 +117,39 @@ impl AnswerKey {
         let content = content.ok_or_else(|| wrong("it has no content"))?;
         let length = usize::try_from(sealed.get_word("length")?).unwrap_or(usize::MAX);
         let content = content.bytes.get(..length).ok_or_else(|| wrong("it is shorter than it says"))?;
-        let (own, coordinator) = (PublicKey::from(own), PublicKey::from(&self.0));
-        let cipher = cipher(&self.0, &own, [&own, &coordinator])?;
+        let (own, receiver) = (PublicKey::from(own), PublicKey::from(&self.0));
+        let cipher = cipher(&self.0, &own, [&own, &receiver], sealing)?;
         let payload = Payload { msg: content, aad: &bound(envelope) };
         let opened = cipher.decrypt(&Nonce::default(), payload);
-        let opened =
-            opened.map_err(|_| wrong("it was sealed to another start of the coordinator, or changed on its way"))?;
+        let opened = opened.map_err(|_| {
+            wrong("it was sealed to another key, such as that of an earlier start, or changed on its way")
+        })?;
         Ok(Message::decode(&opened)?)
     }
 }
 
-/// Seals an answer to the key of a signed request.
+/// Seals a message to the key of a signed request, or of a silo's hello.
 ///
 /// # Errors
-/// [`Error::Malformed`] for a key that is none; [`Error::File`] where the system gives no random numbers.
-pub(crate) fn seal(answer: &Message, envelope: &Envelope, key: &str) -> Result<Message> {
-    seal_by(StaticSecret::from(random()?), answer, envelope, key)
+/// [`Error::Malformed`] for a key that is none, and where the system gives no random numbers.
+pub(crate) fn seal(message: &Message, envelope: &Envelope, key: &str, sealing: Sealing) -> Result<Message> {
+    seal_by(StaticSecret::from(random()?), message, envelope, key, sealing)
 }
 
-/// The same with a secret that was made for this one answer.
-fn seal_by(secret: StaticSecret, answer: &Message, envelope: &Envelope, key: &str) -> Result<Message> {
-    let wrong = || Error::malformed("the key for answers", "it is not 64 digits 0-f of an X25519 key");
-    let coordinator: [u8; 32] = from_hexadecimal(key).ok_or_else(wrong)?;
-    let (own, coordinator) = (PublicKey::from(&secret), PublicKey::from(coordinator));
-    let cipher = cipher(&secret, &coordinator, [&own, &coordinator])?;
-    let payload = Payload { msg: &answer.encode(), aad: &bound(envelope) };
-    // The key is of this one answer, so that the nonce need not differ.
+/// The same with a secret that was made for this one message.
+fn seal_by(
+    secret: StaticSecret,
+    message: &Message,
+    envelope: &Envelope,
+    key: &str,
+    sealing: Sealing,
+) -> Result<Message> {
+    let wrong = || Error::malformed("the key to seal to", "it is not 64 digits 0-f of an X25519 key");
+    let receiver: [u8; 32] = from_hexadecimal(key).ok_or_else(wrong)?;
+    let (own, receiver) = (PublicKey::from(&secret), PublicKey::from(receiver));
+    let cipher = cipher(&secret, &receiver, [&own, &receiver], sealing)?;
+    let payload = Payload { msg: &message.encode(), aad: &bound(envelope) };
+    // The key is of this one message, so that the nonce need not differ.
     let mut bytes = cipher.encrypt(&Nonce::default(), payload).map_err(|_| wrong())?;
     let length = bytes.len();
     bytes.resize(length.next_multiple_of(8), 0);
@@ -112,20 +161,20 @@ fn seal_by(secret: StaticSecret, answer: &Message, envelope: &Envelope, key: &st
     Ok(sealed)
 }
 
-/// The cipher of one answer: AES-256-GCM under a key that HKDF-SHA256 makes of the shared secret and both public keys.
-fn cipher(secret: &StaticSecret, other: &PublicKey, both: [&PublicKey; 2]) -> Result<Aes256Gcm> {
-    let wrong = || Error::malformed("a key for an answer", "no secret can be shared with it");
+/// The cipher of one message: AES-256-GCM under a key that HKDF-SHA256 makes of the shared secret and both public keys.
+fn cipher(secret: &StaticSecret, other: &PublicKey, both: [&PublicKey; 2], sealing: Sealing) -> Result<Aes256Gcm> {
+    let wrong = || Error::malformed("a key to seal to", "no secret can be shared with it");
     let shared = secret.diffie_hellman(other);
     if !shared.was_contributory() {
         return Err(wrong());
     }
     let salt = both.map(|key| *key.as_bytes()).concat();
     let mut key = [0; 32];
-    Hkdf::<Sha256>::new(Some(&salt), shared.as_bytes()).expand(PURPOSE, &mut key).map_err(|_| wrong())?;
+    Hkdf::<Sha256>::new(Some(&salt), shared.as_bytes()).expand(sealing.purpose(), &mut key).map_err(|_| wrong())?;
     Aes256Gcm::new_from_slice(&key).map_err(|_| wrong())
 }
 
-/// What an answer belongs to: it opens nowhere else.
+/// What a message belongs to: it opens nowhere else.
 fn bound(envelope: &Envelope) -> Vec<u8> {
     let Envelope { run, round, attempt, silo, identity, .. } = envelope;
     let mut bytes = [round.to_le_bytes(), attempt.to_le_bytes()].concat();
@@ -157,18 +206,20 @@ mod tests {
     #[test]
     fn an_answer_is_read_by_the_coordinator_of_this_start_in_its_place_and_by_nobody_else() {
         let answer = Message::new("pvi.answer").floats("change", &[1.25; 7]).setting("word", "a secret word");
-        let key = AnswerKey::new().unwrap();
-        let sealed = seal(&answer, &envelope(), &key.public()).unwrap();
+        let key = SealKey::new().unwrap();
+        let sealed = seal(&answer, &envelope(), &key.public(), Sealing::Answer).unwrap();
         let mut objects = Objects::default();
         let root = pack(&sealed, &envelope(), &[], &mut objects).unwrap();
         let (sealed, place) = unpack(&objects, &root).unwrap();
-        assert_eq!(key.open(&sealed, &place).unwrap(), answer);
+        assert_eq!(key.open(&sealed, &place, Sealing::Answer).unwrap(), answer);
 
         let bytes = sealed.encode();
         for word in [&b"a secret word"[..], b"pvi.answer", &1.25_f64.to_le_bytes()] {
             assert!(!bytes.windows(word.len()).any(|part| part == word));
         }
-        assert!(AnswerKey::new().unwrap().open(&sealed, &place).is_err());
+        assert!(SealKey::new().unwrap().open(&sealed, &place, Sealing::Answer).is_err());
+        // What is sealed as an answer is no request, to a silo that had the same key.
+        assert!(key.open(&sealed, &place, Sealing::Request).is_err());
         for other in [
             Envelope { round: 4, ..envelope() },
             Envelope { attempt: 1, ..envelope() },
@@ -176,23 +227,24 @@ mod tests {
             Envelope { run: "ru".into(), ..envelope() },
             Envelope { identity: "ab".into(), ..envelope() },
         ] {
-            assert!(key.open(&sealed, &other).is_err());
+            assert!(key.open(&sealed, &other, Sealing::Answer).is_err());
         }
         for record in 0..sealed.records.len() {
             let mut changed = sealed.clone();
             Arc::make_mut(&mut changed.records[record].bytes)[0] ^= 1;
-            assert!(key.open(&changed, &place).is_err(), "{}", changed.records[record].name);
+            assert!(key.open(&changed, &place, Sealing::Answer).is_err(), "{}", changed.records[record].name);
         }
         // Two answers of equal content differ.
-        assert!(seal(&answer, &envelope(), &key.public()).unwrap().encode() != bytes);
+        assert!(seal(&answer, &envelope(), &key.public(), Sealing::Answer).unwrap().encode() != bytes);
     }
 
     /// The honest file of the fuzzer's corpus is what this version seals.
     #[test]
     fn the_sealed_answer_of_the_corpus_has_the_bytes_of_this_version() {
-        let key = AnswerKey::of_the_corpus();
+        let key = SealKey::of_the_corpus();
         let answer = Message::new("pvi.answer").floats("change", &[1.25; 7]);
-        let sealed = seal_by(StaticSecret::from([9; 32]), &answer, &envelope(), &key.public()).unwrap();
+        let sealed =
+            seal_by(StaticSecret::from([9; 32]), &answer, &envelope(), &key.public(), Sealing::Answer).unwrap();
         let mut objects = Objects::default();
         let root = pack(&sealed, &envelope(), &[], &mut objects).unwrap();
         let bytes = objects.encoded(&root).unwrap();
@@ -209,7 +261,22 @@ mod tests {
     fn a_key_that_is_none_and_one_with_which_no_secret_can_be_shared_are_refused() {
         let answer = Message::new("pvi.answer");
         for key in ["", "zz", &"0".repeat(64), &"é".repeat(32)] {
-            assert!(seal(&answer, &envelope(), key).is_err(), "{key}");
+            assert!(seal(&answer, &envelope(), key, Sealing::Answer).is_err(), "{key}");
         }
+    }
+
+    #[test]
+    fn the_key_of_a_silo_is_made_once_and_a_file_that_is_none_is_refused() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("seal.key");
+        let first = SealKey::kept(&path).unwrap().public();
+        assert_eq!(SealKey::kept(&path).unwrap().public(), first);
+        #[cfg(unix)]
+        {
+            use std::os::unix::fs::PermissionsExt;
+            assert_eq!(std::fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
+        }
+        std::fs::write(&path, "short").unwrap();
+        assert!(SealKey::kept(&path).unwrap_err().to_string().contains("no key of 32 bytes"));
     }
 }

@@ -1,5 +1,6 @@
 //! Runs a silo: takes its tasks from the silo's own SuperNode, checks each request, and answers.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -18,7 +19,7 @@ use crate::notice::{Log, User};
 use crate::object::{Limits, ObjectId, Objects};
 use crate::pace::Pace;
 use crate::refused::{ASKED, IDENTITY, OTHER_SILO, word};
-use crate::seal::seal;
+use crate::seal::{SEALED, Sealing, seal};
 use crate::sent::SentInRun;
 use crate::signature::{PartyKey, PartyPublicKey, SIGNATURE};
 use crate::task::{COORDINATOR, Source, Task, now};
@@ -49,6 +50,8 @@ pub struct SiloOptions {
 
 /// The kind of the message by which a silo introduces itself.
 pub(crate) const HELLO: &str = "flower.hello";
+/// The name of the key in its answer, to which requests that nobody else may read are sealed.
+pub(crate) const SEAL: &str = "seal";
 /// The kind of the answer of a silo that refuses or fails.
 pub(crate) const FAILED: &str = "flower.failed";
 
@@ -97,7 +100,7 @@ fn serve_behind_supernode(
     let limits = Limits { bytes: options.largest_request, ..Limits::default() };
     let mut silo = AtWork::new(options, keeper);
     silo.settle(&Carrier { connection: connection.clone(), node: 0, api: Api::Runtime }, log);
-    let (mut pace, mut newer) = (Pace::new(LONGEST_PAUSE), None);
+    let (mut pace, mut newer) = (Pace::new([LONGEST_PAUSE; 2]), None);
     while !stop.load(Ordering::Relaxed) {
         let taken = match newer.take() {
             Some(task) => Ok(Some(task)),
@@ -105,15 +108,18 @@ fn serve_behind_supernode(
         };
         match taken {
             Ok(Some(task)) => {
-                pace.came();
                 let taken = receive(task, &connection, limits, log)?;
                 newer = taken.newer;
                 if let Some((task, arrived)) = taken.request {
+                    pace.came(arrived.metadata.created_at);
                     silo.answer(Source::Task(Box::new(task)), arrived, log)?;
                 }
                 pace.wait();
+                if newer.is_none() {
+                    pace.pause(stop);
+                }
             }
-            Ok(None) => std::thread::sleep(pace.pause()),
+            Ok(None) => pace.pause(stop),
             // A task that was stopped between acquisition and start belongs to no silo.
             Err(error @ (Error::Refused { .. } | Error::Malformed { .. })) => {
                 log(&format!("no task: {error}"));
@@ -194,7 +200,7 @@ impl<'a> AtWork<'a> {
         let served = content.and_then(|(objects, root)| self.options.serve(&head, &objects, &root, self.keeper));
         let packed = served.and_then(|Served { answer, envelope, line, is_counted }| {
             let run = is_counted.then(|| envelope.run.clone());
-            Ok((Parcel { metadata: head.clone(), message: &answer, envelope }.pack()?, run, line))
+            Ok((Parcel { metadata: head.clone(), message: Cow::Borrowed(&answer), envelope }.pack()?, run, line))
         });
         let (packed, run, line, failed) = match packed {
             Ok((packed, run, line)) => (packed, run, line, None),
@@ -294,12 +300,16 @@ impl SiloOptions {
             let answer = Message::new(FAILED).setting("error", "Unwelcome").setting("what", SIGNATURE);
             return Ok(Served { answer, envelope: stranger, line: format!("refused: {error}"), is_counted: false });
         }
+        let message = match message.kind == SEALED {
+            true => keeper.seal_key().open(&message, &envelope, Sealing::Request)?,
+            false => message,
+        };
         let (reply, line) = self.reply(&message, &envelope, keeper)?;
         // Only who was checked to be the coordinator says for whom an answer is sealed.
         let seal_to = envelope.signature.as_ref().filter(|_| self.coordinator.is_some()).map(|own| own.seal.clone());
         let own = Envelope { silo: self.name.clone(), identity: self.identity.clone(), signature: None, ..envelope };
         let reply = match seal_to {
-            Some(key) => seal(&reply, &own, &key)?,
+            Some(key) => seal(&reply, &own, &key, Sealing::Answer)?,
             None => reply,
         };
         let own = match &self.signs {
@@ -315,6 +325,9 @@ impl SiloOptions {
         let asked = format!("round {}, attempt {}: {}", envelope.round, envelope.attempt, message.kind);
         if message.kind == HELLO {
             let answer = Message::new(HELLO).word("rows", self.rows);
+            // Where a hello is not sealed, whoever carries it could put another key in the place of this one.
+            let key = self.coordinator.as_ref().map(|_| keeper.seal_key().public());
+            let answer = key.iter().fold(answer, |answer, key| answer.setting(SEAL, key));
             return Ok((answer, format!("the coordinator of run `{}` says hello", envelope.run)));
         }
         match self.check(message, envelope).and_then(|()| keeper.answer(envelope, message)) {

@@ -18,6 +18,9 @@ use crate::wire::{
 /// The node of the coordinator, by the engine's convention.
 pub(crate) const COORDINATOR: u64 = 1;
 
+/// The interval of heartbeats: the engine gives a task up after 30 seconds without one.
+const BEAT: Duration = Duration::from_secs(10);
+
 /// A task that this process holds.
 #[derive(Debug)]
 pub(crate) struct Task {
@@ -92,7 +95,7 @@ impl Task {
         let input: PullTaskInputResponse = connection.call("starting a task", "runtime/pull-task-input", &Empty {})?;
         let run_id = input.run.map_or(task.run_id, |run| run.run_id);
         let own = connection.for_user(None);
-        let heart = Heart::start(move || {
+        let heart = Heart::start(BEAT, move || {
             let answer: Result<SendTaskHeartbeatResponse> =
                 own.call("keeping a task alive", "runtime/send-task-heartbeat", &Empty {});
             answer.is_ok_and(|answer| answer.success)

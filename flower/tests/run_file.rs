@@ -95,6 +95,7 @@ fn every_option_of_averaging_reaches_it_and_a_file_without_the_table_is_the_pape
         scale_entropy: true,
         most: Some(3),
         on_device: true,
+        private: None,
     };
     assert_eq!(rounds(text), expected);
     for averaging in [Barycentre.into(), ParameterMean.into()] {

@@ -32,6 +32,7 @@ pub use engine::panic::caught;
 pub use engine::party::{Commit, Program, Standing};
 pub use engine::plug::Plug;
 pub use engine::private_party::PrivateParty;
+pub use engine::private_steps::PrivateSteps;
 pub use engine::report::{
     ClippedShare, Effect, ExpectedClipping, HtmlOptions, OwnChecks, PageContent, PriorLine, PriorSource, Privacy,
     Report, Scale, Severity, ShownContrast, SiteSummary, StartBound, Warning, in_places,
@@ -79,9 +80,7 @@ pub use methods::pvi::solver::{
     Conjugate, EarlyStop, Expectation, GradientDescent, Lbfgs, LocalProblem, LocalSolver, LocalUpdate, Monitor,
     NaturalGradient, PowerExpectation, Sampled, Solved, SolverState, Start,
 };
-pub use methods::pvi::{
-    Delays, Factors, MissingSilo, Order, PriorShare, PrivateVisits, Pvi, PviOptions, PviSilo, SiloSchedule,
-};
+pub use methods::pvi::{Delays, Factors, MissingSilo, Order, PriorShare, Pvi, PviOptions, PviSilo, SiloSchedule};
 pub use methods::rounds::average::{Averaging, Barycentre, LogPool, Means, ParameterMean};
 pub use methods::rounds::server::{
     Adaptive, FedAdagrad, FedAdam, FedYogi, Mask, Masked, SecondMoment, ServerMean, ServerOptimiser, ServerRule,

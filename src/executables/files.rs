@@ -180,11 +180,14 @@ impl SiloFile {
                 what: "an entry of the silo's file",
                 found: format!("`{name}` in a run of a model that is compiled in"),
                 expected: "it in studies of a formula alone".into(),
-                remedy: "Take it out of the silo's file.",
+                remedy: if *name == "privacy" { PRIVATELY } else { "Take it out of the silo's file." },
             }),
         }
     }
 }
+
+/// How else a model that is compiled in is fitted under a promise.
+const PRIVATELY: &str = "Take it out: over an engine private rounds fit studies of formulas. `private::fit` fits any model in one process, by few rounds, SFVI, SFVI-Avg, FedOpt or PVI. A party with columns sends a number for each row, which no sum over rows hides: bring all columns of a row to one silo, and fit a study of a formula.";
 
 /// Whether files can be made in a folder, which is created if absent.
 fn can_write(folder: &Path) -> partita_inference::Result<()> {

@@ -3,11 +3,12 @@
 
 use std::path::Path;
 use std::process::Command;
+use std::sync::{Arc, Mutex};
 
 use fixtures::arviz::{opened, python};
 use fixtures::engine::{Deployment, Pace, Running, free_ports, installed};
 use fixtures::executable;
-use fixtures::proxy::Proxy;
+use fixtures::proxy::{Action, Proxy};
 use fixtures::visits::{FORMULA, visits};
 use partita::formula::{SiloTable, Study};
 use partita::inference::{ArvizOptions, FewRoundsOptions, OwnChecks};
@@ -361,5 +362,55 @@ fn the_page_of_three_hospitals_leads_from_an_empty_folder_to_a_report_at_every_p
     for key in ["north/north.key", "link/ca.key", "link/link.key"] {
         let mode = std::os::unix::fs::PermissionsExt::mode(&std::fs::metadata(place.join(key)).unwrap().permissions());
         assert_eq!(mode & 0o077, 0, "{key}");
+    }
+}
+
+/// Everything that the engine was given through this relay.
+fn stored(relay: &Proxy) -> Arc<Mutex<Vec<Vec<u8>>>> {
+    let all: Arc<Mutex<Vec<Vec<u8>>>> = Arc::default();
+    let kept = Arc::clone(&all);
+    relay.rule(move |_, _, body| {
+        kept.lock().unwrap().push(body.to_vec());
+        Action::Pass
+    });
+    all
+}
+
+#[test]
+fn the_report_that_silos_are_told_is_sealed_to_each_and_nothing_of_it_is_with_the_engine() {
+    let Some(programs) = installed() else { return };
+    let scratch = tempfile::tempdir().unwrap();
+    let deployment = Deployment::start(&programs, scratch.path(), NAMES.len(), Pace::Capped);
+    for is_sealed in [true, false] {
+        let folder = &scratch.path().join(if is_sealed { "sealed" } else { "open" });
+        std::fs::create_dir_all(folder).unwrap();
+        let own = if is_sealed { "coordinator = \"coordinator.pub\"" } else { "" };
+        write_files(folder, &deployment, &study(""), own);
+        let mut keys = Command::new(executable("partita"));
+        assert!(keys.current_dir(folder).args(["keys", "coordinator"]).output().unwrap().status.success());
+        let relay = Proxy::before(&deployment.coordinator().address);
+        let text = read(folder, "coordinator.toml").replace(&deployment.coordinator().address, &relay.engine().address);
+        std::fs::write(folder.join("coordinator.toml"), format!("key = \"coordinator.key\"\n{text}")).unwrap();
+        let passed = stored(&relay);
+        let _silos: Vec<Running> = NAMES.iter().map(|name| start(folder, "silo", name)).collect();
+        wait(&mut start(folder, "coordinator", "coordinator"));
+        let said = read(folder, "coordinator.log");
+        assert!(said.contains("verdict"), "{said}");
+        // Every silo has it, and the engine has it, or not a word of it.
+        for name in NAMES {
+            assert!(
+                read(folder, &format!("{name}-report/result.json")) == read(folder, "output/result.json"),
+                "{name}"
+            );
+        }
+        let passed = passed.lock().unwrap();
+        let has = |word: &[u8]| passed.iter().any(|bytes| bytes.windows(word.len()).any(|part| part == word));
+        assert!(has(b"formula.model"), "what is no report is as it was");
+        let found: Value = serde_json::from_str(&read(folder, "output/result.json")).unwrap();
+        let mean = found["sites"][0]["mean"].to_string();
+        for word in ["formula.report", "<!DOCTYPE html", "\"verdict\"", &mean] {
+            assert_eq!(has(word.as_bytes()), !is_sealed, "{word}");
+        }
+        assert_eq!(said.contains("the report is not sealed to north, south, west"), !is_sealed, "{said}");
     }
 }

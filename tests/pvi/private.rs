@@ -2,7 +2,7 @@
 #![allow(clippy::unwrap_used, reason = "a failure in a test is to be loud")]
 
 use partita::inference::{
-    EarlyStop, Error, Fitted, GradientDescent, Mechanism, Message, Monitor, PrivateParty, PrivateVisits, Pvi,
+    EarlyStop, Error, Fitted, GradientDescent, Mechanism, Message, Monitor, PrivateParty, PrivateSteps, Pvi,
     PviOptions, PviSilo, Result, RowSum, Schedule, Settings, Silo, SiloProgram, SiloSchedule,
 };
 use partita::models::{BinaryRows, GaussianMean, LogisticRegression};
@@ -26,8 +26,8 @@ impl Mechanism for Plain {
 
 const SUMS: u64 = 12;
 
-fn visits() -> PrivateVisits {
-    PrivateVisits { epsilon: 1.0, delta: 1e-5, noise: 1.0, clip: 1.0, rate: 1.0, sums: SUMS }
+fn visits() -> PrivateSteps {
+    PrivateSteps { epsilon: 1.0, delta: 1e-5, noise: 1.0, clip: 1.0, rate: 1.0, sums: SUMS }
 }
 
 fn settings() -> Settings {
@@ -134,7 +134,31 @@ fn a_private_fit_finds_the_mean_and_says_that_its_noise_is_in_no_interval() {
         let (site, privacy) = (&fit.report.sites[0], fit.report.privacy.as_ref().unwrap());
         assert!((site.mean - 1.0).abs() < 0.3, "{}", site.mean);
         assert!(privacy.releases == 80 && privacy.widened.is_empty());
+        // No row is two away from where the mean ends.
+        let clipped = privacy.clipped.unwrap();
+        assert!(clipped.deviation > 0.0 && clipped.share.abs() < 5.0 * clipped.deviation, "{clipped:?}");
         assert!(fit.report.warnings.iter().any(|own| own.problem.contains("is not in it")));
+    }
+}
+
+#[test]
+fn rows_longer_than_the_clip_are_counted_with_noise() {
+    let device = Device::flex();
+    // Each tenth is six off, where the clip is three.
+    let row = |k: i32| if k % 10 == 0 { 6.0 * f64::from(k / 10 % 2 * 2 - 1) } else { f64::from(k % 7 - 3) / 2.0 };
+    let silos = ["one", "two"].map(|name| (name.to_owned(), device.tensor((0..300).map(row).collect(), [300])));
+    let settings = Settings { schedule: Schedule::Constant { rate: 0.05 }, ..Settings::default() };
+    let options = FitOptions { settings, ..FitOptions::default() };
+    for (schedule, rate) in
+        [(SiloSchedule::Synchronous, 1.0), (SiloSchedule::Sequential(partita::inference::Order::Fixed), 0.5)]
+    {
+        let options_of_pvi = PviOptions { schedule, ..PviOptions::new(20) };
+        let method = PrivateMethod::Pvi { options: options_of_pvi, rate, clip: 3.0 };
+        let promise = PrivateOptions { method, rounds: 3, ..PrivateOptions::new(100.0, 1e-5) };
+        let mut bits = |silo: usize| Box::new(SeededBits::new(silo as u64)) as Box<_>;
+        let fit = simulate(&GaussianMean {}, &silos, &device, &options, &promise, &mut bits).unwrap();
+        let found = fit.report.privacy.unwrap().clipped.unwrap();
+        assert!((found.share - 0.1).abs() < 5.0 * found.deviation + 1e-3, "{found:?}");
     }
 }
 

@@ -7,6 +7,7 @@ mod checks;
 mod evaluation;
 mod held_out;
 mod private;
+mod private_rounds;
 mod resume;
 mod run_loop;
 mod secrecy;

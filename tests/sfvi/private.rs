@@ -111,7 +111,7 @@ fn what_a_row_contributes_depends_on_no_other_row_and_moves_a_sum_by_no_more_tha
         // The longest norm that most rows exceed, and one that few do.
         for clip in [1e-3, 1.0] {
             let grid = Grid::new(clip, Grid::STEPS).unwrap();
-            let whole = |rows: &[Vec<f64>]| grid.sum(5, rows).unwrap().exact().values;
+            let whole = |rows: &[Vec<f64>]| grid.sum(6, rows).unwrap().exact().values;
             let (of_all, mut without) = (whole(before), before.clone());
             without[20].fill(0.0);
             let moved = of_all.iter().zip(whole(&without)).map(|(a, b)| (a - b).pow(2)).sum::<i128>();
@@ -183,6 +183,28 @@ fn posteriors_are_widened_by_the_noise_and_by_the_samples_that_move_them() {
         }
         // The mean square of twelve standard normal numbers is above 3.3 with probability below 1e-4.
         assert!((0.02..3.3).contains(&squares), "{rate}: {squares}");
+    }
+}
+
+#[test]
+fn rows_longer_than_the_clip_are_counted_with_noise() {
+    let device = Device::flex();
+    // Each tenth is six deviations off, where the clip is three.
+    let row = |k: i32| if k % 10 == 0 { 6.0 * f64::from(k / 10 % 2 * 2 - 1) } else { f64::from(k % 7 - 3) / 2.0 };
+    let silos = ["one", "two"].map(|name| (name.to_owned(), device.tensor((0..300).map(row).collect(), [300])));
+    let options = FitOptions::default();
+    for (epsilon, rate) in [(100.0, 1.0), (100.0, 0.5), (3.0, 1.0)] {
+        let method = PrivateMethod::Sfvi { rate };
+        let promise = PrivateOptions { method, rounds: 6, ..PrivateOptions::new(epsilon, 1e-5) };
+        let mut bits = |silo: usize| Box::new(SeededBits::new(silo as u64)) as Box<_>;
+        let fit = simulate(&GaussianMean {}, &silos, &device, &options, &promise, &mut bits).unwrap();
+        let privacy = fit.report.privacy.unwrap();
+        let found = privacy.clipped.unwrap();
+        assert!((found.share - 0.1).abs() < 5.0 * found.deviation + 1e-3, "{found:?}");
+        // Two silos, 32 sums in the last two of six rounds; marks of half a clip; sixty rows that samples miss or have.
+        let noise = 2.0 * (privacy.noise * 5_f64.sqrt() / rate).powi(2);
+        let expected = ((noise + 60.0 * (1.0 - rate) / rate) / 32.0).sqrt() / 600.0;
+        assert!((found.deviation / expected - 1.0).abs() < 0.1, "{found:?} of {expected}");
     }
 }
 

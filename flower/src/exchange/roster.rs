@@ -10,7 +10,7 @@ use crate::carrier::Parcel;
 use crate::error::{Error, Result};
 use crate::exchange::LostSilo;
 use crate::object::ObjectId;
-use crate::silo::{FAILED, HELLO};
+use crate::silo::{FAILED, HELLO, SEAL};
 
 /// The silos that have said hello, and the nodes that were asked.
 #[derive(Debug)]
@@ -22,6 +22,8 @@ pub(super) struct Roster {
     first: Vec<u64>,
     /// The rows that each silo says it has.
     pub(super) rows: Vec<u64>,
+    /// What requests to each silo can be sealed to.
+    pub(super) seals: Vec<Option<String>>,
     greeted: Vec<Greeting>,
     next_look: Instant,
 }
@@ -54,6 +56,8 @@ struct Claim<'a> {
     key: &'a [u8],
     identity: &'a str,
     rows: u64,
+    /// The key to which requests are sealed.
+    seal: Option<&'a str>,
 }
 
 /// The most rows that a silo can have: the weight of each in a run is by their number.
@@ -67,7 +71,8 @@ const AGAIN: Duration = Duration::from_secs(20);
 impl Roster {
     pub(super) fn new(silos: usize) -> Self {
         let none = || vec![0; silos];
-        Self { nodes: none(), first: none(), rows: none(), greeted: Vec::new(), next_look: Instant::now() }
+        let (seals, greeted) = (vec![None; silos], Vec::new());
+        Self { nodes: none(), first: none(), rows: none(), seals, greeted, next_look: Instant::now() }
     }
 
     /// Forgets nodes that are gone. Whoever wanted to be a silo that is at none of those left is asked again.
@@ -159,7 +164,8 @@ impl Flower {
         }
         let attempt = Attempt { silo: None, round: self.place.round, attempt: 1, time: Duration::from_secs(60) };
         let hello = Message::new(HELLO);
-        let parcels: Vec<Parcel<'_>> = nodes.iter().map(|node| self.parcel(&hello, *node, attempt)).collect();
+        // Hellos are not sealed, so that there is no parcel that cannot be made.
+        let parcels: Vec<Parcel<'_>> = nodes.iter().flat_map(|node| self.parcel(&hello, *node, attempt)).collect();
         // Nodes that cannot be reached now are asked at the next look.
         let Ok(ids) = self.push(&parcels) else { return };
         for (node, id) in nodes.into_iter().zip(ids).filter_map(|(node, id)| Some((node, id?))) {
@@ -222,7 +228,8 @@ impl Flower {
             if let Some(silo) = self.options.silos.iter().position(|name| *name == envelope.silo) {
                 let key = connected.get(&node).map_or(&[][..], Vec::as_slice);
                 let rows = message.get_word("rows").unwrap_or(u64::MAX);
-                self.welcome(&Claim { silo, node, key, identity: &envelope.identity, rows }, moment)?;
+                let seal = message.get_setting(SEAL).ok();
+                self.welcome(&Claim { silo, node, key, identity: &envelope.identity, rows, seal }, moment)?;
             }
         }
         Ok(())
@@ -231,7 +238,7 @@ impl Flower {
     /// Takes a node for a silo, if it has the silo's key, or no other that is connected was taken for it, and if it
     /// takes part with the same model and settings.
     fn welcome(&mut self, claim: &Claim<'_>, moment: Moment) -> Result<()> {
-        let Claim { silo, node, key, identity, rows } = *claim;
+        let Claim { silo, node, key, identity, rows, seal } = *claim;
         let (own, first) = (self.options.keys.get(&self.options.silos[silo]), self.roster.first[silo]);
         if own.is_some_and(|own| !own.is(key)) {
             let what = format!("node {node} says that it is this silo, and has another key: refused");
@@ -281,6 +288,7 @@ impl Flower {
         }
         (self.roster.nodes[silo], self.roster.first[silo]) = (node, node);
         self.roster.rows[silo] = rows;
+        self.roster.seals[silo] = seal.map(str::to_owned);
         Ok(())
     }
 }

@@ -80,8 +80,10 @@ impl Flower {
 
     /// Sends all that is due in one call.
     fn send_due(&mut self, due: Vec<(Waiting, u64)>) -> Result<()> {
-        let parcels: Vec<Parcel<'_>> =
-            due.iter().map(|(one, node)| self.parcel(&one.request.message, *node, one.attempt())).collect();
+        let parcels: Vec<Parcel<'_>> = due
+            .iter()
+            .map(|(one, node)| self.parcel(&one.request.message, *node, one.attempt()))
+            .collect::<Result<_>>()?;
         let (ids, problem) = match self.push(&parcels) {
             Ok(ids) => {
                 (ids, "the engine did not take it: its receiver is not connected, or its time had passed".into())

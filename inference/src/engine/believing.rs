@@ -4,6 +4,7 @@ use partita_core::{AnyModel, Device, SiteTable};
 
 use crate::engine::algorithm::{ElboSamples, Posterior, same_run};
 use crate::engine::belief::{Belief, Heard, LastStep};
+use crate::engine::clipped::{ClippedCount, CountedSums};
 use crate::engine::error::{Error, Result};
 use crate::engine::family::FullRankGaussian;
 use crate::engine::report::Privacy;
@@ -25,6 +26,8 @@ pub(crate) struct Believing {
     pub(crate) belief: Belief,
     pub(crate) parameters: Vec<f64>,
     pub(crate) step: u64,
+    /// Of the last third of the sums, where what is believed is near the answer.
+    pub(crate) clipped: ClippedCount,
     pub(crate) manifest: Manifest,
     rows: usize,
     family: FullRankGaussian,
@@ -61,6 +64,7 @@ impl Believing {
             family: FullRankGaussian::new(table.global_len()),
             table,
             step: 0,
+            clipped: ClippedCount::default(),
             manifest,
             rows,
         })
@@ -95,11 +99,12 @@ impl Believing {
         ElboSamples { elbos: vec![f64::NAN; draws], ..ElboSamples::default() }
     }
 
-    /// What was promised, and what the noise did.
-    pub(crate) fn privacy(&self, epsilon: f64, delta: f64, noise: f64) -> Privacy {
+    /// What was promised, what the noise did, and how many rows were clipped in such sums.
+    pub(crate) fn privacy(&self, epsilon: f64, delta: f64, sums: CountedSums) -> Privacy {
         let LastStep { moved: last_step, of_noise: last_step_of_noise } = self.belief.last_step();
-        let promised = Privacy::promised(epsilon, delta, self.step, noise);
-        Privacy { widened: self.belief.widened(), last_step, last_step_of_noise, ..promised }
+        let promised = Privacy::promised(epsilon, delta, self.step, sums.noise);
+        let clipped = self.clipped.share(sums, self.rows());
+        Privacy { widened: self.belief.widened(), last_step, last_step_of_noise, clipped, ..promised }
     }
 
     pub(crate) fn posterior(&self) -> Posterior<'_> {
@@ -108,11 +113,12 @@ impl Believing {
 
     /// As for [`crate::Algorithm::save`], as a message of this kind.
     pub(crate) fn save(&self, kind: &str) -> Message {
-        Message::new(kind)
+        let state = Message::new(kind)
             .word("step", self.step)
             .word("seed", self.seed)
             .setting("globals", &global_signature(&self.table))
-            .floats("belief", &self.belief.flat())
+            .floats("belief", &self.belief.flat());
+        self.clipped.write(state, "clipped")
     }
 
     /// As for [`crate::Algorithm::load`].
@@ -120,8 +126,10 @@ impl Believing {
         same_run(state, kind, &global_signature(&self.table), self.seed)?;
         let wrong = || Error::Message { kind: state.kind.clone(), problem: "`belief` is none of this model".into() };
         let belief = Belief::of_flat(&state.get_floats("belief")?, self.table.global_len()).ok_or_else(wrong)?;
+        let clipped = ClippedCount::read(state, "clipped")?;
         let (step, parameters) = (state.get_count("step", LARGEST_COUNT)?, belief.whole()?.parameters());
         (self.step, self.parameters, self.belief) = (step, parameters, belief);
+        self.clipped = clipped;
         Ok(())
     }
 }

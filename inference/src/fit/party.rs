@@ -15,7 +15,7 @@ use crate::engine::trust::judging::{Integrates, JudgingSilo};
 use crate::methods::columns::VerticalOptions;
 use crate::methods::few_rounds::{FewRounds, FewRoundsSilo, PrivateRounds};
 use crate::methods::pvi::{Factors, PriorShare, Pvi, PviOptions, PviSilo};
-use crate::methods::rounds::{AveragingSilo, DeviceAveragingSilo, FedOpt, SfviAvg};
+use crate::methods::rounds::{AveragingSilo, DeviceAveragingSilo, FedOpt, FedOptOptions, RoundOptions, SfviAvg};
 use crate::methods::sfvi::{Central, CentralSilo, OnDeviceSilo, PrivateSfvi, Sfvi};
 
 /// The coordinator, given the names of the silos and how many rows each has.
@@ -104,11 +104,15 @@ pub(super) fn silo(
             AlgorithmChoice::OnDevice { .. } => Box::new(OnDeviceSilo::new(name, model, data, device, settings)?),
             AlgorithmChoice::Central => Box::new(CentralSilo::new(name, model, data, device, settings)?),
             AlgorithmChoice::Vertical(how) => return Err(vertical(how)),
-            AlgorithmChoice::PrivateRounds(_) | AlgorithmChoice::PrivateSfvi(_) => {
+            AlgorithmChoice::PrivateRounds(_)
+            | AlgorithmChoice::PrivateSfvi(_)
+            | AlgorithmChoice::SfviAvg(RoundOptions { private: Some(_), .. })
+            | AlgorithmChoice::FedOpt(FedOptOptions { private: Some(_), .. })
+            | AlgorithmChoice::Pvi(PviOptions { private: Some(_), .. }) => {
                 return Err(Error::Setting {
                     setting: "algorithm",
                     found: format!("a private method for silo `{name}`, which has no mechanism"),
-                    expected: "a `PrivateRoundsSilo` or `PrivateSfviSilo` with the mechanism of its owner: studies with `[privacy]`, or `private::fit`",
+                    expected: "a silo with the mechanism of its owner: studies with `[privacy]`, or `private::fit`",
                 });
             }
             AlgorithmChoice::Automatic

@@ -17,7 +17,6 @@ mod state;
 mod theta;
 
 pub use options::{Factors, MissingSilo, PriorShare, PviOptions};
-pub use private::PrivateVisits;
 pub use schedule::{Delays, Order, SiloSchedule};
 pub use silo::PviSilo;
 
@@ -30,12 +29,14 @@ use schedule::{Turn, Work};
 use partita_core::{AnyModel, Device, Model};
 
 use crate::engine::algorithm::{Algorithm, Asynchronous, ElboSamples, MethodCounts, Posterior, StepInfo};
+use crate::engine::clipped::ClippedCount;
 use crate::engine::error::{Error, Result};
 use crate::engine::exchange::{Outcome, Request};
 use crate::engine::natural::{ExponentialFamily, NormalFamily};
 use crate::engine::report::Privacy;
 use crate::engine::settings::Settings;
 use crate::engine::terms::coordinator::{Bounds, Coordinator};
+use crate::engine::terms::noised::open_or_noised;
 use crate::engine::trainer::Descent;
 use crate::engine::wire::manifest::Manifest;
 use crate::engine::wire::message::Message;
@@ -84,6 +85,8 @@ pub struct Pvi {
     /// Whether the step of θ after this turn is done.
     theta_done: bool,
     counts: Counts,
+    /// Of private visits in the last third of the run.
+    clipped_rows: ClippedCount,
     manifest: Manifest,
 }
 
@@ -130,8 +133,7 @@ impl Pvi {
             theta: coordinator.trainer.theta().len() as u64,
             local_steps: options.local_steps,
         };
-        let mut manifest = coordinator.manifest.clone();
-        manifest.fields.extend(Answer::fields(&sizes_of_messages));
+        let manifest = open_or_noised(&coordinator.manifest, Answer::fields(&sizes_of_messages), options.private);
         let mut pvi = Self {
             natural: prior.clone(),
             ledger: Ledger::new(silos.len(), family.natural_len()),
@@ -144,6 +146,7 @@ impl Pvi {
             dampings: None,
             theta_done: true,
             counts: Counts::default(),
+            clipped_rows: ClippedCount::default(),
             coordinator,
             sizes_of_messages,
             options,
@@ -297,6 +300,11 @@ impl Pvi {
         (0..silos).filter(|silo| self.work[*silo].is_some()).min_by(|a, b| until(a).total_cmp(&until(b)))
     }
 
+    #[expect(clippy::cast_precision_loss, reason = "silos are few")]
+    fn silo_count(&self) -> f64 {
+        self.sizes.len() as f64
+    }
+
     /// The silos' last expected log likelihoods less the divergence from the prior; not a number before every silo that
     /// takes part has answered once.
     fn bound(&self) -> f64 {
@@ -400,7 +408,7 @@ impl Algorithm for Pvi {
     }
 
     fn privacy(&self) -> Option<Privacy> {
-        self.options.private.map(PrivateVisits::report)
+        self.options.private.map(|own| own.report(self.clipped_rows, &self.sizes, self.options.local_steps))
     }
 
     fn manifest(&self) -> &Manifest {

@@ -6,6 +6,7 @@ mod fed_opt_options;
 mod join;
 mod messages;
 mod on_device;
+mod private;
 pub(crate) mod server;
 pub(crate) mod sfvi_avg;
 pub(crate) mod silo;

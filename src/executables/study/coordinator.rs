@@ -237,6 +237,12 @@ fn tell(file: &CoordinatorFile, draws: &AnswerDraws, exchange: &mut Flower, log:
     };
     let message = Message::new(agree::REPORT).setting("page", &text(PAGE)?).setting("result", &text(RESULT)?);
     let message = message.setting("content", &text(CONTENT)?).floats("draws", &globals(draws).concat());
+    let open = exchange.seal(agree::REPORT).join(", ");
+    if !open.is_empty() {
+        log(&format!(
+            "the report is not sealed to {open}, which told no key: the engine's operator can read it. Name the coordinator in each silo's file"
+        ));
+    }
     let (names, manifest) = (exchange.silos().to_vec(), Manifest { fields: fields() });
     exchange.send(Request::to_all(names.len(), &message), Some(TOLD))?;
     let mut missing: Vec<usize> = (0..names.len()).collect();

@@ -149,13 +149,19 @@ impl StudyPrivacy {
         ];
         let other = study.run.keys().find(|name| *name != "settings");
         let asked = asked.into_iter().find_map(|(name, is_asked)| is_asked.then_some(name));
+        let remedy = match asked {
+            Some(_) => "Take it out, or take `[privacy]` out: then silos answer without noise.",
+            None => {
+                "Take it out: a private study is fitted by few rounds. `private::fit` has SFVI, SFVI-Avg, FedOpt and PVI for a model in one process."
+            }
+        };
         match asked.or(other.map(|name| format!("`{name}` in the table `run`"))) {
             None => Ok(()),
             Some(found) => unwelcome(
                 "a study with `[privacy]`",
                 found,
                 "nothing that depends on rows without noise".into(),
-                "Take it out, or take `[privacy]` out: then silos answer without noise.",
+                remedy,
             ),
         }
     }

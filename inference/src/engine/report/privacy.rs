@@ -143,9 +143,17 @@ impl Privacy {
     #[must_use]
     pub fn promise(&self) -> String {
         let Self { epsilon, delta, unit, releases, noise, .. } = self;
-        format!(
+        let promise = format!(
             "everything that a silo sent is ({epsilon}, {delta:e})-differentially private for one {unit}: {releases} sums over clipped rows, with noise of {noise:.2} clips on every number"
-        )
+        );
+        match self.clipped {
+            None => promise,
+            Some(ClippedShare { share, deviation }) => format!(
+                "{promise}; {:.1} % of the rows were longer than the clip, known to {:.1}",
+                100.0 * share,
+                100.0 * deviation
+            ),
+        }
     }
 
     /// What speaks against the answer, for the verdict.

@@ -110,6 +110,9 @@ impl Pending {
     }
 }
 
+/// The name of how many noised sums a private silo has given.
+const GIVEN: &str = "noised.given";
+
 impl Silo {
     /// Takes the step of the local parameters that waited for these weights; nothing if none waits.
     pub(crate) fn settle(&mut self, last: LastWeights) -> Result<()> {
@@ -127,6 +130,7 @@ impl Silo {
         let mut state = self.locals.save();
         state.extend(self.pending.iter().flat_map(Pending::save));
         state.extend(self.save_seen());
+        state.extend(self.noised.as_ref().map(|own| (GIVEN.to_owned(), vec![f64::from_bits(own.given)])));
         state
     }
 
@@ -134,6 +138,12 @@ impl Silo {
     pub(crate) fn restore(&mut self, state: &[(String, Vec<f64>)]) -> bool {
         let lengths: Vec<usize> = self.locals.parameters().iter().map(Vec::len).collect();
         self.pending = Pending::load(state, self.settings.particles, &lengths);
+        let given = state.iter().find(|(name, _)| name == GIVEN).map(|(_, values)| values.as_slice());
+        match (&mut self.noised, given) {
+            (Some(noised), Some([given])) => noised.given = given.to_bits(),
+            (None, None) => {}
+            _ => return false,
+        }
         self.pending.is_some() == Pending::is_in(state) && self.load_seen(state) && self.locals.load(state)
     }
 }

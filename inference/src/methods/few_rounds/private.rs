@@ -1,6 +1,5 @@
 //! Gives few rounds of noised sums over clipped rows: natural-gradient steps that a filter takes as far as noise lets it.
 
-mod clipped;
 mod coordinator;
 mod messages;
 mod options;

@@ -17,7 +17,8 @@ impl Pvi {
         let step = self.coordinator.step;
         let (mut tally, mut counts) = (Tally::default(), self.counts);
         // All answers are read before any is taken: a wrong one changes nothing.
-        let (mut heard, mut changes, mut clipped) = (Vec::new(), Vec::new(), false);
+        let (mut heard, mut changes, mut clipped, mut clipped_rows) =
+            (Vec::new(), Vec::new(), false, self.clipped_rows);
         for (asked, outcome) in outcomes {
             let is_lost = self.is_lost(asked.silo);
             let reply = if asked.is_void { None } else { self.reply(asked.silo, outcome)? };
@@ -30,6 +31,9 @@ impl Pvi {
                 counts.shortened_steps += answer.shortened;
                 counts.held_components += answer.held;
                 counts.improper_cavities += u64::from(answer.improper_cavity);
+                if let Some(rows) = answer.clipped_rows.filter(|_| 3 * step >= 2 * self.coordinator.settings.steps) {
+                    clipped_rows.add(rows, 1.0 / self.silo_count());
+                }
                 if !is_lost {
                     changes.push((asked.silo, answer.change));
                     log_likelihood = Some(answer.log_likelihood.unwrap_or(f64::NAN));
@@ -68,7 +72,7 @@ impl Pvi {
         };
         let rate = self.last_rate(step);
         let (step, elbo) = (self.coordinator.step, self.bound());
-        self.counts = counts;
+        (self.counts, self.clipped_rows) = (counts, clipped_rows);
         Ok(StepInfo { step, elbo, gradient_norm: None, movement, clipped, rate, tally })
     }
 
@@ -100,12 +104,9 @@ impl Pvi {
         let damping = self.damping(silo);
         let what = |index| format!("its change of natural parameter {index} of {own}, with damping rho = {damping},");
         finite(name, self.coordinator.step, what, &answer.change)?;
-        finite(
-            name,
-            self.coordinator.step,
-            |_| "its expected log likelihood".into(),
-            answer.log_likelihood.as_slice(),
-        )?;
+        let more = [answer.log_likelihood, answer.clipped_rows].map(Option::unwrap_or_default);
+        let names = ["its expected log likelihood", "its number of clipped rows"];
+        finite(name, self.coordinator.step, |index| names[index].into(), &more)?;
         Ok(answer)
     }
 

@@ -51,6 +51,8 @@ message! {
         change: Vec<f64> = Data <= sizes.natural,
         /// the silo's expected log likelihood, in nats, where no privacy hides it
         log_likelihood: Option<f64> = Data <= 1,
+        /// how many rows were longer than the clip, with noise, where the silo is private
+        clipped_rows: Option<f64> = Noised <= 1,
         /// the local steps taken
         steps: u64 = Data <= LARGEST_COUNT,
         /// the local steps whose gradient was clipped

@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use crate::engine::divergence::{Divergence, KullbackLeibler};
 use crate::engine::error::{Error, Result};
 use crate::engine::plug::Plug;
-use crate::methods::pvi::private::PrivateVisits;
+use crate::engine::private_steps::PrivateSteps;
 use crate::methods::pvi::schedule::{Order, SiloSchedule};
 use crate::methods::pvi::solver::{GradientDescent, LocalSolver};
 
@@ -115,7 +115,7 @@ pub struct PviOptions {
     pub theta_every: u64,
     /// Lets the local steps of every silo know its rows by noised sums over clipped ones alone.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub private: Option<PrivateVisits>,
+    pub private: Option<PrivateSteps>,
 }
 
 impl PviOptions {
@@ -157,7 +157,8 @@ impl PviOptions {
         self.solver.check(self.local_steps)?;
         self.divergence.check()?;
         if let Some(private) = self.private {
-            private.check(self)?;
+            private.check()?;
+            super::private::check_visits(self)?;
         }
         if !self.is_kullback_leibler() && !self.solver.takes_divergences() {
             return Err(Error::Setting {

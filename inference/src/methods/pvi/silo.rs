@@ -34,9 +34,6 @@ pub struct PviSilo {
     solver: Box<dyn SolverState>,
 }
 
-/// The name of how many noised sums a private silo has given.
-const GIVEN: &str = "pvi.given";
-
 /// An answer that the coordinator has yet to take.
 #[derive(Debug, Clone, PartialEq)]
 struct Pending {
@@ -139,7 +136,10 @@ impl PviSilo {
         // What was sampled of the rows' densities has no noise.
         let log_likelihood = self.silo.noised.is_none().then_some(solved.log_likelihood);
         let Solved { steps, clipped, shortened, .. } = solved;
-        Ok(Answer { version, change, log_likelihood, steps, clipped, shortened, held, improper_cavity }.write())
+        let clipped_rows = self.silo.clipped_rows(steps);
+        let answer =
+            Answer { version, change, log_likelihood, clipped_rows, steps, clipped, shortened, held, improper_cavity };
+        Ok(answer.write())
     }
 
     /// Keeps the posterior of the globals for the marginals of local latents, where it is proper.
@@ -154,7 +154,6 @@ impl PviSilo {
     fn state(&self) -> Vec<(String, Vec<f64>)> {
         let mut state = self.silo.state();
         state.push(("pvi.factor".to_owned(), self.factor.clone()));
-        state.extend(self.silo.noised.as_ref().map(|own| (GIVEN.to_owned(), vec![f64::from_bits(own.given)])));
         if let Some(pending) = &self.pending {
             state.push(("pvi.pending.version".into(), vec![f64::from_bits(pending.version)]));
             state.push(("pvi.pending.change".into(), pending.change.clone()));
@@ -169,11 +168,6 @@ impl PviSilo {
         let find = |name: &str| state.iter().find(|(own, _)| own == name).map(|(_, values)| values.clone());
         let Some(factor) = find("pvi.factor").filter(|own| own.len() == self.factor.len()) else { return false };
         self.factor = factor;
-        match (&mut self.silo.noised, find(GIVEN).as_deref()) {
-            (Some(noised), Some([given])) => noised.given = given.to_bits(),
-            (None, None) => {}
-            _ => return false,
-        }
         self.pending = match (find("pvi.pending.version").as_deref(), find("pvi.pending.change")) {
             (Some([version]), Some(change)) if change.len() == self.factor.len() => {
                 Some(Pending { version: version.to_bits(), change })
@@ -307,10 +301,9 @@ impl Program for PviSilo {
             }
             return self.silo.reply(request);
         }
-        if let Some(noised) = &mut self.silo.noised {
-            noised.request = request.ordered().encode();
-        }
-        self.solve(Solve::read(request, &self.sizes())?)
+        let solve = Solve::read(request, &self.sizes())?;
+        self.silo.begin_noised(request, solve.local_steps)?;
+        self.solve(solve)
     }
 
     fn save(&self) -> Result<NamedVectors> {

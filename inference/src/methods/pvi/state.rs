@@ -1,6 +1,7 @@
 //! Saves the coordinator of PVI and restores it to the same bits.
 
 use crate::engine::algorithm::same_run;
+use crate::engine::clipped::ClippedCount;
 use crate::engine::error::{Error, Result};
 use crate::engine::trainer::with_prefix;
 use crate::engine::wire::message::Message;
@@ -25,6 +26,7 @@ impl Pvi {
             .floats("pvi.residuals", &self.turn.residuals)
             .floats("pvi.not_before", &not_before)
             .number("pvi.clock", self.clock);
+        let state = self.clipped_rows.write(state, "pvi.clipped_rows");
         let state = match &self.dampings {
             Some(dampings) => state.floats("pvi.dampings", dampings),
             None => state,
@@ -53,6 +55,7 @@ impl Pvi {
         let prior = state.expect_floats("pvi.prior", self.prior.len())?;
         let residuals = state.expect_floats("pvi.residuals", self.sizes.len())?;
         let not_before = state.expect_floats("pvi.not_before", self.sizes.len())?;
+        let clipped_rows = ClippedCount::read(state, "pvi.clipped_rows")?;
         let dampings = match state.has("pvi.dampings") {
             true => Some(state.expect_floats("pvi.dampings", self.sizes.len())?),
             false => None,
@@ -86,6 +89,7 @@ impl Pvi {
         self.turn.turn = state.get_word("pvi.turn")?;
         self.theta_done = state.get_word("pvi.theta_done")? == 1;
         self.clock = state.get_number("pvi.clock")?;
+        self.clipped_rows = clipped_rows;
         self.asked.clear();
         self.publish()
     }

@@ -9,8 +9,9 @@ use super::server::ServerRule;
 use crate::engine::algorithm::{Algorithm, ElboSamples, Posterior, StepInfo, finite, same_run};
 use crate::engine::error::{Error, Result};
 use crate::engine::exchange::{Outcome, Request};
+use crate::engine::report::Privacy;
 use crate::engine::settings::Settings;
-use crate::engine::terms::coordinator::{Bounds, Coordinator};
+use crate::engine::terms::coordinator::Coordinator;
 use crate::engine::terms::silo::global_signature;
 use crate::engine::trainer::with_prefix;
 use crate::engine::trust::objective::Objective;
@@ -64,7 +65,8 @@ impl FedOpt {
         options: FedOptOptions,
     ) -> Result<Self> {
         let model = &AnyModel::new(model);
-        let join = Join::new(Coordinator::new(model, device, settings, silos)?, options.local_steps, sizes)?;
+        let join =
+            Join::new(Coordinator::new(model, device, settings, silos)?, options.local_steps, sizes, options.private)?;
         let server = options.start(silos.len())?;
         if join.globals.family().noise_len() > 0 {
             let found = format!("{:?}", join.globals.family());
@@ -121,26 +123,30 @@ impl Algorithm for FedOpt {
         let weights: Vec<f64> = asked.iter().map(|&silo| as_float(self.join.sizes[silo]) / present).collect();
         let total = self.join.total();
         let (mut elbo, mut is_clipped, mut members) = (0.0, false, Vec::with_capacity(names.len()));
-        self.join.each_answer(outcomes, &names, |mut answer| {
-            elbo += weights[members.len()] * answer.elbo[0] * total;
-            is_clipped |= answer.clipped > 0;
+        let clipped_rows = self.join.each_answer(outcomes, &names, |mut answer| {
+            elbo += weights[members.len()] * answer.elbo * total;
+            is_clipped |= answer.is_clipped;
             answer.global.extend_from_slice(&answer.theta);
             members.push(answer.global);
             Ok(())
         })?;
-        finite("the coordinator", step, |_| "the log joint density".into(), &[elbo])?;
+        self.join.check_bound("the log joint density", elbo)?;
         let mut parameters = self.server.apply(self.join.globals.trainer.values(), &members, &weights);
         finite("the coordinator", step, |index| format!("number {index} of the point"), &parameters)?;
         let theta = parameters.split_off(self.join.globals.trainer.parameters().len());
-        self.join.end_round(Joined { parameters, theta, elbo, is_clipped, silos: names.len() })
+        self.join.end_round(Joined { parameters, theta, elbo, is_clipped, silos: names.len(), clipped_rows })
     }
 
     fn elbo_requests(&self, draws: usize, offset: u64) -> Vec<Request> {
-        self.join.globals.ask_bounds(draws, offset)
+        self.join.ask_bounds(draws, offset)
     }
 
     fn elbo_samples(&self, outcomes: Vec<Outcome>, draws: usize, offset: u64) -> Result<ElboSamples> {
-        self.join.globals.bounds_of(&self.join.globals.silos, outcomes, Bounds { count: draws, offset })
+        self.join.bounds(outcomes, draws, offset)
+    }
+
+    fn privacy(&self) -> Option<Privacy> {
+        self.join.privacy()
     }
 
     fn manifest(&self) -> &Manifest {

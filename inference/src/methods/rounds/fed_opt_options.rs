@@ -7,6 +7,7 @@ use crate::engine::error::{Error, Result};
 use crate::engine::estimator::Estimator;
 use crate::engine::optimiser::{Optimiser, Sgd};
 use crate::engine::plug::Plug;
+use crate::engine::private_steps::PrivateSteps;
 use crate::engine::settings::Settings;
 use partita_core::NoiseKind;
 
@@ -64,6 +65,9 @@ pub struct FedOptOptions {
     pub prior: bool,
     /// How a silo moves in its local steps; started afresh each round.
     pub optimiser: Plug<dyn Optimiser>,
+    /// Lets the local steps of every silo know its rows by noised sums over clipped ones alone.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub private: Option<PrivateSteps>,
 }
 
 /// $`\beta_1`$, $`\beta_2`$ and $\tau$ of adaptive rules as their paper sets them.
@@ -83,6 +87,7 @@ impl FedOptOptions {
             silos_a_round: None,
             prior: true,
             optimiser: Sgd { momentum: 0.0 }.into(),
+            private: None,
         }
     }
 
@@ -126,7 +131,8 @@ impl FedOptOptions {
     }
 
     /// The settings of a point estimate: one draw of a point mass needs no estimator, and silos move as said here.
-    pub(crate) fn settings(&self, settings: Settings) -> Settings {
+    #[must_use]
+    pub fn settings(&self, settings: Settings) -> Settings {
         Settings {
             family: settings.family.clone().point_masses(),
             estimator: Estimator::StickingTheLanding,

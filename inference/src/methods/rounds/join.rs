@@ -1,10 +1,14 @@
 //! Keeps what all rounds of local steps have in common: the globals, the rounds done, and the answers of silos.
 
 use super::messages::{Round, RoundAnswer, Sizes};
-use crate::engine::algorithm::{StepInfo, Tally, each_reply, finite};
+use crate::engine::algorithm::{ElboSamples, StepInfo, Tally, each_reply, finite};
+use crate::engine::clipped::ClippedCount;
 use crate::engine::error::{Error, Result};
 use crate::engine::exchange::{Outcome, Request};
-use crate::engine::terms::coordinator::Coordinator;
+use crate::engine::private_steps::PrivateSteps;
+use crate::engine::report::Privacy;
+use crate::engine::terms::coordinator::{Bounds, Coordinator};
+use crate::engine::terms::noised::open_or_noised;
 use crate::engine::trainer::distance;
 use crate::engine::wire::manifest::Manifest;
 use crate::engine::wire::message::{LARGEST_COUNT, Message, Record};
@@ -19,21 +23,46 @@ pub(super) struct Join {
     pub(super) sizes: Vec<usize>,
     pub(super) round: u64,
     pub(super) manifest: Manifest,
+    /// How silos hide their rows from local steps, where they do.
+    private: Option<PrivateSteps>,
+    /// Of private rounds in the last third of the run.
+    clipped_rows: ClippedCount,
 }
 
 impl Join {
     /// Rounds of so many steps over silos with so many observations.
-    pub(super) fn new(globals: Coordinator, local_steps: u64, sizes: Vec<usize>) -> Result<Self> {
+    pub(super) fn new(
+        globals: Coordinator,
+        local_steps: u64,
+        sizes: Vec<usize>,
+        private: Option<PrivateSteps>,
+    ) -> Result<Self> {
         if local_steps == 0 {
             return Err(Error::Setting { setting: "local_steps", found: "0".into(), expected: "at least 1" });
         }
+        private.map_or(Ok(()), PrivateSteps::check)?;
         globals.check_sizes(&sizes)?;
-        let mut manifest = globals.manifest.clone();
-        let known: Vec<&str> = manifest.fields.iter().map(|field| field.name).collect();
         let own = RoundAnswer::fields(&sizes_of(&globals, local_steps));
-        let new: Vec<_> = own.into_iter().filter(|field| !known.contains(&field.name)).collect();
-        manifest.fields.extend(new);
-        Ok(Self { globals, local_steps, sizes, round: 0, manifest })
+        let manifest = open_or_noised(&globals.manifest, own, private);
+        Ok(Self { globals, local_steps, sizes, round: 0, manifest, private, clipped_rows: ClippedCount::default() })
+    }
+
+    /// What is promised of the rows, where they are hidden.
+    pub(super) fn privacy(&self) -> Option<Privacy> {
+        self.private.map(|own| own.report(self.clipped_rows, &self.sizes, self.local_steps))
+    }
+
+    /// Asks for bounds; of private silos nobody does, since they have no noise.
+    pub(super) fn ask_bounds(&self, draws: usize, offset: u64) -> Vec<Request> {
+        if self.private.is_some() { Vec::new() } else { self.globals.ask_bounds(draws, offset) }
+    }
+
+    /// The bounds that were asked for.
+    pub(super) fn bounds(&self, outcomes: Vec<Outcome>, count: usize, offset: u64) -> Result<ElboSamples> {
+        match self.private {
+            Some(_) => Ok(ElboSamples { elbos: vec![f64::NAN; count], ..ElboSamples::default() }),
+            None => self.globals.bounds_of(&self.globals.silos, outcomes, Bounds { count, offset }),
+        }
     }
 
     /// The step of the run at which the present round begins.
@@ -77,13 +106,16 @@ impl Join {
         Request { silo, message: Message { kind: kind.to_owned(), ..message } }
     }
 
-    /// Gives the answer of each of these silos to the present round to `take`, checked, in their order.
+    /// Gives the answer of each of these silos to the present round to `take`, checked, in their order; returns the count of
+    /// clipped rows with theirs.
     pub(super) fn each_answer(
         &self,
         outcomes: &mut dyn Iterator<Item = Result<Outcome>>,
         silos: &[String],
-        mut take: impl FnMut(RoundAnswer) -> Result<()>,
-    ) -> Result<()> {
+        mut take: impl FnMut(Answered) -> Result<()>,
+    ) -> Result<ClippedCount> {
+        let mut clipped_rows = self.clipped_rows;
+        let is_late = 3 * self.first_step() >= 2 * self.globals.settings.steps;
         let (step, sizes) = (self.first_step(), sizes_of(&self.globals, self.local_steps));
         each_reply(outcomes, silos, step, |silo, reply| {
             let answer = RoundAnswer::read(&reply, &sizes)?;
@@ -94,8 +126,23 @@ impl Join {
             }
             finite(silo, step, |index| self.globals.describe(index), &answer.global)?;
             finite(silo, step, |index| format!("θ[{index}]"), &answer.theta)?;
-            take(answer)
-        })
+            let RoundAnswer { global, theta, clipped, .. } = answer;
+            let elbo = match (self.private, answer.elbo) {
+                (None, Some(elbo)) => elbo,
+                (Some(_), None) => f64::NAN,
+                (private, _) => {
+                    let expected = if private.is_some() { "none: it has no noise" } else { "one" };
+                    let problem = format!("the answer of silo `{silo}` has a bound or none, expected {expected}");
+                    return Err(Error::Message { kind: reply.kind, problem });
+                }
+            };
+            if let Some(rows) = answer.clipped_rows.filter(|_| is_late) {
+                finite(silo, step, |_| "its number of clipped rows".into(), &[rows])?;
+                clipped_rows.add(rows, 1.0 / as_float(silos.len()));
+            }
+            take(Answered { global, theta, elbo, is_clipped: clipped > 0 })
+        })?;
+        Ok(clipped_rows)
     }
 
     /// Moves the globals to where a round has led, with the mean bound of its last steps.
@@ -104,9 +151,11 @@ impl Join {
         self.globals.trainer.set_parameters(&to.parameters);
         self.globals.set_theta(&to.theta)?;
         let rate = self.last_rate();
-        if self.globals.trainer.heed(to.elbo) {
+        // A private run has no bound that could be heeded.
+        if self.private.is_none() && self.globals.trainer.heed(to.elbo) {
             self.globals.show_theta()?;
         }
+        self.clipped_rows = to.clipped_rows;
         self.round += 1;
         self.globals.step = self.first_step();
         Ok(StepInfo {
@@ -120,6 +169,14 @@ impl Join {
         })
     }
 
+    /// Refuses a bound that is no number, where there is one.
+    pub(super) fn check_bound(&self, what: &str, bound: f64) -> Result<()> {
+        match self.private {
+            Some(_) => Ok(()),
+            None => finite("the coordinator", self.first_step(), |_| what.into(), &[bound]),
+        }
+    }
+
     /// The rate of the last local step of the present round.
     fn last_rate(&mut self) -> f64 {
         let last = self.first_step() + self.local_steps - 1;
@@ -129,14 +186,15 @@ impl Join {
 
     /// The whole state, as the saved state of a method of this kind.
     pub(super) fn save(&self, kind: &str) -> Message {
-        self.globals.save(kind).word("round", self.round)
+        self.clipped_rows.write(self.globals.save(kind).word("round", self.round), CLIPPED)
     }
 
     /// Takes it back.
     pub(super) fn load(&mut self, state: &Message, kind: &str) -> Result<()> {
         let round = state.get_count("round", LARGEST_COUNT)?;
+        let clipped_rows = ClippedCount::read(state, CLIPPED)?;
         self.globals.load(state, kind)?;
-        self.round = round;
+        (self.round, self.clipped_rows) = (round, clipped_rows);
         Ok(())
     }
 }
@@ -159,6 +217,19 @@ pub(super) struct LocalSteps {
     pub(super) rates: Option<[f64; 2]>,
 }
 
+/// The name of the saved count of clipped rows.
+const CLIPPED: &str = "clipped_rows";
+
+/// Where one silo's round has led.
+pub(super) struct Answered {
+    pub(super) global: Vec<f64>,
+    pub(super) theta: Vec<f64>,
+    /// No number for a private silo.
+    pub(super) elbo: f64,
+    /// Whether it clipped a gradient.
+    pub(super) is_clipped: bool,
+}
+
 /// Where a round has led.
 pub(super) struct Joined {
     pub(super) parameters: Vec<f64>,
@@ -168,6 +239,8 @@ pub(super) struct Joined {
     pub(super) is_clipped: bool,
     /// How many silos answered.
     pub(super) silos: usize,
+    /// Of private rounds in the last third of the run, this one among them.
+    pub(super) clipped_rows: ClippedCount,
 }
 
 /// What the lengths of messages follow from.

@@ -62,8 +62,10 @@ message! {
         round: u64 = Request <= LARGEST_COUNT,
         /// the silo's global posterior's parameters
         global: Vec<f64> = Data <= sizes.parameters,
-        /// the mean bound of the last tenth of the local steps
-        elbo: Vec<f64> = Data <= 1,
+        /// the mean bound of the last tenth of the local steps, where no privacy hides it
+        elbo: Option<f64> = Data <= 1,
+        /// how many rows were longer than the clip, with noise, where the silo is private
+        clipped_rows: Option<f64> = Noised <= 1,
         /// the local steps whose gradient was clipped
         clipped: u64 = Data <= LARGEST_COUNT,
         /// the silo's trained parameters

@@ -93,7 +93,15 @@ impl DeviceAveragingSilo {
         self.is_ahead = true;
         self.silo.step = first + count;
         self.silo.see(global);
-        Ok(RoundAnswer { round, global: read.global, elbo: vec![read.bound], clipped: 0, theta: read.theta }.write())
+        Ok(RoundAnswer {
+            round,
+            global: read.global,
+            elbo: Some(read.bound),
+            clipped_rows: None,
+            clipped: 0,
+            theta: read.theta,
+        }
+        .write())
     }
 
     /// Reads the local posterior to the host, where it has moved.

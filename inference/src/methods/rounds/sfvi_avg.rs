@@ -6,13 +6,15 @@ use serde::{Deserialize, Serialize};
 use super::average::{Averaging, Barycentre, Members, WeightedMean};
 use super::join::{Join, Joined, LocalSteps, as_float};
 use super::messages::Round;
-use crate::engine::algorithm::{Algorithm, ElboSamples, Ending, Posterior, StepInfo, finite};
+use crate::engine::algorithm::{Algorithm, ElboSamples, Ending, Posterior, StepInfo};
 use crate::engine::error::{Error, Result};
 use crate::engine::estimator::Estimator;
 use crate::engine::exchange::{Outcome, Request};
 use crate::engine::plug::Plug;
+use crate::engine::private_steps::PrivateSteps;
+use crate::engine::report::Privacy;
 use crate::engine::settings::Settings;
-use crate::engine::terms::coordinator::{Bounds, Coordinator};
+use crate::engine::terms::coordinator::Coordinator;
 use crate::engine::wire::manifest::Manifest;
 use crate::engine::wire::message::Message;
 
@@ -35,6 +37,9 @@ pub struct RoundOptions {
     /// Local steps stay on each silo's device, of which one read a round is made ([`crate::DeviceAveragingSilo`]).
     #[serde(default)]
     pub on_device: bool,
+    /// Lets the local steps of every silo know its rows by noised sums over clipped ones alone.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub private: Option<PrivateSteps>,
 }
 
 impl RoundOptions {
@@ -42,15 +47,8 @@ impl RoundOptions {
     #[must_use]
     pub fn paper(local_steps: u64) -> Self {
         let averaging = Barycentre.into();
-        Self {
-            local_steps,
-            averaging,
-            by_size: false,
-            keep_optimiser: false,
-            scale_entropy: false,
-            most: None,
-            on_device: false,
-        }
+        let [by_size, keep_optimiser, scale_entropy, on_device] = [false; 4];
+        Self { local_steps, averaging, by_size, keep_optimiser, scale_entropy, most: None, on_device, private: None }
     }
 }
 
@@ -90,6 +88,13 @@ impl SfviAvg {
         let model = &AnyModel::new(model);
         let mut globals = Coordinator::new(model, device, settings, silos)?;
         globals.adapt();
+        if options.on_device && options.private.is_some() {
+            return Err(Error::Setting {
+                setting: "on_device",
+                found: "true with private rounds".into(),
+                expected: "false: the sums over rows that are clipped and noised are computed on the host",
+            });
+        }
         if !options.scale_entropy && matches!(settings.estimator, Estimator::LocallyEnhanced { .. }) {
             return Err(Error::Setting {
                 setting: "scale_entropy",
@@ -97,7 +102,11 @@ impl SfviAvg {
                 expected: "true: each row's average holds its density and its entropy together, and is multiplied as one",
             });
         }
-        let join = Join::new(globals, options.local_steps, sizes)?;
+        if let (Some(most), Some(_)) = (options.most, options.private) {
+            let found = format!("{most} rounds and plain SFVI after them, in a private run");
+            return Err(Error::Setting { setting: "most", found, expected: "None: steps of plain SFVI have no noise" });
+        }
+        let join = Join::new(globals, options.local_steps, sizes, options.private)?;
         Ok(Self { join, options })
     }
 
@@ -145,18 +154,18 @@ impl Algorithm for SfviAvg {
         let (mut elbo, mut is_clipped, mut place) = (0.0, false, 0);
         let (mut members, mut theta) = (Members::new(averaging, family), WeightedMean::default());
         let equal = 1.0 / as_float(weights.len());
-        self.join.each_answer(outcomes, &self.join.globals.silos, |answer| {
+        let clipped_rows = self.join.each_answer(outcomes, &self.join.globals.silos, |answer| {
             let weight = weights[place];
-            elbo += weight * answer.elbo[0];
-            is_clipped |= answer.clipped > 0;
+            elbo += weight * answer.elbo;
+            is_clipped |= answer.is_clipped;
             theta.add(&answer.theta, equal);
             place += 1;
             // Without global latents there is only θ to average.
             if family.is_empty() { Ok(()) } else { members.add(answer.global, weight) }
         })?;
-        finite("the coordinator", self.join.first_step(), |_| "the bound".into(), &[elbo])?;
+        self.join.check_bound("the bound", elbo)?;
         let parameters = if family.is_empty() { Vec::new() } else { members.average()? };
-        self.join.end_round(Joined { parameters, theta: theta.sum, elbo, is_clipped, silos: place })
+        self.join.end_round(Joined { parameters, theta: theta.sum, elbo, is_clipped, silos: place, clipped_rows })
     }
 
     fn ended(&self) -> Option<Ending> {
@@ -164,15 +173,19 @@ impl Algorithm for SfviAvg {
     }
 
     fn elbo_requests(&self, draws: usize, offset: u64) -> Vec<Request> {
-        self.join.globals.ask_bounds(draws, offset)
+        self.join.ask_bounds(draws, offset)
     }
 
     fn elbo_samples(&self, outcomes: Vec<Outcome>, draws: usize, offset: u64) -> Result<ElboSamples> {
-        self.join.globals.bounds_of(&self.join.globals.silos, outcomes, Bounds { count: draws, offset })
+        self.join.bounds(outcomes, draws, offset)
     }
 
     fn draws_a_bound(&self) -> usize {
         self.join.globals.draws_a_bound()
+    }
+
+    fn privacy(&self) -> Option<Privacy> {
+        self.join.privacy()
     }
 
     fn manifest(&self) -> &Manifest {

@@ -21,7 +21,7 @@ const GLOBAL: &str = "global.";
 /// run may go from rounds to steps.
 #[derive(Debug)]
 pub struct AveragingSilo {
-    silo: Silo,
+    pub(super) silo: Silo,
     index: u32,
     descent: Descent,
     /// Local steps of the present round whose gradient was clipped.
@@ -90,11 +90,13 @@ impl AveragingSilo {
     }
 
     /// The local steps of a round.
-    fn round(&mut self, request: &Round) -> Result<Message> {
+    fn round(&mut self, kind: &str, message: &Message) -> Result<Message> {
+        let request = &Round::read_as(kind, message, &self.sizes())?;
         let Round { round, step: first, local_steps: count, ref global, ref theta, .. } = *request;
         if !request.keep_optimiser {
             self.descent.restart();
         }
+        self.silo.begin_noised(message, count)?;
         self.silo.set_theta(theta)?;
         let pace = round_pace(request)?.map(|pace| (pace, self.units(request)));
         let parameters = global.len();
@@ -114,8 +116,10 @@ impl AveragingSilo {
         self.silo.step = first + count;
         self.silo.see(&start[..parameters]);
         let theta = point.split_off(parameters);
-        let elbo = vec![mean_and_variance(&last).0];
-        Ok(RoundAnswer { round, global: point, elbo, clipped: self.clipped, theta }.write())
+        let clipped_rows = self.silo.clipped_rows(count);
+        // Bounds of rows have no noise.
+        let elbo = clipped_rows.is_none().then(|| mean_and_variance(&last).0);
+        Ok(RoundAnswer { round, global: point, elbo, clipped_rows, clipped: self.clipped, theta }.write())
     }
 
     /// The units in which parameters and θ move at the rates of a round.
@@ -149,7 +153,7 @@ impl AveragingSilo {
         Ok(bound)
     }
 
-    fn sizes(&self) -> Sizes {
+    pub(super) fn sizes(&self) -> Sizes {
         Sizes::of_silo(&self.silo, self.most_steps)
     }
 }
@@ -161,7 +165,11 @@ impl Program for AveragingSilo {
 
     fn reply(&mut self, request: &Message) -> Result<Message> {
         match request.kind.as_str() {
-            kind @ (Round::KIND | POINT_ROUND) => self.round(&Round::read_as(kind, request, &self.sizes())?),
+            kind @ (Round::KIND | POINT_ROUND) => self.round(kind, request),
+            other if self.silo.noised.is_some() => {
+                let problem = "a private silo answers rounds alone: bounds, weights and checks have no noise".into();
+                Err(Error::Message { kind: other.to_owned(), problem })
+            }
             _ => self.silo.reply(request),
         }
     }

@@ -5,7 +5,6 @@ use partita_core::{AnyModel, Device, LogDensity, Model, SiteTable, theta};
 use super::super::coordinator::{check, prior_share};
 use super::super::messages::Sizes;
 use super::super::step::Share;
-use super::clipped::{ClippedCount, MeanCount, whole};
 use super::messages::{PrivateAnswer, PrivateRequest};
 use super::options::PrivateRoundsOptions;
 use super::quadratics::Quadratics;
@@ -13,10 +12,11 @@ use super::silo::begin;
 use crate::engine::algorithm::{Algorithm, ElboSamples, Ending, Posterior, StepInfo, Tally, finite, replies};
 use crate::engine::belief::Heard;
 use crate::engine::believing::{Beginning, Believing};
+use crate::engine::clipped::{CountedSums, counted, whole};
 use crate::engine::error::{Error, Result};
 use crate::engine::exchange::{Outcome, Request};
 use crate::engine::natural::triangle::unpack;
-use crate::engine::report::{ClippedShare, Privacy};
+use crate::engine::report::Privacy;
 use crate::engine::settings::Settings;
 use crate::engine::start_width::StartWidth;
 use crate::engine::whitened::Draws;
@@ -40,8 +40,6 @@ const STATE: &str = "private.coordinator";
 pub struct PrivateRounds {
     run: Believing,
     options: PrivateRoundsOptions,
-    /// Of the last third of the rounds, where what is believed is near the answer.
-    clipped: ClippedCount,
 }
 
 impl PrivateRounds {
@@ -74,7 +72,7 @@ impl PrivateRounds {
             manifest: Manifest { fields: PrivateAnswer::fields(&Sizes::of(len)) },
         };
         let run = Believing::new((model, device, table), (silos, rows), settings.seed, beginning)?;
-        Ok(Self { run, options: options.clone(), clipped: ClippedCount::default() })
+        Ok(Self { run, options: options.clone() })
     }
 
     /// The request of this round.
@@ -123,7 +121,7 @@ impl Algorithm for PrivateRounds {
             curvature_noise: noise / request.curvature,
         })?;
         if 3 * run.step >= 2 * self.options.rounds {
-            self.clipped.add(marks, request.clip);
+            run.clipped.add(counted(marks, request.clip, 1.0), 1.0);
         }
         run.step += 1;
         Ok(StepInfo::still(run.step, Tally::steps(1, run.silos.len())))
@@ -149,11 +147,8 @@ impl Algorithm for PrivateRounds {
     fn privacy(&self) -> Option<Privacy> {
         let PrivateRoundsOptions { epsilon, delta, noise, ref unit, .. } = self.options;
         let unit = if unit == PrivateRoundsOptions::UNIT { Privacy::ROW } else { unit };
-        let clipped = self.clipped.mean(self.run.count_of_silos(), noise).map(|MeanCount { rows, deviation }| {
-            let all = self.run.rows();
-            ClippedShare { share: rows / all, deviation: deviation / all }
-        });
-        Some(Privacy { unit: unit.to_owned(), clipped, ..self.run.privacy(epsilon, delta, noise) })
+        let sums = CountedSums { silos: self.run.count_of_silos(), a_round: 1.0, noise, rate: 1.0 };
+        Some(Privacy { unit: unit.to_owned(), ..self.run.privacy(epsilon, delta, sums) })
     }
 
     fn manifest(&self) -> &Manifest {
@@ -165,14 +160,10 @@ impl Algorithm for PrivateRounds {
     }
 
     fn save(&self) -> Message {
-        self.run.save(STATE).floats("clipped", &self.clipped.flat())
+        self.run.save(STATE)
     }
 
     fn load(&mut self, state: &Message) -> Result<()> {
-        let wrong = || Error::Message { kind: state.kind.clone(), problem: "`clipped` is no count of rounds".into() };
-        let clipped = state.get_floats("clipped")?.try_into().map_err(|_| wrong())?;
-        self.run.load(state, STATE)?;
-        self.clipped = ClippedCount::of_flat(clipped);
-        Ok(())
+        self.run.load(state, STATE)
     }
 }

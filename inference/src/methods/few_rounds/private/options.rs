@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use super::clipped::whole;
+use crate::engine::clipped::whole;
 use crate::engine::error::{Error, Result};
 
 /// The options of private rounds, the same for all parties.

@@ -5,11 +5,11 @@ use partita_core::{AnyData, AnyModel, Device, Latents, Model, Role, SiteTable, p
 
 use super::super::coordinator::{check, start};
 use super::super::messages::Sizes;
-use super::clipped::{mark, whole};
 use super::messages::{PrivateAnswer, PrivateRequest};
 use super::options::PrivateRoundsOptions;
 use super::quadratics::{Quadratics, scales};
 use crate::engine::checkpoint::NamedVectors;
+use crate::engine::clipped::{mark, whole};
 use crate::engine::error::{Error, Result};
 use crate::engine::integral::{Integrand, RowIntegral};
 use crate::engine::mechanism::{Mechanism, RowSum};

@@ -8,6 +8,7 @@ use super::options::PrivateSfviOptions;
 use crate::engine::algorithm::{Algorithm, ElboSamples, Ending, Posterior, StepInfo, Tally, finite, replies};
 use crate::engine::belief::Heard;
 use crate::engine::believing::{Beginning, Believing};
+use crate::engine::clipped::{CountedSums, counted, whole};
 use crate::engine::error::{Error, Result};
 use crate::engine::exchange::{Outcome, Request};
 use crate::engine::family::FullRankGaussian;
@@ -181,10 +182,11 @@ impl Algorithm for PrivateSfvi {
         let sizes = Sizes::of(len);
         let at = Normal::of_parameters(&run.parameters, len).ok_or(Error::NoSilos)?;
         let prior = LogDensity::new(&run.model, &run.device, &run.table).global(&at.draw(&draw))?;
-        let mut total = at.pull(&prior.globals);
+        let (mut total, mut marks) = (at.pull(&prior.globals), 0.0);
         for (reply, silo) in replies(outcomes, &run.silos, run.step)?.iter().zip(&run.silos) {
-            let StepAnswer { gradient } = StepAnswer::read(reply, &sizes)?;
-            finite(silo, run.step, |_| "its noised sum".into(), &gradient)?;
+            let StepAnswer { gradient, clipped } = StepAnswer::read(reply, &sizes)?;
+            finite(silo, run.step, |_| "its noised sum".into(), &[gradient.as_slice(), &[clipped]].concat())?;
+            marks += clipped;
             if gradient.len() != len {
                 let problem = format!("its sum has {} numbers, expected {len}", gradient.len());
                 return Err(Error::Message { kind: reply.kind.clone(), problem }.in_silo(silo, run.step));
@@ -192,9 +194,13 @@ impl Algorithm for PrivateSfvi {
             total.iter_mut().zip(gradient).for_each(|(slot, value)| *slot += value);
         }
         self.gathered.add(&total, &draw);
+        if 3 * run.step >= 2 * PrivateSfviOptions::releases(self.options.rounds, len) {
+            // The silo has divided by the rate.
+            run.clipped.add(counted(marks, clip, 1.0), 1.0);
+        }
         run.step += 1;
         if self.place() == 0 {
-            self.hear(self.run.count_of_silos() * (noise * clip / rate).powi(2))?;
+            self.hear(self.run.count_of_silos() * (noise * clip * whole() / rate).powi(2))?;
         }
         Ok(StepInfo::still(self.run.step, Tally::steps(1, self.run.silos.len())))
     }
@@ -218,7 +224,9 @@ impl Algorithm for PrivateSfvi {
     }
 
     fn privacy(&self) -> Option<Privacy> {
-        Some(self.run.privacy(self.options.epsilon, self.options.delta, self.options.noise))
+        let PrivateSfviOptions { epsilon, delta, noise, rate, .. } = self.options;
+        let sums = CountedSums { silos: self.run.count_of_silos(), a_round: 1.0, noise, rate };
+        Some(self.run.privacy(epsilon, delta, sums))
     }
 
     fn manifest(&self) -> &Manifest {

@@ -40,5 +40,7 @@ message! {
     struct StepAnswer = "private.stepped", sizes: &Sizes {
         /// the sum over clipped rows, with noise, of the gradient of their terms of the bound by the globals
         gradient: Vec<f64> = Noised <= sizes.globals,
+        /// and of the marks of rows that are longer than the clip, each half of the clip
+        clipped: f64 = Noised <= 1,
     }
 }

@@ -5,6 +5,7 @@ use partita_core::{Purpose, SiteTable};
 use super::messages::{Sizes, StepAnswer, StepRequest};
 use super::options::PrivateSfviOptions;
 use crate::engine::checkpoint::NamedVectors;
+use crate::engine::clipped::{mark, whole};
 use crate::engine::error::{Error, Result};
 use crate::engine::family::FullRankGaussian;
 use crate::engine::mechanism::{Mechanism, RowSum};
@@ -135,15 +136,21 @@ impl PrivateSfviSilo {
             // Local noise of a purpose that no step of the rows' posteriors has.
             let draw = Draws::shared(Purpose::Report, step, 1);
             let vectors = silo.row_vectors(&request.global, chosen, draw, &global)?;
-            Ok(vectors.iter().map(|gradient| at.pull(gradient)).collect())
+            let marked = vectors.iter().map(|gradient| {
+                let mut row = at.pull(gradient);
+                mark(&mut row, clip);
+                row
+            });
+            Ok(marked.collect())
         };
-        let sum =
-            RowSum { length: len, clip, noise, count, rate, remaining: releases - step, rows: &mut contributions };
+        let (length, clip, remaining) = (len + 1, clip * whole(), releases - step);
+        let sum = RowSum { length, clip, noise, count, rate, remaining, rows: &mut contributions };
         let mut gradient = self.mechanism.release(&message.ordered().encode(), sum)?;
         gradient.iter_mut().for_each(|slot| *slot /= rate);
+        let clipped = gradient.split_off(len.min(gradient.len())).iter().sum();
         self.silo.step = step + 1;
         self.silo.see(&request.global);
-        Ok(StepAnswer { gradient }.write())
+        Ok(StepAnswer { gradient, clipped }.write())
     }
 }
 

@@ -1,0 +1,67 @@
+//! States how the local steps of a silo know its rows by noised sums over clipped ones alone, and what that promises.
+
+use serde::{Deserialize, Serialize};
+
+use crate::engine::clipped::{ClippedCount, CountedSums};
+use crate::engine::error::{Error, Result};
+use crate::engine::report::Privacy;
+
+/// Local steps that know the rows by noised sums alone: what a silo answers follows from these, and may leave it as it is.
+///
+/// A step takes each row with probability `rate`. Row $i$ contributes its gradients by the globals at the $K$ draws of the
+/// step, one after another: a vector that is clipped to the norm $`C\sqrt K`$, with `clip` as $C$. A row that is longer
+/// adds a mark of half that norm, clipped with it, so that clipped rows are counted. One row more or less moves the sum by
+/// at most $`S = C\sqrt{1.25 K}`$, whatever the row; noise of `noise` times $S$ is added to every number of it, and only then is
+/// it multiplied by what rows count. Cavity, prior, entropy and proximal terms depend on no row, and latents of rows stay where they
+/// are. So a run of `sums` steps is that many subsampled Gaussian mechanisms, and all else follows from these. The noise is
+/// **not** in the posterior: its deviations are those of a posterior without noise.
+///
+/// # References
+/// Abadi et al. (2016), Deep learning with differential privacy; Heikkilä, Ashman, Swaroop, Turner and Honkela (2023),
+/// Differentially private partitioned variational inference, TMLR; McMahan, Ramage, Talwar and Zhang (2018), Learning
+/// differentially private recurrent language models, who clip what a client changes instead; Sharma et al. (2019),
+/// Differentially private federated variational inference.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct PrivateSteps {
+    /// Epsilon of everything that one silo sends in the run, for the report.
+    pub epsilon: f64,
+    /// Delta, for the report.
+    pub delta: f64,
+    /// The scale of the noise on each number, in units of the clip.
+    pub noise: f64,
+    /// The norm to which a row's gradient at one draw of the globals is clipped.
+    pub clip: f64,
+    /// The probability with which each row is in the sum of a step.
+    pub rate: f64,
+    /// The sums of a silo in the whole run: its rounds, or visits, times their local steps.
+    pub sums: u64,
+}
+
+impl PrivateSteps {
+    /// Refuses constants outside their ranges.
+    pub(crate) fn check(self) -> Result<()> {
+        let refuse = |setting, found: String, expected| Err(Error::Setting { setting, found, expected });
+        for (setting, value) in [("noise", self.noise), ("clip", self.clip)] {
+            if !(value > 0.0 && value.is_finite()) {
+                return refuse(setting, value.to_string(), "a finite number > 0");
+            }
+        }
+        if !(self.rate > 0.0 && self.rate <= 1.0) {
+            return refuse("rate", self.rate.to_string(), "a number above 0 and at most 1");
+        }
+        if self.sums == 0 {
+            return refuse("sums", "0".into(), "at least 1");
+        }
+        Ok(())
+    }
+
+    /// What is promised by silos with so many rows in all that take so many local steps a round; the noise is not in the
+    /// posterior.
+    #[expect(clippy::cast_precision_loss, reason = "silos, steps and rows are far fewer than 2^52")]
+    pub(crate) fn report(self, clipped: ClippedCount, sizes: &[usize], local_steps: u64) -> Privacy {
+        let Self { epsilon, delta, noise, rate, sums: releases, .. } = self;
+        let sums = CountedSums { silos: sizes.len() as f64, a_round: local_steps as f64, noise, rate };
+        let clipped = clipped.share(sums, sizes.iter().sum::<usize>().max(1) as f64);
+        Privacy { clipped, ..Privacy::promised(epsilon, delta, releases, noise) }
+    }
+}
