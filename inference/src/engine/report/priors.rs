@@ -63,7 +63,8 @@ impl Report {
     /// \frac{r}{1 - r} \frac{|m - m_0|}{s}
     /// ```
     /// standard deviations, where numbers are normal and apart from each other. Of other priors it compares the 95 % intervals
-    /// of posterior and prior, the latter from `draws` of the prior: site, label, draws ([`crate::Fit::prior`]).
+    /// of posterior and prior, the latter from `draws` of the prior: site, label, draws ([`crate::Fit::prior`]). An interval in
+    /// which less than half of these lie is the data's, however wide.
     pub fn tell_priors(&mut self, priors: &[PriorLine], draws: &[(String, String, Vec<f64>)]) {
         let answer = self.answer();
         let of = |PriorLine { name, prior, normal, .. }: &PriorLine| match *normal {
@@ -86,6 +87,8 @@ fn of_widths(site: &str, prior: &str, answer: &[&SiteSummary], draws: &[(String,
     let of = |own: &&SiteSummary| {
         let (.., draws) = draws.iter().find(|(_, label, _)| *label == own.label)?;
         let share = width(own) / width(&SiteSummary::of(site.into(), own.label.clone(), draws));
+        let interval = own.quantiles.p2_5..=own.quantiles.p97_5;
+        let is_prior = 2 * draws.iter().filter(|draw| interval.contains(draw)).count() >= draws.len();
         let problem = format!(
             "the usual prior, {prior}, which nobody stated, is nearly all that is known of it: the width of its 95 % interval \
              is, of that of the prior"
@@ -94,7 +97,7 @@ fn of_widths(site: &str, prior: &str, answer: &[&SiteSummary], draws: &[(String,
             "Draw no conclusion from it, or say what is known of it: `--prior '{site} ~ …'` (in a study `[priors]`)."
         );
         let warning = || Warning::new(Severity::Limit, problem, remedy).at(&own.label);
-        (share.is_finite() && share > WIDTH).then(|| warning().measured(share).beyond(WIDTH, "nearly all"))
+        (share.is_finite() && share > WIDTH && is_prior).then(|| warning().measured(share).beyond(WIDTH, "nearly all"))
     };
     answer.iter().filter(|own| own.site == site || own.label == site).filter_map(of).collect()
 }
@@ -143,12 +146,16 @@ mod tests {
     #[test]
     fn a_number_is_told_of_whose_interval_is_that_of_its_prior() {
         let draws = |scale: f64| (0..1_000).map(|place| scale * f64::from(place)).collect::<Vec<_>>();
-        let told = |scale: f64| {
-            let posterior = SiteSummary::of("shape".into(), "shape".into(), &draws(scale));
+        let told = |scale: f64, away: f64| {
+            let draws_there: Vec<f64> = draws(scale).iter().map(|draw| draw + away).collect();
+            let posterior = SiteSummary::of("shape".into(), "shape".into(), &draws_there);
             let prior = [("shape".to_owned(), "shape".to_owned(), draws(1.0))];
             of_widths("shape", "gamma(1, 1)", &[&posterior], &prior).first().and_then(|own| own.number)
         };
-        assert!((told(0.95).unwrap() - 0.95).abs() < 1e-9);
-        assert_eq!(told(0.85), None);
+        assert!((told(0.95, 0.0).unwrap() - 0.95).abs() < 1e-9);
+        assert_eq!(told(0.85, 0.0), None);
+        // As wide as the prior, and where it hardly is: the data have moved it.
+        assert!(told(0.95, 400.0).is_some());
+        assert_eq!(told(0.95, 600.0), None);
     }
 }
