@@ -207,7 +207,7 @@ fn the_surface_does_not_grow_unseen() {
         ("core", 123),
         ("models", 50),
         ("datasets", 35),
-        ("inference", 258),
+        ("inference", 259),
         ("laws", 47),
         ("gpu", 5),
         ("flower", 38),
