@@ -12,11 +12,11 @@ pub struct Convergence {
     pub label: String,
     /// The silo of a local site.
     pub silo: Option<String>,
-    /// [`r_hat`]; the largest over the numbers of a local site.
+    /// [`crate::metrics::r_hat`]; the largest over the numbers of a local site.
     pub r_hat: f64,
-    /// [`bulk_effective_sample_size`]; the smallest over the numbers of a local site.
+    /// [`crate::metrics::bulk_effective_sample_size`]; the smallest over the numbers of a local site.
     pub bulk: f64,
-    /// [`tail_effective_sample_size`]; the smallest over the numbers of a local site.
+    /// [`crate::metrics::tail_effective_sample_size`]; the smallest over the numbers of a local site.
     pub tail: f64,
 }
 
