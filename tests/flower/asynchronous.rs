@@ -162,6 +162,14 @@ impl Progress for Killed {
     fn end(&mut self, _: &RunRecord) {}
 }
 
+/// The round of the latest answer of each silo in a checkpoint.
+fn latest_accepted(root: &std::path::Path) -> Vec<u64> {
+    let folder = latest_checkpoint(root).unwrap().unwrap().0;
+    let text = std::fs::read_to_string(folder.join("flower.json")).unwrap();
+    let json: serde_json::Value = serde_json::from_str(&text).unwrap();
+    json["accepted"].as_array().unwrap().iter().map(|round| round.as_u64().unwrap()).collect()
+}
+
 #[test]
 fn a_coordinator_killed_with_answers_that_it_had_not_taken_goes_on_from_its_checkpoint_to_the_same_fixed_point() {
     let Some(programs) = installed() else { return };
@@ -211,6 +219,7 @@ fn a_coordinator_killed_with_answers_that_it_had_not_taken_goes_on_from_its_chec
     let folder =
         latest_checkpoint(fresh.checkpoint.as_ref().map(|(root, _)| root.as_path()).unwrap()).unwrap().unwrap().0;
     assert!(Flower::end_former_run(&link.engine(), &folder).unwrap());
+    let root = scratch.path().join("coordinator");
     let resumed = FitOptions { resume: true, ..fresh };
     let mut exchange = connect();
     let mut algorithm = coordinator(&MODEL, &names, &rows(&exchange), &device, &resumed).unwrap();
@@ -225,8 +234,10 @@ fn a_coordinator_killed_with_answers_that_it_had_not_taken_goes_on_from_its_chec
     assert_eq!((steps, report.rounds), ((1..=STEPS).collect(), STEPS + 2));
     let in_turn = options(SiloSchedule::Sequential(partita::inference::Order::Fixed), 1.0, 4);
     let exact = fit(&MODEL, &data, &device, &in_turn, None).unwrap();
+    // An answer that waits for the engine to give it again comes after all steps: its silo then counted once.
+    let visits = if latest_accepted(&root).iter().all(|round| *round > 2) { 2 } else { 1 };
     for (found, exact) in algorithm.posterior().parameters.iter().zip(exact.posterior().parameters) {
-        let bound = 10.0 * (1.0 - DAMPING).powi(2);
+        let bound = 10.0 * (1.0 - DAMPING).powi(visits);
         assert!((found - exact).abs() <= bound * (1.0 + exact.abs()), "{found} against {exact}");
     }
 }
