@@ -30,7 +30,6 @@ pub(super) struct Sampled {
 
 /// What the sampler says of one draw.
 #[derive(Debug, Clone, Copy, PartialEq)]
-#[cfg_attr(not(feature = "arviz"), expect(dead_code, reason = "files for ArviZ hold them"))]
 pub(super) struct DrawStatistics {
     /// The log density of all latents.
     pub(super) log_p: f64,
