@@ -2,8 +2,9 @@
 //!
 //! `cargo bench -p partita-benches --bench few_rounds -- --lines` prints `partita-bench CASE MICROSECONDS` for
 //! `benches/peers/compare --case few_rounds` and `--case few_rounds_r`. `-- --rows N` times the second model with N rows
-//! alone, and prints its memory; a million rows need 2 GB. `-- --silos N` deals 100,000 rows to N silos, and `-- --six-cities` leaves the second model out. `-- --terms` times
-//! ten million terms of its log likelihood, value and gradient, through the model and by a hand-written loop.
+//! alone, and prints its memory; a million rows need 2 GB. `-- --silos N` deals 100,000 rows to N silos, and
+//! `-- --six-cities` leaves the second model out. `-- --terms` times ten million terms of its log likelihood, value and
+//! gradient, through the model and by a hand-written loop.
 
 #![allow(clippy::unwrap_used, clippy::print_stdout, reason = "a bench prints, and a failure in it is to be loud")]
 

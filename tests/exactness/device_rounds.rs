@@ -6,15 +6,11 @@ use partita::core::host_reads;
 use partita::inference::{Algorithm, DeviceAveragingSilo, Exchange, InProcess, ParameterMean, SfviAvg, Silo};
 use partita::{AlgorithmChoice, Clip, Device, Fit, FitOptions, Model, RoundOptions, Schedule, Settings, fit};
 
+use super::on_device::{far, flat};
+
 /// Local steps of a round, and rounds.
 const STEPS: u64 = 12;
 const ROUNDS: u64 = 3;
-
-/// The largest discrepancy of two lists, relative to one plus the size.
-fn far(a: &[f64], b: &[f64]) -> f64 {
-    assert_eq!(a.len(), b.len());
-    a.iter().zip(b).fold(0.0_f64, |far, (a, b)| far.max((a - b).abs() / (1.0 + b.abs())))
-}
 
 fn rounds(on_device: bool) -> RoundOptions {
     // A barycentre wants covariances, which point masses have not.
@@ -56,10 +52,7 @@ impl Visit for SameRounds {
             let elbo = far(&[device.report.elbo], &[host.report.elbo]);
             assert!(elbo < 1e-9, "{at}: bounds differ by {elbo:e}");
             for silo in 0..2 {
-                let moments = |fit: &mut Fit| {
-                    let own = fit.exchange.programs()[silo].local_moments().unwrap();
-                    own.into_iter().flat_map(|(mean, sd)| [mean, sd].concat()).collect::<Vec<_>>()
-                };
+                let moments = |fit: &mut Fit| flat(fit.exchange.programs()[silo].local_moments().unwrap());
                 let locals = far(&moments(&mut device), &moments(&mut host));
                 assert!(locals < 1e-9, "{at}: local posteriors of silo {silo} differ by {locals:e}");
             }

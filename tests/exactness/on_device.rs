@@ -86,7 +86,7 @@ struct SameRun;
 const STEPS: u64 = 50;
 
 /// The largest discrepancy of two lists, relative to one plus the size.
-fn far(a: &[f64], b: &[f64]) -> f64 {
+pub(super) fn far(a: &[f64], b: &[f64]) -> f64 {
     assert_eq!(a.len(), b.len());
     a.iter().zip(b).fold(0.0_f64, |far, (a, b)| far.max((a - b).abs() / (1.0 + b.abs())))
 }
@@ -131,7 +131,7 @@ impl Visit for SameRun {
     }
 }
 
-fn flat(moments: Vec<(Vec<f64>, Vec<f64>)>) -> Vec<f64> {
+pub(super) fn flat(moments: Vec<(Vec<f64>, Vec<f64>)>) -> Vec<f64> {
     moments.into_iter().flat_map(|(mean, sd)| [mean, sd].concat()).collect()
 }
 

@@ -17,7 +17,6 @@ use crate::engine::family::CovarianceMatrix;
 use crate::engine::optimiser::Adam;
 use crate::engine::rows::Choices;
 use crate::engine::settings::Settings;
-use crate::engine::trainer::units;
 
 /// A fit of one party's rows on its device.
 ///
@@ -270,14 +269,15 @@ impl DeviceFit {
         self.theta.iter_mut().for_each(Moving::restart);
     }
 
-    /// The units of these parameters: means have their standard deviations, tensors of θ their size.
-    pub(crate) fn units(&self, global: &[f64], theta: &[f64]) -> Result<Units> {
-        let family = self.settings.family.global_family(&self.table)?;
-        let lengths: Vec<usize> = self.theta.iter().map(|own| own.value().dims()[0]).collect();
-        let mut rest = units::of_theta(theta, &lengths).into_iter();
-        let own = |len: &usize| self.device.tensor(rest.by_ref().take(*len).collect(), [*len]);
-        let theta = lengths.iter().map(own).collect();
-        Ok(Units { globals: self.globals.units(&units::of_family(&*family, global, None), &self.device), theta })
+    /// Units of the parameters of the host's family, then of θ, as tensors of their shapes.
+    pub(crate) fn units(&self, units: &[f64]) -> Units {
+        let mut rest = units.iter().copied();
+        let globals = self.globals.units(&mut rest, &self.device);
+        let shaped = |own: &Moving<1>| {
+            let [len] = own.value().dims();
+            self.device.tensor(rest.by_ref().take(len).collect(), [len])
+        };
+        Units { globals, theta: self.theta.iter().map(shaped).collect() }
     }
 
     /// Takes steps on the device, then reads once.

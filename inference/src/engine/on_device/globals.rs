@@ -325,10 +325,9 @@ impl Globals {
         }
     }
 
-    /// Units of the parameters, in the order of the host family's, as tensors of their shapes.
-    pub(crate) fn units(&self, units: &[f64], device: &Device) -> GlobalUnits {
-        let mut units = units.iter().copied();
-        GlobalUnits { parts: self.parts.iter().map(|part| part.shaped(&mut units, 1.0, device)).collect() }
+    /// Units of the parameters, in the order of the host family's at the front of `units`, as tensors of their shapes.
+    pub(crate) fn units(&self, units: &mut impl Iterator<Item = f64>, device: &Device) -> GlobalUnits {
+        GlobalUnits { parts: self.parts.iter().map(|part| part.shaped(units, 1.0, device)).collect() }
     }
 
     /// Lets Adam forget its running means.

@@ -3,7 +3,7 @@
 use partita_core::{AnyData, AnyModel};
 
 use super::messages::{Round, RoundAnswer, Sizes};
-use super::silo::{RoundPace, round_pace};
+use super::silo::{round_pace, round_units};
 use crate::engine::checkpoint::NamedVectors;
 use crate::engine::error::{Error, Result};
 use crate::engine::on_device::{DeviceFit, Interval, Owner, Weights};
@@ -75,10 +75,10 @@ impl DeviceAveragingSilo {
         }
         self.fit.set(global, theta);
         let pace = round_pace(request)?;
-        let units = pace.as_ref().map(|_| self.fit.units(global, theta)).transpose()?;
+        let units = pace.as_ref().map(|_| self.fit.units(&round_units(&self.silo, request)));
         let settings = &self.silo.settings;
         let rate = |step: u64| match &pace {
-            Some(pace) => RoundPace::rate(pace, step - first, count),
+            Some(pace) => pace.rate(step - first, count),
             None => settings.rate(step),
         };
         let read = self.fit.interval(&Interval {

@@ -53,6 +53,13 @@ pub(super) fn round_pace(request: &Round) -> Result<Option<RoundPace>> {
     Ok(Some(RoundPace { rates: [check_rate(Round::KIND, *first)?, check_rate(Round::KIND, *last)?] }))
 }
 
+/// The units in which parameters and θ move at the rates of a round.
+pub(super) fn round_units(silo: &Silo, request: &Round) -> Vec<f64> {
+    let mut units = units::of_family(&*silo.family, &request.global, None);
+    units.extend(units::of_theta(&request.theta, &tensors(&silo.workers[0].model)));
+    units
+}
+
 impl RoundPace {
     /// The rate of a step of so many: on a straight line.
     #[expect(clippy::cast_precision_loss, reason = "a round has far fewer than 2^52 steps")]
@@ -98,7 +105,7 @@ impl AveragingSilo {
         }
         self.silo.begin_noised(message, count)?;
         self.silo.set_theta(theta)?;
-        let pace = round_pace(request)?.map(|pace| (pace, self.units(request)));
+        let pace = round_pace(request)?.map(|pace| (pace, round_units(&self.silo, request)));
         let parameters = global.len();
         let mut point = [global.as_slice(), theta].concat();
         let start = point.clone();
@@ -120,13 +127,6 @@ impl AveragingSilo {
         // Bounds of rows have no noise.
         let elbo = clipped_rows.is_none().then(|| mean_and_variance(&last).0);
         Ok(RoundAnswer { round, global: point, elbo, clipped_rows, clipped: self.clipped, theta }.write())
-    }
-
-    /// The units in which parameters and θ move at the rates of a round.
-    fn units(&self, request: &Round) -> Vec<f64> {
-        let mut units = units::of_family(&*self.silo.family, &request.global, None);
-        units.extend(units::of_theta(&request.theta, &tensors(&self.silo.workers[0].model)));
-        units
     }
 
     /// One step on this silo's data.
