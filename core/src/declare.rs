@@ -13,6 +13,7 @@ pub(crate) mod rows;
 pub(crate) mod scope;
 pub(crate) mod site;
 mod sparse;
+mod takes;
 pub(crate) mod theta;
 mod uploaded;
 pub(crate) mod vertical;

@@ -69,6 +69,11 @@ impl Handle {
         }
     }
 
+    /// The numbers of a constant, row-major, if this process can address them.
+    pub(crate) fn constant(&self) -> Option<&[f64]> {
+        if self.is_tracked() { None } else { self.numbers() }
+    }
+
     /// Reads it to the host.
     ///
     /// # Errors

@@ -106,6 +106,11 @@ impl<const D: usize> Design<D> {
                 remedy: "Give the plate as many rows as the design has.".into(),
             });
         }
+        rows.note(|row, noted| {
+            for column in self.values.chunks_exact((found * repeats).max(1)) {
+                noted.extend(column[row * repeats..][..repeats].iter().map(|own| own.to_bits()));
+            }
+        });
         let outer = rows.outer.clone();
         if rows.on_device {
             return Ok(Self { outer, ..self.take_on_device(rows) });

@@ -144,6 +144,7 @@ mod tests {
             chosen: followed.as_ref().map(|own| Chosen::Shared(Arc::clone(&own.rows))),
             gathered: followed.map(|own| own.gathered),
             products: None,
+            takes: None,
             repeats: 1,
             on_device: false,
             outer: Outer::Plate {

@@ -7,6 +7,7 @@ use burn::tensor::{Int, Tensor};
 use crate::declare::design::Products;
 use crate::declare::gathered::Gathered;
 use crate::declare::nesting::Chosen;
+use crate::declare::takes::TakesOfPlate;
 use crate::declare::uploaded::{Uploaded, indices};
 use crate::distribution::Distribution;
 use crate::error::{Error, Result};
@@ -27,6 +28,8 @@ pub struct Rows<'a> {
     pub(crate) products: Option<Products>,
     /// How often each row of the outermost plate is repeated.
     pub(crate) repeats: usize,
+    /// Where what rows take is noted, if this reading does.
+    pub(crate) takes: Option<TakesOfPlate>,
 }
 
 /// What the rows of a plate belong to.
@@ -50,7 +53,8 @@ impl<'a> Rows<'a> {
     /// These rows (all for `None`) of a plate of `total`, gathered on the host.
     pub(crate) fn on_host(total: usize, chosen: Option<&'a [usize]>) -> Self {
         let chosen = chosen.map(Chosen::Given);
-        Self { total, chosen, gathered: None, on_device: false, outer: Outer::Unknown, products: None, repeats: 1 }
+        let (outer, repeats) = (Outer::Unknown, 1);
+        Self { total, chosen, gathered: None, on_device: false, outer, products: None, repeats, takes: None }
     }
 
     /// The same rows, gathered on the device.
@@ -79,7 +83,31 @@ impl<'a> Rows<'a> {
     /// The indices now evaluated, or `None` for all rows in order.
     #[must_use]
     pub fn indices(&self) -> Option<&[usize]> {
+        if let Some(takes) = &self.takes {
+            takes.give_up();
+        }
         self.chosen.as_deref()
+    }
+
+    /// Notes the numbers that `add` adds for a row of the whole plate, for each row evaluated, where they are noted.
+    pub(crate) fn note(&self, add: impl FnMut(usize, &mut Vec<u64>)) {
+        let Some(takes) = &self.takes else { return };
+        match self.chosen.as_deref() {
+            Some(chosen) => takes.note(chosen.iter().copied(), add),
+            None => takes.note(0..self.total, add),
+        }
+    }
+
+    /// Notes the rows of a tensor.
+    fn note_tensor(&self, tensor: &Handle) {
+        let Some(takes) = &self.takes else { return };
+        match tensor.constant() {
+            Some(numbers) => {
+                let each = numbers.len() / self.total.max(1);
+                self.note(|row, noted| noted.extend(numbers[row * each..][..each].iter().map(|own| own.to_bits())));
+            }
+            None => takes.give_up(),
+        }
     }
 
     /// These rows of a tensor that has one entry a row in its first dimension.
@@ -101,7 +129,10 @@ impl<'a> Rows<'a> {
                 remedy: "Give the plate as many rows as the data has.".into(),
             });
         }
-        let Some(chosen) = self.indices() else { return Ok(tensor.clone()) };
+        if self.takes.is_some() {
+            self.note_tensor(&Handle::from(tensor.clone()));
+        }
+        let Some(chosen) = self.chosen.as_deref() else { return Ok(tensor.clone()) };
         let select = || tensor.clone().select(0, indices(chosen.iter().copied(), &tensor.device()));
         let (Some(gathered), Some(chosen)) = (&self.gathered, self.shared()) else { return Ok(select()) };
         let source = Handle::from(tensor.clone());
@@ -192,7 +223,7 @@ impl<'a> Rows<'a> {
         source: &Arc<Vec<f64>>,
         gather: impl FnOnce(&[usize]) -> Vec<f64>,
     ) -> Option<Arc<Vec<f64>>> {
-        let chosen = self.indices()?;
+        let chosen = self.chosen.as_deref()?;
         Some(match (&self.gathered, self.shared()) {
             (Some(gathered), Some(shared)) => gathered.numbers(shared, source, || gather(chosen)),
             _ => Arc::new(gather(chosen)),

@@ -26,6 +26,7 @@ use plate::Plate;
 use super::design::Products;
 use super::panic::caught;
 use super::site::{Part, SiteTable};
+use super::takes::Takes;
 use crate::device::Device;
 use crate::error::{Error, Result};
 use crate::handle::Handle;
@@ -43,6 +44,8 @@ pub struct Scope<'a> {
     minibatch: &'a [Minibatch],
     /// The products of designs that are kept for further passes over the local part, if there are any.
     products: Option<Products>,
+    /// Where what rows take of the data is noted, if it is.
+    takes: Option<Takes>,
     /// The outcomes that stand in for those of the data, if there are any.
     outcomes: Option<Outcomes>,
     pub(crate) outcome: Outcome,
@@ -105,6 +108,7 @@ impl<'a> Scope<'a> {
             place,
             minibatch: &[],
             products: None,
+            takes: None,
             outcomes: None,
             outcome: Outcome::default(),
         }
@@ -113,6 +117,11 @@ impl<'a> Scope<'a> {
     /// Keeps products of designs and coefficients from here on.
     pub(crate) fn keep_products(&mut self) {
         self.products = Some(Products::default());
+    }
+
+    /// Notes what rows take of the data from here on.
+    pub(crate) fn note_takes(&mut self) -> Takes {
+        self.takes.insert(Takes::default()).clone()
     }
 
     /// Leaves the global part of the model for the local one.

@@ -175,7 +175,8 @@ impl SparseRows {
                 remedy: "Give the plate as many rows as the matrix has.".into(),
             });
         }
-        let taken = match rows.indices() {
+        rows.note(|row, noted| self.entries.note(row, noted));
+        let taken = match rows.chosen.as_deref() {
             Some(chosen) => Self { by_column: Arc::new(ByColumn::Never), ..self.select(chosen)? },
             None => self.clone(),
         };

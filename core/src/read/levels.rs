@@ -75,6 +75,62 @@ impl<M: Model> LogDensity<'_, M> {
         self.by_level(globals, passes, data, Tape::Fixed)
     }
 
+    /// For every row evaluated of each block, the first of them that takes the same of the data, with all rows inside.
+    ///
+    /// The log densities of such rows are the same function of globals and their latents, so that an integral over these
+    /// latents is the same number. A row that takes what depends on latents, or reads [`crate::Rows::indices`], is alike to
+    /// itself alone. A model that reads data without [`crate::Rows::take`] says nothing of it here.
+    ///
+    /// # Shapes
+    /// Places among the rows evaluated, one vector a block.
+    ///
+    /// # Errors
+    /// As for [`LogDensity::levels`].
+    ///
+    /// # Example
+    /// ```
+    /// use partita_core::{Device, LogDensity, Model, Normal, Result, Scope, SiteTable, burn};
+    /// use burn::{module::Module, tensor::Tensor};
+    /// # #[derive(Module, Debug)]
+    /// # struct Effects {}
+    /// # impl Model for Effects {
+    /// #     type Globals = Tensor<1>;
+    /// #     type Data = Tensor<1>;
+    /// #     fn global(&self, scope: &mut Scope) -> Result<Tensor<1>> { scope.sample("mean", Normal::new(0.0, 1.0)) }
+    /// #     fn local(&self, scope: &mut Scope, mean: &Tensor<1>, data: &Tensor<1>) -> Result<()> {
+    /// #         scope.plate("row", data.dims()[0], |s, rows| {
+    /// #             let effect = s.sample("effect", Normal::new(mean.clone(), 1.0))?;
+    /// #             s.observe("y", Normal::new(effect, 1.0), rows.take(data)?)
+    /// #         })
+    /// #     }
+    /// # }
+    /// let (device, data) = (Device::flex(), Device::flex().tensor(vec![0.5, 2.0, 0.5], [3]));
+    /// let table = SiteTable::of(&Effects {}, &device, &data)?;
+    /// let density = LogDensity::new(&Effects {}, &device, &table);
+    /// assert_eq!(density.rows_alike(&[0.0], &data)?, [[0, 1, 0]]);
+    /// # Ok::<(), partita_core::Error>(())
+    /// ```
+    pub fn rows_alike(&self, globals: &[f64], data: &M::Data) -> Result<Vec<Vec<usize>>> {
+        self.table.check_minibatch(self.minibatch)?;
+        self.table.check_latents(globals, None, |_| 0)?;
+        let rows = |block: usize| self.rows(block);
+        let blocks = 0..self.table.blocks.len();
+        let locals: Vec<Vec<f64>> = blocks.map(|at| vec![0.0; rows(at) * self.table.blocks[at].width]).collect();
+        let reading = Density { latents: Tape::Leaves, ..self.reading(Terms::LocalByLevel) };
+        let mut scope = self.scope(Latents { globals, locals: &locals }.source(), reading);
+        let values = scope.run(|scope| self.model.global(scope))?;
+        let takes = scope.note_takes();
+        scope.begin_local(self.local_part());
+        scope.run(|scope| self.model.local(scope, &values, data))?;
+        scope.ended()?;
+        let outer = |block: usize| {
+            let around = self.table.blocks[block].parent.as_ref().map(|parent| parent.block);
+            let around = around.filter(|around| self.table.blocks[*around].plate.is_some());
+            Ok(around.zip(self.table.outer_places(block, self.minibatch)?))
+        };
+        takes.alike(self.table, outer, rows)
+    }
+
     /// The log likelihood (nats) of every observation in the rows evaluated, unscaled, by observed site.
     ///
     /// # Shapes

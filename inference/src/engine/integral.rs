@@ -6,6 +6,7 @@
 //! nor second derivatives are needed. The gradient by the globals is the weighted gradient of the log densities at the
 //! nodes (Fisher's identity), with nodes and weights held still: one tape over all nodes.
 
+mod alike;
 mod at_draws;
 mod carry;
 mod centres;
@@ -21,11 +22,12 @@ mod tree;
 pub(crate) use self::at_draws::{AtDraws, here_or_anew};
 
 use partita_core::kernel::add_scaled;
-use partita_core::{AnyData, AnyModel, Device, Minibatch, SiteTable, ValueAndGradient};
+use partita_core::{AnyData, AnyModel, Device, LogDensity, Minibatch, SiteTable, ValueAndGradient};
 
+use self::alike::Alike;
 use self::centres::{PartCentres, PartSlopes};
 use self::hermite::Kind;
-use self::layout::TOGETHER;
+use self::layout::{Passes, TOGETHER};
 pub(crate) use self::observation::Observation;
 use self::part::Part;
 use self::tree::{Ladder, Tree};
@@ -40,10 +42,18 @@ pub(crate) struct Integrand<'a> {
     pub(crate) table: &'a SiteTable,
 }
 
+impl<'a> Integrand<'a> {
+    /// The log density of the rows that a minibatch names, or all.
+    fn density(&self, minibatch: &'a [Minibatch]) -> LogDensity<'a, AnyModel> {
+        LogDensity::new(self.model, self.device, self.table).minibatch(minibatch)
+    }
+}
+
 /// The rules over all rows of a silo, in parts.
 #[derive(Debug, Clone)]
 pub(crate) struct RowIntegral {
     parts: Vec<Part>,
+    alike: Alike,
 }
 
 /// Where the rules over all rows stand at one draw of the globals.
@@ -94,8 +104,33 @@ impl RowIntegral {
     /// As for [`RowIntegral::check`].
     pub(crate) fn new(table: &SiteTable) -> Result<Self> {
         Self::check(table)?;
-        let parts = rows_of_parts(table).into_iter().map(|rows| Part::new(table, rows));
-        Ok(Self { parts: parts.collect::<Result<_>>()? })
+        Self::over(table, Alike::none(table))
+    }
+
+    /// The same for a silo's rows, of which those that are alike are evaluated once; shapes are what its model takes.
+    ///
+    /// # Errors
+    /// As for [`RowIntegral::check`].
+    pub(crate) fn of(integrand: &Integrand<'_>, globals: &[f64]) -> Result<Self> {
+        Self::check(integrand.table)?;
+        let mut own = Self::over(integrand.table, Alike::find(integrand, globals))?;
+        own.parts.iter_mut().try_for_each(|part| part.adapt(integrand, globals))?;
+        Ok(own)
+    }
+
+    /// The same with every row evaluated.
+    #[cfg(test)]
+    fn over_all(integrand: &Integrand<'_>, globals: &[f64]) -> Result<Self> {
+        let mut own = Self::new(integrand.table)?;
+        own.parts.iter_mut().try_for_each(|part| part.adapt(integrand, globals))?;
+        Ok(own)
+    }
+
+    fn over(table: &SiteTable, alike: Alike) -> Result<Self> {
+        let rows = rows_of_parts(table, &alike)?;
+        let passes = if rows.len() == 1 { Passes::Several } else { Passes::One };
+        let parts = rows.into_iter().map(|rows| Part::new(table, rows, passes, &alike));
+        Ok(Self { parts: parts.collect::<Result<_>>()?, alike })
     }
 
     /// Refuses rows with more latents than are integrated.
@@ -127,7 +162,7 @@ impl RowIntegral {
     /// # Errors
     /// [`Error::Setting`].
     pub(crate) fn check_levels(table: &SiteTable) -> Result<()> {
-        let tree = Tree::of(table, &[])?;
+        let tree = Tree::of(table, &[], &Alike::none(table))?;
         if tree.is_too_large() {
             return Err(Error::Setting {
                 setting: "algorithm",
@@ -138,17 +173,12 @@ impl RowIntegral {
         Ok(())
     }
 
-    /// As [`Part::adapt`].
-    pub(crate) fn adapt(&mut self, integrand: &Integrand<'_>, globals: &[f64]) -> Result<()> {
-        self.parts.iter_mut().try_for_each(|part| part.adapt(integrand, globals))
-    }
-
     /// The integral over a part of the rows, and how many such parts there are; `None` if it is all of them.
     ///
     /// Its rows lie among all others at equal distances, so that an order of rows does no harm.
     pub(crate) fn sample(&self) -> Option<(Self, usize)> {
         let count = self.parts.len();
-        (count > 1).then(|| (Self { parts: self.parts[..1].to_vec() }, count))
+        (count > 1).then(|| (Self { parts: self.parts[..1].to_vec(), alike: self.alike.clone() }, count))
     }
 
     /// Whether there is nothing to integrate.
@@ -235,8 +265,7 @@ impl RowIntegral {
         for (part, own) in self.parts.iter().zip(&mut centres.parts) {
             all.extend(part.rows(integrand, globals, own)?);
         }
-        all.sort_by_key(|(block, row, _)| (*block, *row));
-        Ok(all.into_iter().map(|(_, _, log)| log).collect())
+        Ok(self.alike.spread_rows(integrand.table, &all))
     }
 
     /// Every observation given the others of its row, in the order of sites, rows and numbers in them.
@@ -250,8 +279,7 @@ impl RowIntegral {
         for (part, own) in self.parts.iter().zip(&mut centres.parts) {
             all.extend(part.observations(integrand, globals, own)?);
         }
-        Observation::sort(&mut all);
-        Ok(all)
+        Ok(self.alike.spread_observations(integrand.table, all))
     }
 
     /// The log marginal likelihoods of rows in the same order as [`Self::rows`], with every row's rule moved so many times from its start, so that what one row gives
@@ -261,8 +289,7 @@ impl RowIntegral {
         for part in &self.parts {
             all.extend(part.rows_alone(integrand, globals, moves)?);
         }
-        all.sort_by_key(|(block, row, _)| (*block, *row));
-        Ok(all.into_iter().map(|(_, _, log)| log).collect())
+        Ok(self.alike.spread_rows(integrand.table, &all))
     }
 
     /// $\ell_j(z)$ with its gradient by globals and θ.
@@ -298,7 +325,7 @@ impl RowIntegral {
         for (part, own) in self.parts.iter().zip(&mut centres.parts) {
             all.extend(part.conditionals(integrand, globals, own)?);
         }
-        Ok(all)
+        Ok(self.alike.spread_conditionals(integrand.table, all))
     }
 
     /// The same rows by other rules of about the same cost; `None` where there is no other than products of points enough.
@@ -306,7 +333,8 @@ impl RowIntegral {
         if !self.parts.iter().any(Part::is_noisy) {
             return Ok(None);
         }
-        Ok(Some(Self { parts: self.parts.iter().map(|part| part.varied(table)).collect::<Result<_>>()? }))
+        let parts = self.parts.iter().map(|part| part.varied(table)).collect::<Result<_>>()?;
+        Ok(Some(Self { parts, alike: self.alike.clone() }))
     }
 
     /// Gives every rule that is drawn more draws; whether any was raised.
@@ -372,10 +400,10 @@ impl Slopes {
     }
 }
 
-/// The rows of outermost plates of each part: all in one where there are few, or where latents of the silo or rows
-/// without latents tie them together.
-fn rows_of_parts(table: &SiteTable) -> Vec<Vec<Minibatch>> {
-    let blocks = table.blocks();
+/// The rows of outermost plates of each part, of those that are evaluated: all in one where there are few, or where
+/// latents of the silo or rows without latents tie them together.
+fn rows_of_parts(table: &SiteTable, alike: &Alike) -> Result<Vec<Vec<Minibatch>>> {
+    let (blocks, evaluated) = (table.blocks(), alike.minibatch(table));
     let is_tied = |index: usize| {
         let block = &blocks[index];
         (block.plate.is_none() && block.width > 0)
@@ -383,18 +411,22 @@ fn rows_of_parts(table: &SiteTable) -> Vec<Vec<Minibatch>> {
     };
     let outermost =
         || (0..blocks.len()).filter(|index| blocks[*index].plate.is_some() && table.outermost(*index) == *index);
-    let fewest = outermost().map(|index| blocks[index].rows).min().unwrap_or(0);
-    let total: usize = blocks.iter().map(|block| block.rows).sum();
+    let rows: Vec<Vec<usize>> = (0..blocks.len()).map(|index| alike.rows(table, index)).collect();
+    let fewest = outermost().map(|index| rows[index].len()).min().unwrap_or(0);
+    let mut total = 0;
+    for (index, block) in blocks.iter().enumerate() {
+        total += table.rows_evaluated(index, &evaluated)?.map_or(block.rows, |own| own.len());
+    }
     let count = if (0..blocks.len()).any(is_tied) { 1 } else { total.div_ceil(TOGETHER).min(fewest) };
     if count <= 1 {
-        return vec![Vec::new()];
+        return Ok(vec![evaluated]);
     }
     let part = |first: usize| {
         let rows = |index: usize| {
             let plate = blocks[index].plate.as_deref()?;
-            Some(Minibatch::new(plate, (first..blocks[index].rows).step_by(count).collect()))
+            Some(Minibatch::new(plate, rows[index].iter().skip(first).step_by(count).copied().collect()))
         };
         outermost().filter_map(rows).collect()
     };
-    (0..count).map(part).collect()
+    Ok((0..count).map(part).collect())
 }

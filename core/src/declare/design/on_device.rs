@@ -21,7 +21,7 @@ impl<const D: usize> Design<D> {
     /// step.
     pub(super) fn take_on_device(&self, rows: &Rows<'_>) -> Self {
         let [total, repeats, columns] = self.cells;
-        let chosen = rows.indices().map(|chosen| Arc::new(chosen.to_vec()));
+        let chosen = rows.chosen.as_deref().map(|chosen| Arc::new(chosen.to_vec()));
         Self { cells: [rows.len(), repeats, columns], taken: Some(Taken { total, chosen }), ..self.clone() }
     }
 

@@ -219,8 +219,9 @@ impl<'a> Scope<'a> {
         let scale = batch.map_or(1.0, |batch| total as f64 * batch.repeats as f64 / batch.rows.len() as f64);
         let gathered = batch.map(|batch| batch.gathered.clone());
         let (products, repeats) = (self.products.clone(), batch.map_or(1, |batch| batch.repeats));
-        let rows =
-            Rows { total, chosen, gathered, on_device: self.stays_on_device(), outer: Outer::Silo, products, repeats };
+        let (on_device, outer) = (self.stays_on_device(), Outer::Silo);
+        let mut rows = Rows { total, chosen, gathered, on_device, outer, products, repeats, takes: None };
+        rows.takes = self.takes.as_ref().map(|takes| takes.of(block, rows.len()));
         let place = self.outermost_place(block, rows.len());
         Ok(Plate { name: name.to_owned(), block, rows, scale, place })
     }
@@ -245,7 +246,9 @@ impl<'a> Scope<'a> {
         let place = self.inner_place(&around, block, &places);
         let outer = Outer::Plate { len: around.rows.len(), places, uploaded };
         let (total, products, repeats) = (groups.rows(), self.products.clone(), around.rows.repeats);
-        let rows = Rows { total, chosen, gathered, on_device: self.stays_on_device(), outer, products, repeats };
+        let on_device = self.stays_on_device();
+        let mut rows = Rows { total, chosen, gathered, on_device, outer, products, repeats, takes: None };
+        rows.takes = self.takes.as_ref().map(|takes| takes.of(block, rows.len()));
         Ok(Plate { name: name.to_owned(), block, rows, scale: around.scale, place })
     }
 

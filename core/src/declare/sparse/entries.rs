@@ -65,6 +65,13 @@ impl Entries {
         Self { starts, columns, values, coded }
     }
 
+    /// Adds the entries of a row.
+    pub(super) fn note(&self, row: usize, noted: &mut Vec<u64>) {
+        let own = self.starts[row]..self.starts[row + 1];
+        let entries = self.columns[own.clone()].iter().zip(&self.values[own]);
+        entries.for_each(|(column, value)| noted.extend([u64::from(*column), value.to_bits()]));
+    }
+
     fn gather<T: Copy>(&self, all: &[T], rows: &[usize], count: usize) -> Vec<T> {
         let mut chosen = Vec::with_capacity(count);
         rows.iter().for_each(|row| chosen.extend_from_slice(&all[self.starts[*row]..self.starts[row + 1]]));

@@ -38,9 +38,8 @@ impl AtDraws {
     /// # Errors
     /// [`crate::Error::Setting`] for rows with more latents than are integrated; what the model refuses.
     pub(crate) fn new(worker: Worker, threads: usize, device: &Device, table: SiteTable, draws: Draws) -> Result<Self> {
-        let mut integral = RowIntegral::new(&table)?;
         let integrand = Integrand { model: &worker.model, data: &worker.data, device, table: &table };
-        integral.adapt(&integrand, &table.start())?;
+        let integral = RowIntegral::of(&integrand, &table.start())?;
         let centres = vec![integral.start(); draws.len()];
         let workers = vec![worker; threads.clamp(1, draws.len())];
         Ok(Self { workers, device: device.clone(), table, draws, integral, centres, noise: 0.0 })

@@ -63,11 +63,11 @@ impl Slot {
 pub(super) const TOGETHER: usize = 32_768;
 
 impl Layout {
-    /// That of the rows which `rows` name, or all; several passes go together over all rows alone.
+    /// That of the rows which `rows` name, or all.
     pub(crate) fn of(table: &SiteTable, tree: &Tree, passes: Passes, rows: &[Minibatch]) -> Result<Self> {
         let silo = tree.silo();
         let span = silo.map_or(tree.passes, |silo| tree.levels[silo].inner);
-        let repeats = if passes == Passes::Several { repeats(table, span) } else { 1 };
+        let repeats = if passes == Passes::Several { repeats(table, rows, span)? } else { 1 };
         let groups: Vec<Vec<Option<usize>>> = (0..tree.passes)
             .step_by(span.max(1))
             .flat_map(|start| (start..start + span).step_by(repeats).map(move |first| (start, first)))
@@ -78,8 +78,10 @@ impl Layout {
         let minibatch: Vec<Minibatch> = match repeats {
             1 => rows.to_vec(),
             _ => outermost(table)
-                .filter_map(|(_, plate, rows)| {
-                    Some(Minibatch::repeated(plate?, &(0..rows).collect::<Vec<_>>(), repeats))
+                .filter_map(|(_, plate, count)| {
+                    let named = rows.iter().find(|own| Some(own.plate.as_str()) == plate);
+                    let rows = named.map_or_else(|| (0..count).collect(), |own| own.rows().to_vec());
+                    Some(Minibatch::repeated(plate?, &rows, repeats))
                 })
                 .collect(),
         };
@@ -90,8 +92,11 @@ impl Layout {
             blocks.push((count, block.width));
             let repeat = repeats_of(table, index, &minibatch, repeats)?;
             // Rows of a tree are those that it was made of, in their order.
-            let rows = evaluated.filter(|_| repeats > 1).unwrap_or_else(|| (0..count).collect());
-            places.push(rows.into_iter().zip(repeat).collect::<Vec<_>>());
+            let own = match evaluated {
+                Some(repeated) if repeats > 1 => places_among(table.rows_evaluated(index, rows)?, repeated),
+                _ => (0..count).collect(),
+            };
+            places.push(own.into_iter().zip(repeat).collect::<Vec<_>>());
         }
         let mut level_of = vec![None; table.blocks().len()];
         tree.levels.iter().enumerate().for_each(|(level, own)| level_of[own.block] = Some(level));
@@ -151,7 +156,10 @@ impl Layout {
             // Outside all levels: it counts once.
             return vec![if evaluation == 0 { 1.0 } else { 0.0 }];
         };
-        let weight = |slot: &Slot| if slot.counts { reduced.weight(at, slot.place(&tree.levels[at])) } else { 0.0 };
+        let level = &tree.levels[at];
+        let weight = |slot: &Slot| {
+            if slot.counts { level.times(slot.at()) * reduced.weight(at, slot.place(level)) } else { 0.0 }
+        };
         self.slots(at, evaluation).iter().map(weight).collect()
     }
 }
@@ -164,18 +172,29 @@ fn outermost(table: &SiteTable) -> impl Iterator<Item = (usize, Option<&str>, us
         .map(|(index, block)| (index, block.plate.as_deref(), block.rows))
 }
 
+/// The place of each repeated row among the rows that a tree was made of; `None` for all.
+fn places_among(rows: Option<Vec<usize>>, repeated: Vec<usize>) -> Vec<usize> {
+    let Some(rows) = rows else { return repeated };
+    let mut place = vec![0; rows.iter().max().map_or(0, |last| last + 1)];
+    rows.iter().enumerate().for_each(|(at, row)| place[*row] = at);
+    repeated.into_iter().map(|row| place[row]).collect()
+}
+
 /// How often each row is repeated in one evaluation.
-fn repeats(table: &SiteTable, span: usize) -> usize {
+fn repeats(table: &SiteTable, rows: &[Minibatch], span: usize) -> Result<usize> {
     let blocks = table.blocks();
     // Rows without latents that rows with latents stand in would count as often as they are repeated.
     let bare = |index: usize| blocks[table.outermost(index)].width == 0 && blocks[index].width > 0;
     if (0..blocks.len()).any(bare) {
-        return 1;
+        return Ok(1);
     }
-    let rows: usize = blocks.iter().map(|block| block.rows).sum();
-    let most = (TOGETHER / rows.max(1)).clamp(1, span);
+    let mut total = 0;
+    for (index, block) in blocks.iter().enumerate() {
+        total += table.rows_evaluated(index, rows)?.map_or(block.rows, |own| own.len());
+    }
+    let most = (TOGETHER / total.max(1)).clamp(1, span);
     // As few evaluations as that allows, each of as many passes.
-    span.div_ceil(span.div_ceil(most))
+    Ok(span.div_ceil(span.div_ceil(most)))
 }
 
 /// The repeat of each row evaluated of a block: that of its outermost row.

@@ -210,6 +210,16 @@ impl Observation {
         Self { place, left_out, seen, is_reached }
     }
 
+    /// The place of its site in the table.
+    pub(super) fn site(&self) -> usize {
+        self.place[0]
+    }
+
+    /// The same of another place among the numbers of its site.
+    pub(super) fn moved_to(&self, number: usize) -> Self {
+        Self { place: [self.place[0], number], ..*self }
+    }
+
     /// Puts the observations of all parts into the order of sites, rows and numbers in them.
     pub(super) fn sort(all: &mut [Self]) {
         all.sort_by_key(|own| own.place);

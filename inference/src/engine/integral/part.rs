@@ -2,6 +2,7 @@
 
 use partita_core::{AnyModel, Levels, LogDensity, Minibatch, SiteTable, ValueAndGradient};
 
+use super::alike::Alike;
 use super::centres::PartCentres;
 use super::layout::{Layout, Passes};
 use super::reduce::{Grid, Reduced};
@@ -27,10 +28,9 @@ pub(super) struct Part {
 }
 
 impl Part {
-    /// Rules of the fewest points for the rows of a table that `rows` name, or all.
-    pub(super) fn new(table: &SiteTable, rows: Vec<Minibatch>) -> Result<Self> {
-        let tree = Tree::of(table, &rows)?;
-        let passes = if rows.is_empty() { Passes::Several } else { Passes::One };
+    /// Rules of the fewest points for the rows of a table that `rows` name, or all, which count as `alike` says.
+    pub(super) fn new(table: &SiteTable, rows: Vec<Minibatch>, passes: Passes, alike: &Alike) -> Result<Self> {
+        let tree = Tree::of(table, &rows, alike)?;
         let layout = Layout::of(table, &tree, passes, &rows)?;
         Ok(Self { tree, layout, passes, rows, is_held_back: false })
     }
@@ -233,7 +233,7 @@ impl Part {
                 larger.lay_out(integrand.table)?;
                 let mut fitted = centres.clone().fitted_to(&larger.tree);
                 let finer = larger.settle(integrand, globals, &mut fitted)?;
-                let apart: f64 = found.rows().zip(finer.rows()).map(|(a, b)| (a - b).abs()).sum();
+                let apart = found.apart(&finer, &self.tree);
                 if apart <= until.tolerance {
                     break;
                 }
@@ -278,6 +278,6 @@ impl Part {
     }
 
     pub(super) fn density<'a>(&'a self, integrand: &Integrand<'a>) -> LogDensity<'a, AnyModel> {
-        LogDensity::new(integrand.model, integrand.device, integrand.table).minibatch(&self.layout.minibatch)
+        integrand.density(&self.layout.minibatch)
     }
 }

@@ -92,19 +92,29 @@ impl Reduced {
                     // A path here is a path and a node there.
                     let (path, row) = (index / level.rows, index % level.rows);
                     let (outer_path, node) = (path / parent.rule.len(), path % parent.rule.len());
-                    weights[*around][parent.place(outer_path, outer[row]) + node] += found;
+                    // A row in a row counts once there, and as often as its outer row farther out.
+                    let times = if parent.is_silo { level.times(row) } else { 1.0 };
+                    weights[*around][parent.place(outer_path, outer[row]) + node] += times * found;
                 }
             }
             logs[at] = own;
         }
         let roots: Vec<usize> = (0..tree.levels.len()).filter(|at| tree.levels[*at].within.is_none()).collect();
-        let value = outside + roots.iter().flat_map(|at| &logs[*at]).sum::<f64>();
+        let own = |at: &usize| {
+            let level = &tree.levels[*at];
+            logs[*at].iter().enumerate().map(|(row, log)| level.times(row) * log).sum::<f64>()
+        };
+        let value = outside + roots.iter().map(own).sum::<f64>();
         Ok(Self { value, logs, weights, roots })
     }
 
-    /// Log marginal likelihoods of the rows that stand in no other.
-    pub(crate) fn rows(&self) -> impl Iterator<Item = f64> {
-        self.roots.iter().flat_map(|at| &self.logs[*at]).copied()
+    /// How far log marginal likelihoods of the rows that stand in no other are apart, summed over all that these count for.
+    pub(crate) fn apart(&self, other: &Self, tree: &Tree) -> f64 {
+        let level = |at: &usize| {
+            let pairs = self.logs[*at].iter().zip(&other.logs[*at]).enumerate();
+            pairs.map(|(row, (a, b))| tree.levels[*at].times(row) * (a - b).abs()).sum::<f64>()
+        };
+        self.roots.iter().map(level).sum()
     }
 
     /// The same by the blocks of their levels.

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use partita_core::{Minibatch, SiteTable};
 
+use super::alike::Alike;
 use super::hermite::{Kind, Rule};
 use crate::engine::error::Result;
 
@@ -20,6 +21,8 @@ pub(crate) struct Level {
     pub(crate) width: usize,
     /// The level around it, and the row there of each row.
     pub(crate) within: Option<(usize, Arc<[usize]>)>,
+    /// For how many rows of the table each row counts; `None` where each does for itself.
+    times: Option<Arc<[f64]>>,
     /// The points an axis, or all of them where they are drawn.
     pub(crate) each: usize,
     pub(crate) rule: Arc<Rule>,
@@ -33,6 +36,11 @@ impl Level {
     /// Where the nodes of a row begin in `[paths, rows, nodes]`.
     pub(crate) fn place(&self, path: usize, row: usize) -> usize {
         (path * self.rows + row) * self.rule.len()
+    }
+
+    /// For how many rows of the table a row counts, at an index of `[paths, rows]`.
+    pub(crate) fn times(&self, at: usize) -> f64 {
+        self.times.as_ref().map_or(1.0, |times| times[at % self.rows])
     }
 }
 
@@ -125,11 +133,12 @@ impl Ladder {
 
 impl Tree {
     /// The levels of the rows of a site table that a minibatch names, or all, each with the fewest points.
-    pub(crate) fn of(table: &SiteTable, minibatch: &[Minibatch]) -> Result<Self> {
+    pub(crate) fn of(table: &SiteTable, minibatch: &[Minibatch], alike: &Alike) -> Result<Self> {
         let (mut levels, mut rules): (Vec<Level>, _) = (Vec::new(), Rules::default());
         let mut places = vec![None; table.blocks().len()];
         for (index, block) in table.blocks().iter().enumerate() {
-            let rows = table.rows_evaluated(index, minibatch)?.map_or(block.rows, |rows| rows.len());
+            let evaluated = table.rows_evaluated(index, minibatch)?;
+            let rows = evaluated.as_ref().map_or(block.rows, Vec::len);
             if block.width == 0 || rows == 0 {
                 continue;
             }
@@ -141,6 +150,7 @@ impl Tree {
                 rows,
                 width: block.width,
                 within: around(table, minibatch, &places, index)?,
+                times: alike.times(index).zip(evaluated).map(|(all, rows)| rows.iter().map(|row| all[*row]).collect()),
                 each,
                 rule: rules.get(block.width, each)?,
                 paths: 1,
