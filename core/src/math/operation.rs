@@ -16,6 +16,7 @@ mod digamma;
 mod elementwise;
 mod expand_rows;
 mod hidden_markov;
+mod in_place;
 mod linear_form;
 mod ln_gamma;
 mod log_sum_exp;
@@ -50,8 +51,8 @@ use burn_autodiff::checkpoint::{base::Checkpointer, strategy::CheckpointStrategy
 use burn_autodiff::grads::Gradients;
 use burn_autodiff::ops::{Backward, Ops, OpsKind};
 
+use self::in_place::InPlace;
 use crate::array::Array;
-use crate::device::data_to_array;
 use crate::error::Result;
 use crate::handle::{Handle, HostDispatch};
 
@@ -173,13 +174,13 @@ host_operations!([] burn::backend::Flex, untracked::<Self, _>);
 host_operations!([] burn::backend::NdArray, untracked::<Self, _>);
 #[cfg(any(feature = "wgpu", feature = "vulkan", feature = "cuda"))]
 host_operations!([] burn::backend::Cube, untracked::<Self, _>);
-host_operations!([B: HostOperations, C: CheckpointStrategy] Autodiff<B, C>, tracked::<B, C, _>);
+host_operations!([B: HostOperations + InPlace, C: CheckpointStrategy] Autodiff<B, C>, tracked::<B, C, _>);
 
-fn untracked<B: Backend, const N: usize>(inputs: [FloatTensor<B>; N], function: HostFunction) -> FloatTensor<B> {
+fn untracked<B: InPlace, const N: usize>(inputs: [FloatTensor<B>; N], function: HostFunction) -> FloatTensor<B> {
     forward::<B, N>(inputs, function).0
 }
 
-fn tracked<B: Backend, C: CheckpointStrategy, const N: usize>(
+fn tracked<B: InPlace, C: CheckpointStrategy, const N: usize>(
     inputs: [FloatTensor<Autodiff<B, C>>; N],
     function: HostFunction,
 ) -> FloatTensor<Autodiff<B, C>> {
@@ -204,23 +205,16 @@ impl<const N: usize> fmt::Debug for Saved<N> {
     }
 }
 
-fn forward<B: Backend, const N: usize>(
+fn forward<B: InPlace, const N: usize>(
     inputs: [FloatTensor<B>; N],
     function: HostFunction,
 ) -> (FloatTensor<B>, Saved<N>) {
     let device = inputs[0].device();
     let dtype = inputs[0].dtype();
     let shapes = inputs.each_ref().map(|input| input.shape().to_vec());
-    let arrays = inputs.map(read::<B>);
+    let arrays = inputs.map(in_place::take::<B>);
     let (value, vjp) = function(arrays.into());
     (write::<B>(value.values, &value.shape, dtype, &device), Saved { vjp: Arc::new(Mutex::new(Some(vjp))), shapes })
-}
-
-fn read<B: Backend>(tensor: FloatTensor<B>) -> Array {
-    match burn::tensor::try_read_sync(B::float_into_data(tensor)) {
-        Some(Ok(data)) => data_to_array(data),
-        _ => unreachable!("invariant: a tensor of a live device can be read"),
-    }
 }
 
 fn write<B: Backend>(values: Vec<f64>, shape: &[usize], dtype: DType, device: &B::Device) -> FloatTensor<B> {
@@ -231,7 +225,7 @@ fn write<B: Backend>(values: Vec<f64>, shape: &[usize], dtype: DType, device: &B
 #[derive(Debug)]
 struct HostBackward;
 
-impl<B: Backend, const N: usize> Backward<B, N> for HostBackward {
+impl<B: InPlace, const N: usize> Backward<B, N> for HostBackward {
     type State = Saved<N>;
 
     fn backward(self, ops: Ops<Self::State, N>, gradients: &mut Gradients, _: &mut Checkpointer) {
@@ -240,7 +234,7 @@ impl<B: Backend, const N: usize> Backward<B, N> for HostBackward {
         let dtype = output.dtype();
         let vjp = ops.state.vjp.lock().unwrap_or_else(PoisonError::into_inner).take();
         let Some(vjp) = vjp else { unreachable!("invariant: Burn runs the backward pass of a node once") };
-        let results = vjp(&read::<B>(output).values);
+        let results = in_place::with::<B, _>(output, vjp);
         for ((parent, result), shape) in ops.parents.iter().zip(results).zip(&ops.state.shapes) {
             if let Some(node) = parent
                 && !result.is_empty()

@@ -25,6 +25,11 @@ impl Normal {
         self.mean.len()
     }
 
+    /// The parameters of one of so many components.
+    pub(crate) fn parameters_of(len: usize) -> usize {
+        len + pairs(len)
+    }
+
     /// $m + L\varepsilon$.
     pub(crate) fn draw(&self, noise: &[f64]) -> Vec<f64> {
         (0..self.len()).map(|row| self.mean[row] + self.times(row, noise)).collect()

@@ -48,6 +48,8 @@ pub(crate) struct RowPlace {
     pub(crate) rows: usize,
     /// The place among the rows of the level of each of its rows; `None` for the level's own plate.
     pub(crate) of: Option<Arc<[usize]>>,
+    /// For how many rows each of its rows counts; `None` where each does for itself.
+    pub(crate) times: Option<Arc<[f64]>>,
 }
 
 /// Log densities of the rows of one plate, on the tape.
@@ -60,7 +62,7 @@ pub(crate) struct RowTape {
 impl RowPlace {
     /// The place of the rows of a level itself.
     pub(crate) fn own(level: Level, rows: usize) -> Self {
-        Self { level, len: rows, rows, of: None }
+        Self { level, len: rows, rows, of: None, times: None }
     }
 
     /// That of a plate inside this one, with the place among its rows of each row of the other.
@@ -69,7 +71,8 @@ impl RowPlace {
             None => Arc::clone(places),
             Some(of) => places.iter().map(|place| of[*place]).collect(),
         };
-        Self { level: self.level, len: self.len, rows: places.len(), of: Some(of) }
+        let times = self.times.as_ref().map(|times| places.iter().map(|place| times[*place]).collect());
+        Self { level: self.level, len: self.len, rows: places.len(), of: Some(of), times }
     }
 
     /// The row of the level that a row is added to.
@@ -77,11 +80,20 @@ impl RowPlace {
         self.of.as_ref().map_or(row, |of| of[row])
     }
 
-    /// Numbers of the rows of the level, for each of these rows.
+    /// Numbers of the rows of the level, for each of these rows as often as it counts.
     pub(crate) fn spread(&self, numbers: &[f64]) -> Vec<f64> {
-        match &self.of {
+        let mut spread = match &self.of {
             None => numbers.to_vec(),
             Some(of) => of.iter().map(|row| numbers[*row]).collect(),
+        };
+        self.count(&mut spread);
+        spread
+    }
+
+    /// Multiplies numbers of its rows by how often each counts.
+    fn count(&self, numbers: &mut [f64]) {
+        if let Some(times) = &self.times {
+            numbers.iter_mut().zip(times.iter()).for_each(|(number, times)| *number *= times);
         }
     }
 
@@ -144,11 +156,12 @@ impl Outcome {
         });
         let sums = &mut self.levels[index].rows;
         let each = (numbers.len() / place.rows.max(1)).max(1);
-        let joined: Vec<f64>;
-        let rows = match each {
-            1 => numbers,
+        let mut joined: Vec<f64>;
+        let rows = match (each, &place.times) {
+            (1, None) => numbers,
             _ => {
                 joined = numbers.chunks(each).map(|own| own.iter().sum()).collect();
+                place.count(&mut joined);
                 &joined
             }
         };

@@ -78,7 +78,7 @@ mod sealed {
 use sealed::Given;
 
 /// The rows of one plate that are evaluated.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct Minibatch {
     /// The plate.
     pub plate: String,
@@ -88,6 +88,8 @@ pub struct Minibatch {
     rows: Arc<[usize]>,
     /// The largest of them.
     largest: usize,
+    /// For how many rows each counts; `None` where each does for itself.
+    times: Option<Arc<[f64]>>,
     pub(crate) gathered: Gathered,
 }
 
@@ -111,9 +113,28 @@ impl Minibatch {
         Self::of(plate, rows.repeat(draws), draws)
     }
 
+    /// These rows of `plate`, each in the place of `times` rows that are alike ([`crate::LogDensity::rows_alike`]).
+    ///
+    /// Readings by levels ([`crate::LogDensity::levels`]) multiply the log density of a row that belongs to the silo by its
+    /// `times`; rows with latents have weights there already.
+    ///
+    /// # Shapes
+    /// `times`: one number for each of `rows`.
+    #[must_use]
+    pub fn counted(plate: &str, rows: Vec<usize>, times: Vec<f64>) -> Self {
+        Self { times: Some(times.into()), ..Self::of(plate, rows, 1) }
+    }
+
     fn of(plate: &str, rows: Vec<usize>, repeats: usize) -> Self {
         let largest = rows.iter().copied().max().unwrap_or_default();
-        Self { plate: plate.to_owned(), repeats, rows: rows.into(), largest, gathered: Gathered::default() }
+        Self {
+            plate: plate.to_owned(),
+            repeats,
+            rows: rows.into(),
+            largest,
+            times: None,
+            gathered: Gathered::default(),
+        }
     }
 
     /// Row indices; each occurs `repeats` times.
@@ -133,6 +154,8 @@ impl Minibatch {
             "the minibatch has no rows. Give at least one, or leave the plate out of the minibatch.".into()
         } else if self.largest >= total {
             format!("the minibatch asks for row {}, but there are {total} rows.", self.largest)
+        } else if let Some(times) = self.times.as_ref().filter(|times| times.len() != self.rows.len()) {
+            format!("the minibatch has {} rows, but says of {} how often they count.", self.rows.len(), times.len())
         } else {
             return Ok(());
         };
@@ -222,7 +245,7 @@ impl<'a> Scope<'a> {
         let (on_device, outer) = (self.stays_on_device(), Outer::Silo);
         let mut rows = Rows { total, chosen, gathered, on_device, outer, products, repeats, takes: None };
         rows.takes = self.takes.as_ref().map(|takes| takes.of(block, rows.len()));
-        let place = self.outermost_place(block, rows.len());
+        let place = self.outermost_place(block, rows.len(), batch.and_then(|batch| batch.times.clone()));
         Ok(Plate { name: name.to_owned(), block, rows, scale, place })
     }
 
@@ -261,12 +284,12 @@ impl<'a> Scope<'a> {
     }
 
     /// Where log densities of the rows of an outermost plate are added.
-    fn outermost_place(&self, block: usize, rows: usize) -> RowPlace {
+    fn outermost_place(&self, block: usize, rows: usize, times: Option<Arc<[f64]>>) -> RowPlace {
         let level = |block| Level { pass: self.place.pass, block };
         match self.terms() {
             // Rows without latents of their own belong to the silo, whose latents they may depend on.
             Some(Terms::LocalByLevel) if self.table().blocks[block].width == 0 => {
-                RowPlace { level: level(None), len: 1, rows, of: Some(vec![0; rows].into()) }
+                RowPlace { level: level(None), len: 1, rows, of: Some(vec![0; rows].into()), times }
             }
             _ => RowPlace::own(level(Some(block)), rows),
         }

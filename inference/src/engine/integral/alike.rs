@@ -46,10 +46,8 @@ impl Alike {
         let mut same = density.rows_alike(globals, integrand.data).ok()?;
         let blocks = integrand.table.blocks();
         for (block, own) in same.iter_mut().enumerate() {
-            let outermost = &blocks[integrand.table.outermost(block)];
-            // Rows without latents stand outside all levels, and all of them together are one number.
-            let is_one_number = outermost.plate.is_none() || outermost.width == 0;
-            if is_one_number || own.iter().enumerate().all(|(row, first)| row == *first) {
+            let is_silo = blocks[integrand.table.outermost(block)].plate.is_none();
+            if is_silo || own.iter().enumerate().all(|(row, first)| row == *first) {
                 own.clear();
             }
         }
@@ -84,20 +82,22 @@ impl Alike {
             let latents: Vec<Vec<f64>> = (0..table.blocks().len()).map(latents).collect::<Option<_>>()?;
             let density = integrand.density(minibatch);
             let found = density.level_values(globals, &[latents], integrand.data).ok()?;
-            let rows = |block: usize| found.rows(0, Some(block)).to_vec();
-            Some((0..table.blocks().len()).map(rows).collect::<Vec<_>>())
+            // Rows without latents stand outside all levels.
+            let levels = (0..table.blocks().len()).map(Some).chain([None]);
+            Some(levels.map(|block| found.rows(0, block).to_vec()).collect::<Vec<_>>())
         };
         let (Some(all), Some(few)) = (read(&[]), read(&minibatch)) else { return false };
-        (0..table.blocks().len()).all(|block| {
-            let Ok(evaluated) = table.rows_evaluated(block, &minibatch) else { return false };
-            let own = |place: usize| evaluated.as_ref().map_or(place, |rows| rows[place]);
-            let mut known = vec![f64::NAN; table.blocks()[block].rows];
-            few[block].iter().enumerate().for_each(|(place, log)| known[own(place)] = *log);
-            all[block].iter().enumerate().all(|(row, log)| {
-                let own = known[self.evaluated(block, row)];
-                (own - log).abs() <= ROUNDING * (1.0 + log.abs()) || own.to_bits() == log.to_bits()
+        let is_near =
+            |own: f64, log: f64| (own - log).abs() <= ROUNDING * (1.0 + log.abs()) || own.to_bits() == log.to_bits();
+        let outside = all[table.blocks().len()].iter().zip(&few[table.blocks().len()]);
+        outside.into_iter().all(|(all, few)| is_near(*few, *all))
+            && (0..table.blocks().len()).all(|block| {
+                let Ok(evaluated) = table.rows_evaluated(block, &minibatch) else { return false };
+                let own = |place: usize| evaluated.as_ref().map_or(place, |rows| rows[place]);
+                let mut known = vec![f64::NAN; table.blocks()[block].rows];
+                few[block].iter().enumerate().for_each(|(place, log)| known[own(place)] = *log);
+                all[block].iter().enumerate().all(|(row, log)| is_near(known[self.evaluated(block, row)], *log))
             })
-        })
     }
 
     /// The row that is evaluated in the place of a row of a block.
@@ -116,7 +116,9 @@ impl Alike {
         let outermost = some.filter(|block| table.outermost(*block) == *block);
         let rows = |block: usize| {
             let plate = table.blocks()[block].plate.as_deref()?;
-            Some(Minibatch::new(plate, self.rows(table, block)))
+            let (rows, times) = (self.rows(table, block), self.times(block)?);
+            let own = rows.iter().map(|row| times[*row]).collect();
+            Some(Minibatch::counted(plate, rows, own))
         };
         outermost.filter_map(rows).collect()
     }
@@ -210,6 +212,10 @@ mod tests {
         Outcomes,
         /// A latent of the silo too, around all patients.
         Clinic,
+        /// No latents of patients.
+        Bare,
+        /// No latents of patients, and one of the silo.
+        BareClinic,
         /// A predictor that is computed of the globals before its rows are taken.
         Predictor,
         /// Their own indices.
@@ -242,7 +248,7 @@ mod tests {
 
         fn local(&self, scope: &mut Scope<'_>, effect: &Tensor<1>, data: &Data) -> Result<()> {
             let clinic = match self.reads {
-                Reads::Clinic => Some(scope.sample("clinic", Normal::new(0.0, 0.7))?),
+                Reads::Clinic | Reads::BareClinic => Some(scope.sample("clinic", Normal::new(0.0, 0.7))?),
                 _ => None,
             };
             scope.plate("patient", data.visits.groups(), |scope, rows| {
@@ -253,7 +259,10 @@ mod tests {
                 if self.reads == Reads::Indices {
                     assert!(rows.indices().is_none_or(|rows| !rows.is_empty()));
                 }
-                let mut level = scope.sample("level", Normal::new(treated, 1.2))?;
+                let mut level = match self.reads {
+                    Reads::Bare | Reads::BareClinic => treated,
+                    _ => scope.sample("level", Normal::new(treated, 1.2))?,
+                };
                 if let Some(clinic) = &clinic {
                     level = level + rows.expand(clinic)?;
                 }
@@ -316,7 +325,7 @@ mod tests {
         let found = [&few, &all].map(|integral| {
             let found = integral.conditionals(&integrand, &[0.8], &mut integral.start()).unwrap();
             let mut patients = vec![0.0; 2 * PATIENTS];
-            for own in found.iter().filter(|own| table.blocks()[own.block].plate.is_some()) {
+            for own in found.iter().filter(|own| table.blocks()[own.block].plate.as_deref() == Some("patient")) {
                 for at in 0..own.means.len() {
                     let row = own.rows.as_ref().map_or(at, |rows| rows[at]);
                     (patients[row], patients[PATIENTS + row]) = (own.means[at], own.variances[at]);
@@ -331,7 +340,7 @@ mod tests {
 
     #[test]
     fn rows_that_are_alike_are_evaluated_once_and_count_for_all() {
-        for reads in [Reads::Outcomes, Reads::Clinic] {
+        for reads in [Reads::Outcomes, Reads::Clinic, Reads::Bare, Reads::BareClinic] {
             let (evaluated, apart) = compared(reads, false);
             // Two treatments, and two, four and eight outcomes of one to three visits: no more than 28 are possible.
             assert!(evaluated < 25, "{evaluated}");

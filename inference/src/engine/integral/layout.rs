@@ -77,13 +77,16 @@ impl Layout {
             .collect();
         let minibatch: Vec<Minibatch> = match repeats {
             1 => rows.to_vec(),
-            _ => outermost(table)
-                .filter_map(|(_, plate, count)| {
+            _ => {
+                let repeated = outermost(table).filter_map(|(_, plate, count)| {
                     let named = rows.iter().find(|own| Some(own.plate.as_str()) == plate);
                     let rows = named.map_or_else(|| (0..count).collect(), |own| own.rows().to_vec());
                     Some(Minibatch::repeated(plate?, &rows, repeats))
-                })
-                .collect(),
+                });
+                // Rows without latents are the same at every node.
+                let is_repeated = |own: &&Minibatch| outermost(table).any(|(_, plate, _)| plate == Some(&own.plate));
+                repeated.chain(rows.iter().filter(|own| !is_repeated(own)).cloned()).collect()
+            }
         };
         let (mut places, mut blocks) = (Vec::new(), Vec::new());
         for (index, block) in table.blocks().iter().enumerate() {

@@ -3,7 +3,7 @@
 use partita_core::{AnyModel, Device, LogDensity, Loss, Model, SiteTable, theta};
 
 use super::alone::{Alone, SLACK, fit_alone};
-use super::messages::{Answer, RoundRequest, Sizes, StartRequest};
+use super::messages::{Answer, MOST_LOOKS, RoundRequest, Sizes, StartRequest};
 use super::options::FewRoundsOptions;
 use super::past::Past;
 use super::quadratic::Quadratic;
@@ -28,6 +28,11 @@ use crate::engine::wire::message::{LARGEST_COUNT, Message};
 const STATE: &str = "few.coordinator";
 /// The longest first step of the mean, in standard deviations of each of the globals; it doubles with every step kept.
 const REACH: f64 = 2.25;
+/// What the mean has to gain, in nats, from which on parts of a step are asked for beside the whole: quadratics say little
+/// of what is far away, and an exchange costs more than another look.
+const FAR: f64 = 3.0;
+/// The longest part of a step that is then asked for, whatever its reach.
+const MOST_FRACTION: f64 = 2.0;
 /// The reach below which a run has got stuck.
 const LEAST_REACH: f64 = 1e-4;
 /// Rows times draws of the round of trust, above which there are fewer draws; rows of levels in levels count as often as there
@@ -73,11 +78,25 @@ pub struct FewRounds {
     evaluations: u64,
 }
 
-/// What all parties say of a posterior, with the step that it gives.
+/// A posterior that may come next.
+#[derive(Debug, Clone, PartialEq)]
+struct Look {
+    at: Normal,
+    /// The part of the step that leads there.
+    fraction: f64,
+}
+
+/// What all parties say of a posterior that was asked for, which is a number.
 struct Heard {
+    look: Look,
     share: Share,
-    step: Step,
     points: u64,
+}
+
+impl Heard {
+    fn bound(&self) -> f64 {
+        self.share.value + self.look.at.entropy()
+    }
 }
 
 /// Where a run stands.
@@ -90,10 +109,8 @@ struct Course {
     share: Option<Share>,
     /// The rounds before, as far as they are remembered.
     past: Past,
-    /// The posterior that is asked for next.
-    next: Normal,
-    /// The part of the step that leads there.
-    fraction: f64,
+    /// The posteriors that are asked for next: the step, and far from the optimum also more and less of it.
+    next: Vec<Look>,
     /// How far the mean may move in a step, in standard deviations.
     reach: f64,
 }
@@ -170,7 +187,7 @@ impl FewRounds {
         check(settings, &table, &theta(model)?)?;
         let len = table.global_len();
         let draws = Draws::new(settings.seed, len, options.draws_for(len)?)?;
-        let sizes = Sizes::of(len);
+        let sizes = Sizes::of_looks(len, MOST_LOOKS);
         let fields = Answer::fields(&sizes).into_iter().chain(Values::fields(&(MOST_VALUES as u64))).collect();
         let at = start(settings, &table);
         Ok(Self {
@@ -185,11 +202,10 @@ impl FewRounds {
             parameters: at.parameters(),
             course: Course {
                 phase: Phase::Start,
-                next: at.clone(),
+                next: Vec::new(),
                 at,
                 share: None,
                 past: Past::default(),
-                fraction: 1.0,
                 reach: REACH * root(len),
             },
             step: 0,
@@ -201,8 +217,9 @@ impl FewRounds {
         })
     }
 
+    /// The sizes of what is asked for now; a start is one posterior.
     fn sizes(&self) -> Sizes {
-        Sizes::of(self.table.global_len())
+        Sizes::of_looks(self.table.global_len(), self.course.next.len().max(1) as u64)
     }
 
     /// The accepted posterior, as draws are made of it for the bound.
@@ -225,17 +242,23 @@ impl FewRounds {
         let (mut quadratics, mut most) = (Vec::with_capacity(self.silos.len()), self.points);
         let (mut count, mut work) = (0, 0);
         for (reply, silo) in replies(outcomes, &self.silos, self.step)?.iter().zip(&self.silos) {
-            let Answer { own, value, gradient, curvature, points, rows, evaluations } = Answer::read(reply, &sizes)?;
-            count += rows.unwrap_or_default();
-            work += evaluations.unwrap_or_default();
-            let own = own.unwrap_or_default();
-            finite(silo, self.step, |_| "its start".into(), &[own.as_slice(), &gradient, &curvature].concat())?;
+            let answer = Answer::read(reply, &sizes)?;
+            count += answer.rows.unwrap_or_default();
+            work += answer.evaluations.unwrap_or_default();
+            most = most.max(answer.points);
+            let share = answer.shares(&sizes).remove(0);
+            let own = answer.own.unwrap_or_default();
+            finite(
+                silo,
+                self.step,
+                |_| "its start".into(),
+                &[&own, &share.gradient, &share.curvature].map(Vec::as_slice).concat(),
+            )?;
             let own = Normal::of_parameters(&own, len).ok_or_else(|| Error::Message {
                 kind: Answer::KIND.into(),
                 problem: format!("the start of silo `{silo}` has another number of parameters"),
             })?;
-            quadratics.push(Quadratic::new(own, &Share { value, gradient, curvature })?);
-            most = most.max(points);
+            quadratics.push(Quadratic::new(own, &share)?);
         }
         let start = quadratics[0].around.clone();
         let Alone { at: merged, .. } = fit_alone(start, &(), self.options.tolerance, |at, ()| {
@@ -249,7 +272,7 @@ impl FewRounds {
         // Nothing has changed before all of it is known.
         (self.points, self.rows, self.evaluations) = (most, count, work);
         self.accept(merged.clone());
-        self.course.next = merged;
+        self.course.next = vec![Look { at: merged, fraction: 1.0 }];
         self.course.phase = Phase::Rounds;
         Ok(())
     }
@@ -259,46 +282,61 @@ impl FewRounds {
         self.course.at = at;
     }
 
-    /// What all parties say of the posterior that was asked for; `None` where that is no number.
-    fn total(&self, outcomes: Vec<Outcome>) -> Result<Option<Heard>> {
+    /// What all parties say of the posteriors that were asked for, without those where that is no number.
+    fn heard(&self, outcomes: Vec<Outcome>) -> Result<Vec<Heard>> {
         let may_fail = self.course.share.is_some();
         let is_off = |outcome: &Outcome| matches!(outcome, Outcome::Failed(error) if error.is_outside());
         if may_fail && outcomes.iter().any(is_off) {
-            return Ok(None);
+            return Ok(Vec::new());
         }
-        let (sizes, mut most) = (self.sizes(), self.points);
-        let mut total = match self.prior(&self.course.next) {
-            Err(error) if may_fail && error.is_outside() => return Ok(None),
-            other => other?,
-        };
+        let sizes = self.sizes();
+        let (mut shares, mut most) = (Vec::with_capacity(self.silos.len()), self.points);
         for (reply, silo) in replies(outcomes, &self.silos, self.step)?.iter().zip(&self.silos) {
-            let Answer { value, gradient, curvature, points, .. } = Answer::read(reply, &sizes)?;
-            finite(silo, self.step, |_| "its share".into(), &[&[value], gradient.as_slice(), &curvature].concat())?;
-            total = total.plus(&Share { value, gradient, curvature });
-            most = most.max(points);
+            let answer = Answer::read(reply, &sizes)?;
+            shares.push((silo, answer.shares(&sizes)));
+            most = most.max(answer.points);
         }
-        let step = Step::of(&total)?;
-        Ok(Some(Heard { share: total, step, points: most }))
+        let mut all = Vec::with_capacity(self.course.next.len());
+        'looks: for (index, look) in self.course.next.iter().enumerate() {
+            let mut total = match self.prior(&look.at) {
+                Err(error) if may_fail && error.is_outside() => continue,
+                other => other?,
+            };
+            for (silo, shares) in &shares {
+                let share = &shares[index];
+                if may_fail && share.value == f64::NEG_INFINITY {
+                    continue 'looks;
+                }
+                let numbers = [&[share.value], share.gradient.as_slice(), &share.curvature].concat();
+                finite(silo, self.step, |_| "its share".into(), &numbers)?;
+                total = total.plus(share);
+            }
+            all.push(Heard { look: look.clone(), share: total, points: most });
+        }
+        Ok(all)
     }
 
-    /// Takes a share of the posterior asked for, or takes the step to it back, and finds what to ask for next.
-    fn advance(&mut self, heard: Option<Heard>) -> Result<StepInfo> {
+    /// Takes the best of the posteriors asked for, or takes the step to them back, and finds what to ask for next.
+    fn advance(&mut self, heard: Vec<Heard>) -> Result<StepInfo> {
         let before = self.course.share.as_ref().map(|share| share.value + self.course.at.entropy());
-        let used = self.course.fraction;
-        let bound_of = |heard: &Heard| heard.share.value + self.course.next.entropy();
-        let gain = heard.as_ref().zip(before).map(|(heard, before)| bound_of(heard) - before);
-        let is_kept = |_: &Heard| gain.is_none_or(|gain| gain > -SLACK);
-        let (step, bound) = match (heard.filter(is_kept), &self.course.share) {
+        // Of a step that is taken back, the least part says how much is left of it.
+        let least = self.course.next.iter().map(|look| look.fraction).fold(f64::INFINITY, f64::min);
+        let of_least = heard.iter().find(|own| own.look.fraction <= least).map(Heard::bound);
+        let gain_of_least = of_least.zip(before).map(|(bound, before)| bound - before);
+        let best = heard.into_iter().reduce(|best, own| if own.bound() > best.bound() { own } else { best });
+        let best = best.filter(|own| before.is_none_or(|before| own.bound() - before > -SLACK));
+        let used = best.as_ref().map_or(least, |own| own.look.fraction);
+        let (step, bound) = match (best, &self.course.share) {
             (Some(heard), _) => {
-                let bound = bound_of(&heard);
-                let Heard { share, step, points } = heard;
+                let bound = heard.bound();
+                let Heard { look, share, points } = heard;
                 self.points = points;
                 if let Some(before) = &self.course.share {
                     self.course.past.push(&self.course.at, before)?;
                 }
+                let step = Step::of(&share)?;
                 self.course.share = Some(share);
-                let next = self.course.next.clone();
-                self.accept(next);
+                self.accept(look.at);
                 if before.is_some() {
                     self.course.reach *= 2.0;
                 }
@@ -308,14 +346,14 @@ impl FewRounds {
                 let tried = Step::of(&self.course.past.mix(&self.course.at, share))?;
                 self.taken_back += 1;
                 self.course.past.clear();
-                self.course.reach = tried.length() * tried.shortened(used, gain);
+                self.course.reach = tried.length() * tried.shortened(least, gain_of_least);
                 (Step::of(share)?, before.unwrap_or(f64::NAN))
             }
             (None, None) => unreachable!("invariant: the first share is accepted"),
         };
         self.step += 1;
         let norm = (2.0 * step.decrement()).sqrt();
-        let is_last = step.is_last(self.options.tolerance);
+        let (is_last, is_far) = (step.is_last(self.options.tolerance), step.decrement() > FAR);
         // The plain step decides on the end, and the one that remembers earlier rounds is taken.
         let step = match &self.course.share {
             Some(share) => Step::of(&self.course.past.mix(&self.course.at, share))?,
@@ -323,14 +361,16 @@ impl FewRounds {
         };
         if is_last {
             // What is left is less than the tolerance: the last step needs no further look.
-            let last = step.take(&self.course.at, 1.0);
-            self.accept(last.clone());
-            (self.course.next, self.course.phase) = (last, Phase::Done);
+            self.accept(step.take(&self.course.at, 1.0));
+            (self.course.next, self.course.phase) = (Vec::new(), Phase::Done);
         } else if self.course.reach < LEAST_REACH || self.step > MOST_ROUNDS {
             self.course.phase = Phase::Stuck;
         } else {
-            self.course.fraction = (self.course.reach / step.length()).min(1.0);
-            self.course.next = step.take(&self.course.at, self.course.fraction);
+            let whole = (self.course.reach / step.length()).min(1.0);
+            let far: [f64; MOST_LOOKS as usize] = [whole, (4.0 * whole).min(MOST_FRACTION), 0.25 * whole];
+            let fractions = if is_far { &far[..] } else { &far[..1] };
+            let look = |fraction: &f64| Look { at: step.take(&self.course.at, *fraction), fraction: *fraction };
+            self.course.next = fractions.iter().map(look).collect();
         }
         let info = StepInfo::still(self.step, Tally::steps(1, self.silos.len()));
         Ok(StepInfo { elbo: bound, gradient_norm: Some(norm), rate: Some(used), ..info })
@@ -347,7 +387,10 @@ impl Algorithm for FewRounds {
         let (step, seed) = (self.step, self.settings.seed);
         let message = match self.course.phase {
             Phase::Start => StartRequest { step, seed }.write(),
-            _ => RoundRequest { step, seed, global: self.course.next.parameters() }.write(),
+            _ => {
+                let global = self.course.next.iter().flat_map(|look| look.at.parameters()).collect();
+                RoundRequest { step, seed, looks: self.course.next.len() as u64, global }.write()
+            }
         };
         Ok(Request::to_all(self.silos.len(), &message))
     }
@@ -358,7 +401,7 @@ impl Algorithm for FewRounds {
             self.step += 1;
             return Ok(StepInfo::still(self.step, Tally::steps(1, self.silos.len())));
         }
-        let heard = self.total(outcomes)?;
+        let heard = self.heard(outcomes)?;
         self.advance(heard)
     }
 
@@ -433,7 +476,7 @@ impl Algorithm for FewRounds {
     }
 
     fn save(&self) -> Message {
-        let Course { phase, at, share, past, next, fraction, reach } = &self.course;
+        let Course { phase, at, share, past, next, reach } = &self.course;
         let state = Message::new(STATE)
             .word("step", self.step)
             .word("seed", self.settings.seed)
@@ -442,11 +485,11 @@ impl Algorithm for FewRounds {
             .word("points", self.points)
             .word("rows", self.rows)
             .word("evaluations", self.evaluations)
-            .number("fraction", *fraction)
             .number("reach", *reach)
             .setting("globals", &global_signature(&self.table))
             .floats("at", &at.flat())
-            .floats("next", &next.flat())
+            .floats("next", &next.iter().flat_map(|look| look.at.flat()).collect::<Vec<_>>())
+            .floats("fractions", &next.iter().map(|look| look.fraction).collect::<Vec<_>>())
             .floats("past", &past.flat());
         match share {
             Some(Share { value, gradient, curvature }) => {
@@ -459,9 +502,8 @@ impl Algorithm for FewRounds {
     fn load(&mut self, state: &Message) -> Result<()> {
         same_run(state, STATE, &global_signature(&self.table), self.settings.seed)?;
         let len = self.table.global_len();
-        let normal = |name: &str| {
-            let parameters = state.expect_floats(name, self.family.parameter_len())?;
-            Normal::of_flat(&parameters, len).ok_or_else(|| Error::Message {
+        let normal = |name: &str, parameters: &[f64]| {
+            Normal::of_flat(parameters, len).ok_or_else(|| Error::Message {
                 kind: state.kind.clone(),
                 problem: format!("`{name}` is no posterior of this model"),
             })
@@ -478,19 +520,24 @@ impl Algorithm for FewRounds {
             2 => Phase::Done,
             _ => Phase::Stuck,
         };
-        let (at, next) = (normal("at")?, normal("next")?);
+        let at = normal("at", &state.expect_floats("at", self.family.parameter_len())?)?;
+        let fractions = state.get_floats("fractions")?;
+        let places = state.expect_floats("next", fractions.len() * self.family.parameter_len())?;
+        let places = places.chunks_exact(self.family.parameter_len()).zip(fractions);
+        let look = |(own, fraction)| Ok(Look { at: normal("next", own)?, fraction });
+        let next = places.map(look).collect::<Result<Vec<_>>>()?;
         let past = Past::of_flat(&state.get_floats("past")?, len).ok_or_else(|| Error::Message {
             kind: state.kind.clone(),
             problem: "`past` holds no rounds of this model".into(),
         })?;
-        let (fraction, reach) = (state.get_number("fraction")?, state.get_number("reach")?);
+        let reach = state.get_number("reach")?;
         self.taken_back = state.get_count("taken_back", LARGEST_COUNT)?;
         self.points = state.get_count("points", LARGEST_COUNT)?;
         self.rows = state.get_count("rows", LARGEST_COUNT)?;
         self.evaluations = state.get_count("evaluations", LARGEST_COUNT)?;
         self.step = state.get_count("step", LARGEST_COUNT)?;
         self.parameters = at.parameters();
-        self.course = Course { phase, at, share, past, next, fraction, reach };
+        self.course = Course { phase, at, share, past, next, reach };
         Ok(())
     }
 }

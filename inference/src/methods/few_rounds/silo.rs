@@ -96,10 +96,6 @@ impl FewRoundsSilo {
         &self.rows.table
     }
 
-    fn sizes(&self) -> Sizes {
-        Sizes::of(self.rows.table.global_len())
-    }
-
     /// The sum over the silo's rows at the draws of a distribution, with prior for a silo alone. Rules begin at
     /// `centres`; where they end comes with it.
     fn share(&mut self, at: &Normal, counted: Counted, centres: &[Centres]) -> Result<(Share, Vec<Centres>)> {
@@ -154,7 +150,7 @@ impl FewRoundsSilo {
             }
         };
         self.step = request.step + 1;
-        Ok(self.answer(share, Some(own.parameters())))
+        Ok(self.answer(vec![share], Some(own.parameters())))
     }
 
     /// The posterior of this silo alone, as a part of its rows shows it: a start, which need not be right.
@@ -196,19 +192,50 @@ impl FewRoundsSilo {
     }
 
     fn round(&mut self, request: &RoundRequest) -> Result<Message> {
-        let at = self.posterior(&request.global)?;
-        self.rows.choose_points(&at, self.until(usize::MAX))?;
-        let share = self.own_share(&at)?;
-        self.seen = at;
+        let mut looks = Vec::new();
+        for parameters in request.global.chunks_exact(Normal::parameters_of(self.rows.table.global_len())) {
+            looks.push(self.posterior(parameters)?);
+        }
+        let (mut shares, mut seen, mut refused) = (Vec::with_capacity(looks.len()), None, None);
+        for at in looks {
+            match self.look(&at, seen.is_none()) {
+                Ok(share) => {
+                    shares.push(share);
+                    seen.get_or_insert(at);
+                }
+                Err(error) if error.is_outside() => {
+                    shares.push(Share { value: f64::NEG_INFINITY, ..Share::none(at.len()) });
+                    refused.get_or_insert(error);
+                }
+                Err(error) => return Err(error),
+            }
+        }
+        // Where no number is anywhere, the first posterior asked for says why.
+        self.seen = seen.ok_or_else(|| refused.unwrap_or_else(|| self.of_another_model()))?;
         self.step = request.step + 1;
-        Ok(self.answer(share, None))
+        Ok(self.answer(shares, None))
     }
 
-    fn answer(&self, share: Share, own: Option<Vec<f64>>) -> Message {
-        let Share { value, gradient, curvature } = share;
+    /// The share of a posterior that may come next. Numbers of points and places of rules are those of the first that is seen.
+    fn look(&mut self, at: &Normal, is_first: bool) -> Result<Share> {
+        if !is_first {
+            let centres = self.rows.centres.clone();
+            return Ok(self.share(at, Counted::Rows, &centres)?.0);
+        }
+        self.rows.choose_points(at, self.until(usize::MAX))?;
+        self.own_share(at)
+    }
+
+    fn answer(&self, shares: Vec<Share>, own: Option<Vec<f64>>) -> Message {
         let points = self.rows.integral.points().into_iter().max().unwrap_or(0) as u64;
         let rows = own.is_some().then(|| outermost_rows(&self.rows.table) as u64);
         let evaluations = own.is_some().then(|| self.rows.integral.evaluations()).flatten();
+        let (mut value, mut gradient, mut curvature) = (Vec::new(), Vec::new(), Vec::new());
+        for share in shares {
+            value.push(share.value);
+            gradient.extend(share.gradient);
+            curvature.extend(share.curvature);
+        }
         Answer { own, value, gradient, curvature, points, rows, evaluations }.write()
     }
 
@@ -222,10 +249,16 @@ impl FewRoundsSilo {
     }
 
     fn posterior(&self, parameters: &[f64]) -> Result<Normal> {
-        Normal::of_parameters(parameters, self.rows.table.global_len()).ok_or_else(|| Error::Message {
+        let found = Normal::of_parameters(parameters, self.rows.table.global_len());
+        found.ok_or_else(|| self.of_another_model())
+    }
+
+    fn of_another_model(&self) -> Error {
+        let expected = Normal::parameters_of(self.rows.table.global_len());
+        Error::Message {
             kind: RoundRequest::KIND.into(),
-            problem: "its posterior has another number of parameters than this model's".into(),
-        })
+            problem: format!("its posteriors have not {expected} parameters each, as this model's have"),
+        }
     }
 }
 
@@ -250,7 +283,10 @@ impl Program for FewRoundsSilo {
     fn reply(&mut self, request: &Message) -> Result<Message> {
         match request.kind.as_str() {
             StartRequest::KIND => self.start(&StartRequest::read(request, &())?),
-            RoundRequest::KIND => self.round(&RoundRequest::read(request, &self.sizes())?),
+            RoundRequest::KIND => {
+                let sizes = Sizes::of_looks(self.rows.table.global_len(), RoundRequest::looks(request)?);
+                self.round(&RoundRequest::read(request, &sizes)?)
+            }
             ValuesRequest::KIND => {
                 self.values(&ValuesRequest::read(request, &ValuesSizes::of(self.rows.table.global_len(), 0))?)
             }
