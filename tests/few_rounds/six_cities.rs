@@ -24,7 +24,6 @@ fn agrees(name: &str, parts: &[Vec<Child>], most_rounds: u64) {
     let rounds = fit.record.counters.rounds;
     let (means, sds) = moments(&fit);
     assert_eq!(fit.record.ending, Ending::Converged, "{name}");
-    println!("{name}: {rounds} rounds");
     assert!(rounds <= most_rounds, "{name}: {rounds} rounds");
     assert!(fit.report.elbo >= -819.42 - 3.0 * fit.report.elbo_se, "{name}: bound {}", fit.report.elbo);
     for (index, [mean, sd]) in EXPECTED.into_iter().enumerate() {
@@ -57,7 +56,7 @@ fn children_who_never_wheezed_may_have_a_silo_of_their_own() {
     let (mut never, mut others): (Vec<Child>, Vec<Child>) =
         six_cities().into_iter().partition(|child| child.wheeze == [false; 4]);
     others.extend(never.split_off(300));
-    agrees("never", &[never, others], 7);
+    agrees("never", &[never, others], 8);
 }
 
 #[test]

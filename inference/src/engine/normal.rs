@@ -25,7 +25,7 @@ impl Normal {
         self.mean.len()
     }
 
-    /// The parameters of one of so many components.
+    /// The numbers of one of so many components.
     pub(crate) fn parameters_of(len: usize) -> usize {
         len + pairs(len)
     }
@@ -63,6 +63,18 @@ impl Normal {
             solution[row] = (solution[row] - known) / self.factor[(row, row)];
         }
         solution
+    }
+
+    /// $L^{-1}(m' - m)$ and $L^{-1}L'$: mean and factor of another distribution in the coordinates of this one.
+    pub(crate) fn way_to(&self, other: &Self) -> (Vec<f64>, Mat<f64>) {
+        let len = self.len();
+        let columns: Vec<Vec<f64>> = (0..len)
+            .map(|column| {
+                let moved: Vec<f64> = (0..len).map(|row| self.mean[row] + other.factor[(row, column)]).collect();
+                self.whiten(&moved)
+            })
+            .collect();
+        (self.whiten(&other.mean), Mat::from_fn(len, len, |row, column| columns[column][row]))
     }
 
     /// The unit vector, in whitened coordinates, along which a number moves with what follows it.

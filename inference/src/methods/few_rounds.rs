@@ -2,6 +2,7 @@
 
 mod alone;
 pub(crate) mod coordinator;
+mod course;
 mod messages;
 mod options;
 mod past;

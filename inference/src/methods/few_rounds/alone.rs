@@ -9,8 +9,10 @@ const MOST_STEPS: usize = 150;
 /// A bound may fall by this much, in nats: the fixed point of Stein's rule is not quite the maximum of the bound.
 pub(crate) const SLACK: f64 = 0.02;
 
-/// A log density below which, in nats, double precision has no digit left for a step to be judged by.
-const LOWEST: f64 = -1e14;
+/// A log density below which, in nats, rounding in double precision comes near the gains that steps are judged by.
+const LOWEST: f64 = -1e9;
+/// What is left of such a log density where a narrower start has much more.
+const MUCH_MORE: f64 = 0.5;
 /// The factor on the standard deviations of a start that reaches to where there is no log density, and how often.
 const NARROWER: f64 = 0.1;
 const TIMES: usize = 12;
@@ -80,8 +82,15 @@ fn begin<S>(
         if !is_wide {
             break;
         }
-        at.factor *= faer::Scale(NARROWER);
-        found = target(&at, state);
+        let narrower = Normal { mean: at.mean.clone(), factor: &at.factor * faer::Scale(NARROWER) };
+        let next = target(&narrower, state);
+        if let (Ok((before, _)), Ok((after, _))) = (&found, &next)
+            && after.value < MUCH_MORE * before.value
+        {
+            // It is the middle that is far off, or there are many rows.
+            break;
+        }
+        (at, found) = (narrower, next);
     }
     Ok((at, found?))
 }

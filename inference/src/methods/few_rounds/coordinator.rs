@@ -2,8 +2,9 @@
 
 use partita_core::{AnyModel, Device, LogDensity, Loss, Model, SiteTable, theta};
 
-use super::alone::{Alone, SLACK, fit_alone};
-use super::messages::{Answer, MOST_LOOKS, RoundRequest, Sizes, StartRequest};
+use super::alone::{SLACK, fit_alone};
+use super::course::{Course, Phase};
+use super::messages::{Answer, RoundRequest, Sizes, StartRequest};
 use super::options::FewRoundsOptions;
 use super::past::Past;
 use super::quadratic::Quadratic;
@@ -14,7 +15,6 @@ use crate::engine::algorithm::{
 use crate::engine::error::{Error, Result};
 use crate::engine::exchange::{Outcome, Request};
 use crate::engine::family::{Family, FullRankGaussian};
-use crate::engine::natural::triangle::pairs;
 use crate::engine::normal::Normal;
 use crate::engine::settings::{Settings, TRUST_DRAWS};
 use crate::engine::terms::silo::global_signature;
@@ -28,16 +28,13 @@ use crate::engine::wire::message::{LARGEST_COUNT, Message};
 const STATE: &str = "few.coordinator";
 /// The longest first step of the mean, in standard deviations of each of the globals; it doubles with every step kept.
 const REACH: f64 = 2.25;
-/// What the mean has to gain, in nats, from which on parts of a step are asked for beside the whole: quadratics say little
-/// of what is far away, and an exchange costs more than another look.
-const FAR: f64 = 3.0;
-/// The longest part of a step that is then asked for, whatever its reach.
-const MOST_FRACTION: f64 = 2.0;
 /// The reach below which a run has got stuck.
 const LEAST_REACH: f64 = 1e-4;
 /// Rows times draws of the round of trust, above which there are fewer draws; rows of levels in levels count as often as there
 /// are combinations of points at which each is evaluated.
 const MOST_ROW_DRAWS: u64 = 100_000_000;
+/// The rounds in which silos may say again what they said: later ones are near enough for steps.
+const MOST_AGAIN: u64 = 3;
 /// The rounds after which a run that has not converged ends, and says so.
 const MOST_ROUNDS: u64 = 40;
 
@@ -78,50 +75,13 @@ pub struct FewRounds {
     evaluations: u64,
 }
 
-/// A posterior that may come next.
-#[derive(Debug, Clone, PartialEq)]
-struct Look {
-    at: Normal,
-    /// The part of the step that leads there.
-    fraction: f64,
-}
-
-/// What all parties say of a posterior that was asked for, which is a number.
+/// What all parties say of a posterior, with the step that it gives.
 struct Heard {
-    look: Look,
     share: Share,
+    step: Step,
     points: u64,
-}
-
-impl Heard {
-    fn bound(&self) -> f64 {
-        self.share.value + self.look.at.entropy()
-    }
-}
-
-/// Where a run stands.
-#[derive(Debug, Clone, PartialEq)]
-struct Course {
-    phase: Phase,
-    /// The accepted posterior.
-    at: Normal,
-    /// What all parties say of it; `None` before they were asked.
-    share: Option<Share>,
-    /// The rounds before, as far as they are remembered.
-    past: Past,
-    /// The posteriors that are asked for next: the step, and far from the optimum also more and less of it.
-    next: Vec<Look>,
-    /// How far the mean may move in a step, in standard deviations.
-    reach: f64,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Phase {
-    Start = 0,
-    Rounds = 1,
-    Done = 2,
-    /// It has not converged: no part of a step raised the bound, or there were too many rounds.
-    Stuck = 3,
+    /// What each silo says from here on, if any of them says it again.
+    again: Option<Vec<Quadratic>>,
 }
 
 /// Refuses models and settings that few rounds do not take.
@@ -187,7 +147,7 @@ impl FewRounds {
         check(settings, &table, &theta(model)?)?;
         let len = table.global_len();
         let draws = Draws::new(settings.seed, len, options.draws_for(len)?)?;
-        let sizes = Sizes::of_looks(len, MOST_LOOKS);
+        let sizes = Sizes::of(len);
         let fields = Answer::fields(&sizes).into_iter().chain(Values::fields(&(MOST_VALUES as u64))).collect();
         let at = start(settings, &table);
         Ok(Self {
@@ -202,10 +162,12 @@ impl FewRounds {
             parameters: at.parameters(),
             course: Course {
                 phase: Phase::Start,
-                next: Vec::new(),
+                next: at.clone(),
                 at,
                 share: None,
+                said: Vec::new(),
                 past: Past::default(),
+                fraction: 1.0,
                 reach: REACH * root(len),
             },
             step: 0,
@@ -217,9 +179,8 @@ impl FewRounds {
         })
     }
 
-    /// The sizes of what is asked for now; a start is one posterior.
     fn sizes(&self) -> Sizes {
-        Sizes::of_looks(self.table.global_len(), self.course.next.len().max(1) as u64)
+        Sizes::of(self.table.global_len())
     }
 
     /// The accepted posterior, as draws are made of it for the bound.
@@ -242,39 +203,46 @@ impl FewRounds {
         let (mut quadratics, mut most) = (Vec::with_capacity(self.silos.len()), self.points);
         let (mut count, mut work) = (0, 0);
         for (reply, silo) in replies(outcomes, &self.silos, self.step)?.iter().zip(&self.silos) {
-            let answer = Answer::read(reply, &sizes)?;
-            count += answer.rows.unwrap_or_default();
-            work += answer.evaluations.unwrap_or_default();
-            most = most.max(answer.points);
-            let share = answer.shares(&sizes).remove(0);
-            let own = answer.own.unwrap_or_default();
-            finite(
-                silo,
-                self.step,
-                |_| "its start".into(),
-                &[&own, &share.gradient, &share.curvature].map(Vec::as_slice).concat(),
-            )?;
+            let Answer { own, value, gradient, curvature, points, rows, evaluations, .. } =
+                Answer::read(reply, &sizes)?;
+            count += rows.unwrap_or_default();
+            work += evaluations.unwrap_or_default();
+            let own = own.unwrap_or_default();
+            finite(silo, self.step, |_| "its start".into(), &[own.as_slice(), &gradient, &curvature].concat())?;
             let own = Normal::of_parameters(&own, len).ok_or_else(|| Error::Message {
                 kind: Answer::KIND.into(),
                 problem: format!("the start of silo `{silo}` has another number of parameters"),
             })?;
-            quadratics.push(Quadratic::new(own, &share)?);
+            quadratics.push(Quadratic::new(own, &Share { value, gradient, curvature })?);
+            most = most.max(points);
         }
-        let start = quadratics[0].around.clone();
-        let Alone { at: merged, .. } = fit_alone(start, &(), self.options.tolerance, |at, ()| {
+        let merged = self.merged(quadratics[0].around.clone(), &quadratics)?;
+        // Nothing has changed before all of it is known.
+        (self.points, self.rows, self.evaluations) = (most, count, work);
+        self.accept(merged.clone());
+        self.course.next = merged;
+        self.course.said = quadratics;
+        self.course.phase = Phase::Rounds;
+        Ok(())
+    }
+
+    /// The posterior under the prior and what silos said of their rows, from `start`.
+    fn merged(&self, start: Normal, said: &[Quadratic]) -> Result<Normal> {
+        let merged = fit_alone(start, &(), self.options.tolerance, |at, ()| {
             let mut total = self.prior(at)?;
-            for quadratic in &quadratics {
+            for quadratic in said {
                 let found: Vec<_> = (0..self.draws.len()).map(|k| quadratic.at(&at.draw(self.draws.get(k)))).collect();
                 total = total.plus(&Share::of(at, &self.draws, &found));
             }
             Ok((total, ()))
-        })?;
-        // Nothing has changed before all of it is known.
-        (self.points, self.rows, self.evaluations) = (most, count, work);
-        self.accept(merged.clone());
-        self.course.next = vec![Look { at: merged, fraction: 1.0 }];
-        self.course.phase = Phase::Rounds;
-        Ok(())
+        });
+        Ok(merged?.at)
+    }
+
+    /// The sum of what silos said, around the posterior asked for.
+    fn said(&self) -> Option<Vec<f64>> {
+        let seen = self.course.said.iter().map(|own| own.seen_from(&self.course.next));
+        seen.reduce(|sum, own| sum.plus(1.0, &own)).map(|sum| sum.numbers())
     }
 
     fn accept(&mut self, at: Normal) {
@@ -282,61 +250,69 @@ impl FewRounds {
         self.course.at = at;
     }
 
-    /// What all parties say of the posteriors that were asked for, without those where that is no number.
-    fn heard(&self, outcomes: Vec<Outcome>) -> Result<Vec<Heard>> {
+    /// What all parties say of the posterior that was asked for; `None` where that is no number.
+    fn total(&self, outcomes: Vec<Outcome>) -> Result<Option<Heard>> {
         let may_fail = self.course.share.is_some();
         let is_off = |outcome: &Outcome| matches!(outcome, Outcome::Failed(error) if error.is_outside());
         if may_fail && outcomes.iter().any(is_off) {
-            return Ok(Vec::new());
+            return Ok(None);
         }
-        let sizes = self.sizes();
-        let (mut shares, mut most) = (Vec::with_capacity(self.silos.len()), self.points);
+        let (sizes, mut most) = (self.sizes(), self.points);
+        let mut total = match self.prior(&self.course.next) {
+            Err(error) if may_fail && error.is_outside() => return Ok(None),
+            other => other?,
+        };
+        let (mut said, mut is_again) = (Vec::with_capacity(self.course.said.len()), false);
         for (reply, silo) in replies(outcomes, &self.silos, self.step)?.iter().zip(&self.silos) {
-            let answer = Answer::read(reply, &sizes)?;
-            shares.push((silo, answer.shares(&sizes)));
-            most = most.max(answer.points);
-        }
-        let mut all = Vec::with_capacity(self.course.next.len());
-        'looks: for (index, look) in self.course.next.iter().enumerate() {
-            let mut total = match self.prior(&look.at) {
-                Err(error) if may_fail && error.is_outside() => continue,
-                other => other?,
-            };
-            for (silo, shares) in &shares {
-                let share = &shares[index];
-                if may_fail && share.value == f64::NEG_INFINITY {
-                    continue 'looks;
-                }
-                let numbers = [&[share.value], share.gradient.as_slice(), &share.curvature].concat();
-                finite(silo, self.step, |_| "its share".into(), &numbers)?;
-                total = total.plus(share);
+            let Answer { own, again, value, gradient, curvature, points, .. } = Answer::read(reply, &sizes)?;
+            finite(silo, self.step, |_| "its share".into(), &[&[value], gradient.as_slice(), &curvature].concat())?;
+            let share = Share { value, gradient, curvature };
+            if !self.course.said.is_empty() {
+                is_again |= again.is_some();
+                said.push(match own.zip(again) {
+                    Some((own, again)) => self.said_again(silo, &own, &again)?,
+                    None => Quadratic::new(self.course.next.clone(), &share)?,
+                });
             }
-            all.push(Heard { look: look.clone(), share: total, points: most });
+            total = total.plus(&share);
+            most = most.max(points);
         }
-        Ok(all)
+        let step = Step::of(&total)?;
+        Ok(Some(Heard { share: total, step, points: most, again: is_again.then_some(said) }))
     }
 
-    /// Takes the best of the posteriors asked for, or takes the step to them back, and finds what to ask for next.
-    fn advance(&mut self, heard: Vec<Heard>) -> Result<StepInfo> {
+    /// What a silo says again of its rows, around a distribution of its own.
+    fn said_again(&self, silo: &str, own: &[f64], again: &[f64]) -> Result<Quadratic> {
+        finite(silo, self.step, |_| "what it says again".into(), &[own, again].concat())?;
+        let len = self.table.global_len();
+        let found = Normal::of_parameters(own, len).zip(again.split_at_checked(len));
+        let (around, (gradient, curvature)) = found.ok_or_else(|| Error::Message {
+            kind: Answer::KIND.into(),
+            problem: format!("what silo `{silo}` says again has another number of parameters"),
+        })?;
+        Quadratic::new(around, &Share { value: 0.0, gradient: gradient.into(), curvature: curvature.into() })
+    }
+
+    /// Takes a share of the posterior asked for, or takes the step to it back, and finds what to ask for next.
+    fn advance(&mut self, heard: Option<Heard>) -> Result<StepInfo> {
         let before = self.course.share.as_ref().map(|share| share.value + self.course.at.entropy());
-        // Of a step that is taken back, the least part says how much is left of it.
-        let least = self.course.next.iter().map(|look| look.fraction).fold(f64::INFINITY, f64::min);
-        let of_least = heard.iter().find(|own| own.look.fraction <= least).map(Heard::bound);
-        let gain_of_least = of_least.zip(before).map(|(bound, before)| bound - before);
-        let best = heard.into_iter().reduce(|best, own| if own.bound() > best.bound() { own } else { best });
-        let best = best.filter(|own| before.is_none_or(|before| own.bound() - before > -SLACK));
-        let used = best.as_ref().map_or(least, |own| own.look.fraction);
-        let (step, bound) = match (best, &self.course.share) {
+        let used = self.course.fraction;
+        let bound_of = |heard: &Heard| heard.share.value + self.course.next.entropy();
+        let gain = heard.as_ref().zip(before).map(|(heard, before)| bound_of(heard) - before);
+        let is_kept = |_: &Heard| gain.is_none_or(|gain| gain > -SLACK);
+        let mut again = None;
+        let (step, bound) = match (heard.filter(is_kept), &self.course.share) {
             (Some(heard), _) => {
-                let bound = heard.bound();
-                let Heard { look, share, points } = heard;
+                let bound = bound_of(&heard);
+                let Heard { share, step, points, again: found } = heard;
+                again = found;
                 self.points = points;
                 if let Some(before) = &self.course.share {
                     self.course.past.push(&self.course.at, before)?;
                 }
-                let step = Step::of(&share)?;
                 self.course.share = Some(share);
-                self.accept(look.at);
+                let next = self.course.next.clone();
+                self.accept(next);
                 if before.is_some() {
                     self.course.reach *= 2.0;
                 }
@@ -346,31 +322,32 @@ impl FewRounds {
                 let tried = Step::of(&self.course.past.mix(&self.course.at, share))?;
                 self.taken_back += 1;
                 self.course.past.clear();
-                self.course.reach = tried.length() * tried.shortened(least, gain_of_least);
+                self.course.reach = tried.length() * tried.shortened(used, gain);
                 (Step::of(share)?, before.unwrap_or(f64::NAN))
             }
             (None, None) => unreachable!("invariant: the first share is accepted"),
         };
         self.step += 1;
         let norm = (2.0 * step.decrement()).sqrt();
-        let (is_last, is_far) = (step.is_last(self.options.tolerance), step.decrement() > FAR);
+        let is_last = step.is_last(self.options.tolerance);
+        self.course.said = again.filter(|_| self.step <= MOST_AGAIN).unwrap_or_default();
         // The plain step decides on the end, and the one that remembers earlier rounds is taken.
         let step = match &self.course.share {
             Some(share) => Step::of(&self.course.past.mix(&self.course.at, share))?,
             None => step,
         };
-        if is_last {
+        if !self.course.said.is_empty() {
+            (self.course.next, self.course.fraction) = (self.merged(self.course.at.clone(), &self.course.said)?, 1.0);
+        } else if is_last {
             // What is left is less than the tolerance: the last step needs no further look.
-            self.accept(step.take(&self.course.at, 1.0));
-            (self.course.next, self.course.phase) = (Vec::new(), Phase::Done);
+            let last = step.take(&self.course.at, 1.0);
+            self.accept(last.clone());
+            (self.course.next, self.course.phase) = (last, Phase::Done);
         } else if self.course.reach < LEAST_REACH || self.step > MOST_ROUNDS {
             self.course.phase = Phase::Stuck;
         } else {
-            let whole = (self.course.reach / step.length()).min(1.0);
-            let far: [f64; MOST_LOOKS as usize] = [whole, (4.0 * whole).min(MOST_FRACTION), 0.25 * whole];
-            let fractions = if is_far { &far[..] } else { &far[..1] };
-            let look = |fraction: &f64| Look { at: step.take(&self.course.at, *fraction), fraction: *fraction };
-            self.course.next = fractions.iter().map(look).collect();
+            self.course.fraction = (self.course.reach / step.length()).min(1.0);
+            self.course.next = step.take(&self.course.at, self.course.fraction);
         }
         let info = StepInfo::still(self.step, Tally::steps(1, self.silos.len()));
         Ok(StepInfo { elbo: bound, gradient_norm: Some(norm), rate: Some(used), ..info })
@@ -387,10 +364,7 @@ impl Algorithm for FewRounds {
         let (step, seed) = (self.step, self.settings.seed);
         let message = match self.course.phase {
             Phase::Start => StartRequest { step, seed }.write(),
-            _ => {
-                let global = self.course.next.iter().flat_map(|look| look.at.parameters()).collect();
-                RoundRequest { step, seed, looks: self.course.next.len() as u64, global }.write()
-            }
+            _ => RoundRequest { step, seed, global: self.course.next.parameters(), said: self.said() }.write(),
         };
         Ok(Request::to_all(self.silos.len(), &message))
     }
@@ -401,7 +375,7 @@ impl Algorithm for FewRounds {
             self.step += 1;
             return Ok(StepInfo::still(self.step, Tally::steps(1, self.silos.len())));
         }
-        let heard = self.heard(outcomes)?;
+        let heard = self.total(outcomes)?;
         self.advance(heard)
     }
 
@@ -476,68 +450,27 @@ impl Algorithm for FewRounds {
     }
 
     fn save(&self) -> Message {
-        let Course { phase, at, share, past, next, reach } = &self.course;
         let state = Message::new(STATE)
             .word("step", self.step)
             .word("seed", self.settings.seed)
-            .word("phase", *phase as u64)
             .word("taken_back", self.taken_back)
             .word("points", self.points)
             .word("rows", self.rows)
             .word("evaluations", self.evaluations)
-            .number("reach", *reach)
-            .setting("globals", &global_signature(&self.table))
-            .floats("at", &at.flat())
-            .floats("next", &next.iter().flat_map(|look| look.at.flat()).collect::<Vec<_>>())
-            .floats("fractions", &next.iter().map(|look| look.fraction).collect::<Vec<_>>())
-            .floats("past", &past.flat());
-        match share {
-            Some(Share { value, gradient, curvature }) => {
-                state.number("value", *value).floats("gradient", gradient).floats("curvature", curvature)
-            }
-            None => state,
-        }
+            .setting("globals", &global_signature(&self.table));
+        self.course.save(state)
     }
 
     fn load(&mut self, state: &Message) -> Result<()> {
         same_run(state, STATE, &global_signature(&self.table), self.settings.seed)?;
-        let len = self.table.global_len();
-        let normal = |name: &str, parameters: &[f64]| {
-            Normal::of_flat(parameters, len).ok_or_else(|| Error::Message {
-                kind: state.kind.clone(),
-                problem: format!("`{name}` is no posterior of this model"),
-            })
-        };
-        let share = if state.has("gradient") {
-            let (value, gradient) = (state.get_number("value")?, state.expect_floats("gradient", len)?);
-            Some(Share { value, gradient, curvature: state.expect_floats("curvature", pairs(len))? })
-        } else {
-            None
-        };
-        let phase = match state.get_count("phase", 3)? {
-            0 => Phase::Start,
-            1 => Phase::Rounds,
-            2 => Phase::Done,
-            _ => Phase::Stuck,
-        };
-        let at = normal("at", &state.expect_floats("at", self.family.parameter_len())?)?;
-        let fractions = state.get_floats("fractions")?;
-        let places = state.expect_floats("next", fractions.len() * self.family.parameter_len())?;
-        let places = places.chunks_exact(self.family.parameter_len()).zip(fractions);
-        let look = |(own, fraction)| Ok(Look { at: normal("next", own)?, fraction });
-        let next = places.map(look).collect::<Result<Vec<_>>>()?;
-        let past = Past::of_flat(&state.get_floats("past")?, len).ok_or_else(|| Error::Message {
-            kind: state.kind.clone(),
-            problem: "`past` holds no rounds of this model".into(),
-        })?;
-        let reach = state.get_number("reach")?;
+        let course = Course::load(state, self.table.global_len())?;
         self.taken_back = state.get_count("taken_back", LARGEST_COUNT)?;
         self.points = state.get_count("points", LARGEST_COUNT)?;
         self.rows = state.get_count("rows", LARGEST_COUNT)?;
         self.evaluations = state.get_count("evaluations", LARGEST_COUNT)?;
         self.step = state.get_count("step", LARGEST_COUNT)?;
-        self.parameters = at.parameters();
-        self.course = Course { phase, at, share, past, next, reach };
+        self.parameters = course.at.parameters();
+        self.course = course;
         Ok(())
     }
 }

@@ -2,6 +2,7 @@
 
 use faer::Mat;
 
+use super::quadratic::Quadratic;
 use super::step::{Share, Step};
 use crate::engine::error::Result;
 use crate::engine::natural::triangle;
@@ -75,7 +76,8 @@ impl Past {
     /// The share of the present posterior `at`, mixed with those of the past.
     pub(crate) fn mix(&self, at: &Normal, share: &Share) -> Share {
         let len = at.len();
-        let now = Seen::of(at, &share.gradient, &share.matrix(), at);
+        let now = Quadratic { around: at.clone(), gradient: share.gradient.clone(), curvature: share.matrix() };
+        let now = Seen::of(&now, at);
         let past: Vec<Seen> = self.rounds.iter().map(|round| round.seen_from(at)).collect();
         let Some(weights) = weights(&now, &past, len) else { return share.clone() };
         let mut mixed = now.quadratic.clone();
@@ -113,35 +115,22 @@ impl Round {
     /// What was heard then, in the coordinates of `now`.
     fn seen_from(&self, now: &Normal) -> Seen {
         let curvature = triangle::unpack(now.len(), &self.curvature, 1.0, 1.0);
-        Seen::of(&self.at, &self.gradient, &curvature, now)
+        Seen::of(&Quadratic { around: self.at.clone(), gradient: self.gradient.clone(), curvature }, now)
     }
 }
 
 impl Seen {
-    /// A quadratic around `at` with the gradient $g$ and the curvature $A$ in its coordinates, seen from `now`.
+    /// A quadratic seen from `now`.
     ///
-    /// With $w = L^{-1}(m' - m)$ and $B = L^{-1}L'$ it is $B^\top(g + Aw)$ and $B^\top A B$; the log density of `at`
-    /// is $-B^\top w$ and $-B^\top B$.
-    fn of(at: &Normal, gradient: &[f64], curvature: &Mat<f64>, now: &Normal) -> Self {
-        let len = at.len();
-        let shift = at.whiten(&now.mean);
-        let columns: Vec<Vec<f64>> = (0..len)
-            .map(|column| {
-                let moved: Vec<f64> = (0..len).map(|row| at.mean[row] + now.factor[(row, column)]).collect();
-                at.whiten(&moved)
-            })
-            .collect();
-        let by = Mat::from_fn(len, len, |row, column| columns[column][row]);
-        let slope: Vec<f64> =
-            (0..len).map(|i| gradient[i] + (0..len).map(|j| curvature[(i, j)] * shift[j]).sum::<f64>()).collect();
-        let through = |vector: &[f64]| -> Vec<f64> {
-            (0..len).map(|column| (0..len).map(|row| by[(row, column)] * vector[row]).sum()).collect()
-        };
-        let bent = by.transpose() * curvature * &by;
+    /// With $w = L^{-1}(m' - m)$ and $B = L^{-1}L'$ the log density of the distribution that it is around is $-B^\top w$
+    /// and $-B^\top B$.
+    fn of(quadratic: &Quadratic, now: &Normal) -> Self {
+        let (shift, by) = quadratic.around.way_to(now);
+        let len = now.len();
+        let through = (0..len).map(|column| (0..len).map(|row| by[(row, column)] * shift[row]).sum()).collect();
         let own = by.transpose() * &by;
-        let lower = |matrix: &Mat<f64>| triangle::pack(matrix, 1.0, 1.0);
-        let quadratic = [through(&slope), lower(&bent)].concat();
-        let log_density = [through(&shift), lower(&own)].concat();
+        let log_density = Quadratic { around: now.clone(), gradient: through, curvature: own }.numbers();
+        let quadratic = quadratic.seen_from(now).numbers();
         let residual = quadratic.iter().zip(&log_density).map(|(own, minus)| own + minus).collect();
         Self { quadratic, residual }
     }

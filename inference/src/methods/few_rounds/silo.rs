@@ -1,11 +1,13 @@
 //! Gives the silo's side of few rounds: its rows integrated out at every draw, and sums over them.
 
+use partita_core::kernel::add_scaled;
 use partita_core::{AnyData, AnyModel, Device, LogDensity, Model, SiteTable, theta};
 
 use super::alone::{Alone, fit_alone};
 use super::coordinator::{check, prior_share, start};
 use super::messages::{Answer, RoundRequest, Sizes, StartRequest};
 use super::options::FewRoundsOptions;
+use super::quadratic::Quadratic;
 use super::step::Share;
 use crate::engine::algorithm::finite;
 use crate::engine::checkpoint::NamedVectors;
@@ -24,6 +26,9 @@ use crate::engine::wire::message::Message;
 /// The gain in nats at which a silo's own start is good enough: it is merged with others, and then improved.
 const START_TOLERANCE: f64 = 0.01;
 
+/// How far the gradient of rows may be, in nats, from what a silo said of them, before it says it again.
+const HOLDS: f64 = 3.0;
+
 /// The most points an axis in a start, which may lie where rows are hard to integrate and need not be right.
 const START_POINTS: usize = 31;
 
@@ -37,6 +42,8 @@ pub struct FewRoundsSilo {
     rows: AtDraws,
     /// The posterior of the globals that the latest request brought.
     seen: Normal,
+    /// What was last said of all rows; `None` before a start.
+    said: Option<Quadratic>,
     step: u64,
 }
 
@@ -86,6 +93,7 @@ impl FewRoundsSilo {
             options: options.clone(),
             rows: AtDraws::new(worker, settings.silo_threads(), device, table, draws)?,
             seen,
+            said: None,
             step: 0,
         })
     }
@@ -96,9 +104,13 @@ impl FewRoundsSilo {
         &self.rows.table
     }
 
-    /// The sum over the silo's rows at the draws of a distribution, with prior for a silo alone. Rules begin at
+    fn sizes(&self) -> Sizes {
+        Sizes::of(self.rows.table.global_len())
+    }
+
+    /// The sum over the silo's rows at the draws of a distribution, with what is `counted` beside. Rules begin at
     /// `centres`; where they end comes with it.
-    fn share(&mut self, at: &Normal, counted: Counted, centres: &[Centres]) -> Result<(Share, Vec<Centres>)> {
+    fn share(&mut self, at: &Normal, counted: Counted<'_>, centres: &[Centres]) -> Result<(Share, Vec<Centres>)> {
         let AtDraws { workers, integral, draws, device, table, .. } = &mut self.rows;
         let (integral, draws, device, table) = (&*integral, &*draws, &*device, &*table);
         let found = spread(workers, draws.len(), |Worker { model, data }: &Worker, index| {
@@ -109,9 +121,16 @@ impl FewRoundsSilo {
             if let Counted::WithPrior { times } = counted {
                 found.value *= times;
                 found.globals.iter_mut().for_each(|slot| *slot *= times);
+            }
+            if counted != Counted::Rows {
                 let prior = LogDensity::new(model, device, table).global(&globals)?;
                 found.value += prior.value;
-                found.globals.iter_mut().zip(&prior.globals).for_each(|(slot, own)| *slot += own);
+                add_scaled(&mut found.globals, 1.0, &prior.globals);
+            }
+            if let Counted::Beside(others) = counted {
+                let (value, gradient) = others.at(&globals);
+                found.value += value;
+                add_scaled(&mut found.globals, 1.0, &gradient);
             }
             Ok((found.value, found.globals, own))
         })?;
@@ -150,7 +169,15 @@ impl FewRoundsSilo {
             }
         };
         self.step = request.step + 1;
-        Ok(self.answer(vec![share], Some(own.parameters())))
+        let said = self.said.insert(Quadratic::new(own, &share)?);
+        let own = Some(said.around.parameters());
+        Ok(Answer {
+            own,
+            rows: Some(outermost_rows(&self.rows.table) as u64),
+            evaluations: self.rows.integral.evaluations(),
+            ..self.answer(share)
+        }
+        .write())
     }
 
     /// The posterior of this silo alone, as a part of its rows shows it: a start, which need not be right.
@@ -175,6 +202,30 @@ impl FewRoundsSilo {
         Ok((at, share))
     }
 
+    /// What rows say around their posterior beside what the others said, if this silo's own words do not hold at `at`:
+    /// `share` is what its rows say there, and `all` the sum of what every silo said.
+    fn say_again(&mut self, at: &Normal, share: &Share, all: &Quadratic) -> Result<Option<Share>> {
+        let Some(said) = self.said.as_ref().map(|said| said.seen_from(at)) else { return Ok(None) };
+        let off: f64 =
+            said.gradient.iter().zip(&share.gradient).map(|(said, found)| 0.5 * (found - said).powi(2)).sum();
+        // A posterior of many rows is narrow, and their quadratic holds in it.
+        if off <= HOLDS || self.rows.integral.sample().is_some() {
+            self.said = Some(Quadratic::new(at.clone(), share)?);
+            return Ok(None);
+        }
+        let others = all.clone().plus(-1.0, &said);
+        let centres = self.rows.centres.clone();
+        let target = |at: &Normal, centres: &Vec<Centres>| self.share(at, Counted::Beside(&others), centres);
+        let Alone { at: own, share, state } = fit_alone(at.clone(), &centres, START_TOLERANCE, target)?;
+        let draws = &self.rows.draws;
+        let beside: Vec<_> = (0..draws.len()).map(|index| others.at(&own.draw(draws.get(index)))).collect();
+        let beside = Share::of(&own, draws, &beside);
+        let rows = share.minus(&self.prior(&own)?).minus(&beside);
+        self.said = Some(Quadratic::new(own.clone(), &rows)?);
+        (self.rows.centres, self.seen) = (state, own);
+        Ok(Some(rows))
+    }
+
     fn prior(&self, at: &Normal) -> Result<Share> {
         let Worker { model, .. } = &self.rows.workers[0];
         prior_share(&LogDensity::new(model, &self.rows.device, &self.rows.table), &self.rows.draws, at)
@@ -192,51 +243,25 @@ impl FewRoundsSilo {
     }
 
     fn round(&mut self, request: &RoundRequest) -> Result<Message> {
-        let mut looks = Vec::new();
-        for parameters in request.global.chunks_exact(Normal::parameters_of(self.rows.table.global_len())) {
-            looks.push(self.posterior(parameters)?);
+        let at = self.posterior(&request.global)?;
+        self.rows.choose_points(&at, self.until(usize::MAX))?;
+        let share = self.own_share(&at)?;
+        self.seen = at.clone();
+        let mut again = None;
+        if let Some(all) = &request.said {
+            let all = Quadratic::of_numbers(at.clone(), all).ok_or_else(|| self.of_another_model())?;
+            again = self.say_again(&at, &share, &all)?;
         }
-        let (mut shares, mut seen, mut refused) = (Vec::with_capacity(looks.len()), None, None);
-        for at in looks {
-            match self.look(&at, seen.is_none()) {
-                Ok(share) => {
-                    shares.push(share);
-                    seen.get_or_insert(at);
-                }
-                Err(error) if error.is_outside() => {
-                    shares.push(Share { value: f64::NEG_INFINITY, ..Share::none(at.len()) });
-                    refused.get_or_insert(error);
-                }
-                Err(error) => return Err(error),
-            }
-        }
-        // Where no number is anywhere, the first posterior asked for says why.
-        self.seen = seen.ok_or_else(|| refused.unwrap_or_else(|| self.of_another_model()))?;
         self.step = request.step + 1;
-        Ok(self.answer(shares, None))
+        let own = again.is_some().then(|| self.seen.parameters());
+        let again = again.map(|share| [share.gradient, share.curvature].concat());
+        Ok(Answer { own, again, ..self.answer(share) }.write())
     }
 
-    /// The share of a posterior that may come next. Numbers of points and places of rules are those of the first that is seen.
-    fn look(&mut self, at: &Normal, is_first: bool) -> Result<Share> {
-        if !is_first {
-            let centres = self.rows.centres.clone();
-            return Ok(self.share(at, Counted::Rows, &centres)?.0);
-        }
-        self.rows.choose_points(at, self.until(usize::MAX))?;
-        self.own_share(at)
-    }
-
-    fn answer(&self, shares: Vec<Share>, own: Option<Vec<f64>>) -> Message {
+    fn answer(&self, share: Share) -> Answer {
+        let Share { value, gradient, curvature } = share;
         let points = self.rows.integral.points().into_iter().max().unwrap_or(0) as u64;
-        let rows = own.is_some().then(|| outermost_rows(&self.rows.table) as u64);
-        let evaluations = own.is_some().then(|| self.rows.integral.evaluations()).flatten();
-        let (mut value, mut gradient, mut curvature) = (Vec::new(), Vec::new(), Vec::new());
-        for share in shares {
-            value.push(share.value);
-            gradient.extend(share.gradient);
-            curvature.extend(share.curvature);
-        }
-        Answer { own, value, gradient, curvature, points, rows, evaluations }.write()
+        Answer { own: None, again: None, value, gradient, curvature, points, rows: None, evaluations: None }
     }
 
     /// Log marginal likelihoods at draws of a posterior; rules begin where those of the rounds' draws lead to.
@@ -249,31 +274,32 @@ impl FewRoundsSilo {
     }
 
     fn posterior(&self, parameters: &[f64]) -> Result<Normal> {
-        let found = Normal::of_parameters(parameters, self.rows.table.global_len());
-        found.ok_or_else(|| self.of_another_model())
+        Normal::of_parameters(parameters, self.rows.table.global_len()).ok_or_else(|| self.of_another_model())
     }
 
     fn of_another_model(&self) -> Error {
-        let expected = Normal::parameters_of(self.rows.table.global_len());
         Error::Message {
             kind: RoundRequest::KIND.into(),
-            problem: format!("its posteriors have not {expected} parameters each, as this model's have"),
+            problem: "its posterior has another number of parameters than this model's".into(),
         }
     }
 }
 
 /// What a share is a sum of.
 #[derive(Debug, Clone, Copy, PartialEq)]
-enum Counted {
+enum Counted<'a> {
     Rows,
     /// Every row so many times, and the prior of the globals.
     WithPrior {
         times: f64,
     },
+    /// Every row, the prior of the globals, and what the other silos said.
+    Beside(&'a Quadratic),
 }
 
 const POINTS: &str = "rules.points";
 const SEEN: &str = "seen.globals";
+const SAID: &str = "said";
 
 impl Program for FewRoundsSilo {
     fn standing(&self) -> Standing<'_> {
@@ -283,10 +309,7 @@ impl Program for FewRoundsSilo {
     fn reply(&mut self, request: &Message) -> Result<Message> {
         match request.kind.as_str() {
             StartRequest::KIND => self.start(&StartRequest::read(request, &())?),
-            RoundRequest::KIND => {
-                let sizes = Sizes::of_looks(self.rows.table.global_len(), RoundRequest::looks(request)?);
-                self.round(&RoundRequest::read(request, &sizes)?)
-            }
+            RoundRequest::KIND => self.round(&RoundRequest::read(request, &self.sizes())?),
             ValuesRequest::KIND => {
                 self.values(&ValuesRequest::read(request, &ValuesSizes::of(self.rows.table.global_len(), 0))?)
             }
@@ -300,6 +323,7 @@ impl Program for FewRoundsSilo {
         #[expect(clippy::cast_precision_loss, reason = "points are few")]
         let points = self.rows.integral.points().into_iter().map(|each| each as f64).collect();
         let mut state = vec![(POINTS.to_owned(), points), (SEEN.to_owned(), self.seen.flat())];
+        state.extend(self.said.iter().map(|said| (SAID.to_owned(), said.flat())));
         for (index, centres) in self.rows.centres.iter().enumerate() {
             state.push((format!("rules.{index}"), centres.flat()));
         }
@@ -310,6 +334,10 @@ impl Program for FewRoundsSilo {
         let find = |name: &str| state.iter().find(|(known, _)| known == name).map(|(_, values)| values.as_slice());
         let (Some(points), Some(seen)) = (find(POINTS), find(SEEN)) else { return Ok(false) };
         let Some(seen) = Normal::of_flat(seen, self.rows.table.global_len()) else { return Ok(false) };
+        let said = find(SAID).map(|values| Quadratic::of_flat(values, self.rows.table.global_len()));
+        if said.as_ref().is_some_and(Option::is_none) {
+            return Ok(false);
+        }
         #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "points are few")]
         let points: Vec<usize> = points.iter().map(|each| *each as usize).collect();
         let mut integral = self.rows.integral.clone();
@@ -323,6 +351,7 @@ impl Program for FewRoundsSilo {
             all.push(own);
         }
         (self.rows.integral, self.rows.centres, self.seen, self.step) = (integral, all, seen, step);
+        self.said = said.flatten();
         Ok(true)
     }
 

@@ -141,15 +141,13 @@ impl Step {
         used * highest.clamp(LEAST_LEFT, MOST_LEFT)
     }
 
-    /// $m + \rho LQ\Lambda_\rho^{-1}Q^\top g$ and $LQ\Lambda_\rho^{-1/2}$ with $\Lambda_\rho = (1-\rho)I + \rho\Lambda$; for
-    /// $\rho > 1$ the mean moves so much farther, and $\Lambda_\rho$ is $\Lambda$.
+    /// $m + \rho LQ\Lambda_\rho^{-1}Q^\top g$ and $LQ\Lambda_\rho^{-1/2}$ with $\Lambda_\rho = (1-\rho)I + \rho\Lambda$.
     ///
     /// # References
     /// Khan and Rue (2023), The Bayesian learning rule: variational online Newton, in square-root form.
     pub(crate) fn take(&self, from: &Normal, fraction: f64) -> Normal {
         let len = from.len();
-        let part = fraction.min(1.0);
-        let target: Vec<f64> = self.precisions.iter().map(|p| 1.0 - part + part * p).collect();
+        let target: Vec<f64> = self.precisions.iter().map(|p| 1.0 - fraction + fraction * p).collect();
         let shift: Vec<f64> = (0..len)
             .map(|row| fraction * (0..len).map(|k| self.vectors[(row, k)] * self.gradient[k] / target[k]).sum::<f64>())
             .collect();
