@@ -341,7 +341,9 @@ fn a_refusal_by_the_budget_is_told_once_and_a_silo_that_stalls_is_named() {
 fn open(place: usize, secure: bool) -> Box<dyn SiloProgram> {
     let device = Device::flex();
     let rows = GaussianMean::data(&[0.5, 1.5 + place as f64, -0.3], &device);
-    let (names, fit) = (NAMES.map(str::to_owned), sfvi());
+    let names = NAMES.map(str::to_owned);
+    // It may be asked on the way to a mode, too.
+    let fit = FitOptions { settings: Settings { start: StartFrom::Mode, ..sfvi().settings }, ..sfvi() };
     let own = silo_program(&GaussianMean {}, &names, place as u32, &rows, &device, &fit).unwrap().0;
     if secure { Box::new(without_noise(own, place)) } else { own }
 }
