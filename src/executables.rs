@@ -5,6 +5,7 @@ pub(crate) mod draws_file;
 mod files;
 mod least_rows;
 mod lost_silo;
+mod masks;
 pub(crate) mod questions;
 mod spoken;
 mod study;
@@ -13,6 +14,7 @@ mod vertical;
 pub use desk::{Desk, Planned, Start, UnfinishedRun, Watch};
 pub use files::{CoordinatorFile, NoiseOf, SiloFile, SiloSecure};
 use least_rows::least_rows;
+use masks::{behind, masking};
 use spoken::Spoken;
 pub(crate) use study::{MOST_STEPS, problem, write_privacy};
 pub use study::{
@@ -33,7 +35,10 @@ use partita_inference::{
     Report, SiloProgram, Warning, coordinator, evaluate, evaluating_silo, fit_asynchronous, fit_parties,
     latest_checkpoint, silo_program,
 };
+use partita_privacy::Departures;
 use serde::Serialize;
+
+use crate::private::secure::SecureSums;
 
 /// Serves as a silo until it is stopped; `load` reads the silo's data.
 ///
@@ -53,6 +58,7 @@ where
     let fit = file.fit_options(run)?;
     let index = place(run.file, &file.name)?;
     file.check_for_rows()?;
+    let masking = masking(&run.file.silos, file, run.file.secure_sums, Departures::Refused)?;
     file.check_outputs()?;
     run.file.check_allowed(&file.allow)?;
     let data = load(&file.data, &device)?;
@@ -65,7 +71,7 @@ where
     let own = (model.clone(), data.clone());
     let (model, names) = (model.clone(), run.file.silos.clone());
     let make = move || {
-        let program = silo_program(&model, &names, index, &data, &device, &fit)?.0;
+        let program = behind(silo_program(&model, &names, index, &data, &device, &fit)?.0, masking.as_ref());
         Ok(match &held_out {
             Some(rows) => Box::new(evaluating_silo(program, index, &model, rows, &device, &fit)?),
             None => program,
@@ -154,7 +160,11 @@ pub fn run_coordinator<M: Model>(model: &M, run: Planned<'_>, desk: Desk<'_>) ->
     }
     let (mut exchange, rows) = connect(run, &desk)?;
     let Desk { file, progress, log, .. } = desk;
-    let found = fit_over(model, Fitting { run: run.file, fit: &fit, rows: &rows, file, log }, &mut exchange, progress);
+    let how = Fitting { run: run.file, fit: &fit, rows: &rows, file, log };
+    let found = match run.file.secure_sums {
+        true => fit_over(model, how, &mut SecureSums::new(&mut exchange), progress),
+        false => fit_over(model, how, &mut exchange, progress),
+    };
     let found = found.and_then(|(fitted, _)| {
         let prior = prior_beside(&fitted, || fitted.prior(model, &Device::flex()), log);
         write(&fitted, &HtmlOptions { prior, ..HtmlOptions::default() }, file)?;

@@ -9,25 +9,28 @@ mod decoders;
 mod noised_sums;
 #[cfg(feature = "cli")]
 pub(crate) mod secure;
+mod silo;
 mod subject;
+#[cfg(feature = "cli")]
+mod sums;
 
 #[cfg(feature = "cli")]
 pub use decoders::DECODERS;
 #[cfg(feature = "cli")]
 pub(crate) use noised_sums::ClippedRows;
 pub use noised_sums::NoisedSums;
+pub(crate) use silo::{Seated, silo};
+#[cfg(feature = "cli")]
+pub(crate) use sums::Sums;
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
-use subject::subject;
-
 use partita_core::{Device, Model, SiteTable};
 use partita_inference::{
-    Algorithm, AlgorithmChoice, AveragingSilo, Error, FedOptOptions, FitOptions, Fitted, InProcess, Manifest,
-    PrivateParty, PrivateRoundsOptions, PrivateRoundsSilo, PrivateSfviOptions, PrivateSfviSilo, PrivateSteps,
-    PviOptions, PviSilo, Refusal, Result, RoundOptions, Settings, Silo, SiloProgram, SiloSchedule, coordinator,
-    fit_parties,
+    Algorithm, AlgorithmChoice, Error, FedOptOptions, FitOptions, Fitted, InProcess, PrivateRoundsOptions,
+    PrivateSfviOptions, PrivateSteps, PviOptions, Refusal, Result, RoundOptions, Settings, SiloProgram, SiloSchedule,
+    coordinator, fit_parties,
 };
 use partita_privacy::{Accountant, Budget, Entropy, Ledger, SystemEntropy};
 
@@ -96,7 +99,8 @@ pub struct PrivateOptions {
     pub study: String,
     /// What is protected, in a word for reports and ledgers: a ledger is of one unit, and refuses another.
     pub unit: String,
-    /// The norm to which rows are clipped in few rounds, as [`PrivateRoundsOptions::clip`].
+    /// The norm to which rows are clipped in few rounds, as [`PrivateRoundsOptions::clip`], and in SFVI, as
+    /// [`PrivateSfviOptions::clip`].
     pub clip: Option<f64>,
     /// As [`PrivateRoundsOptions::middles`].
     pub middles: BTreeMap<String, BTreeMap<String, f64>>,
@@ -153,7 +157,7 @@ impl PrivateOptions {
         let releases = PrivateSfviOptions::releases(self.rounds, globals);
         let noise = Accountant::noise_for_samples(self.epsilon, self.delta, rate, releases).map_err(declined)?;
         let options = PrivateSfviOptions::new(self.epsilon, self.delta, noise);
-        Ok(PrivateSfviOptions { rounds: self.rounds, rate, ..options })
+        Ok(PrivateSfviOptions { rounds: self.rounds, rate, clip: self.clip.unwrap_or(options.clip), ..options })
     }
 
     /// The same for rounds, or visits, of so many local steps.
@@ -163,10 +167,11 @@ impl PrivateOptions {
         Ok(PrivateSteps { epsilon: self.epsilon, delta: self.delta, noise, clip, rate, sums })
     }
 
-    /// The algorithm that keeps the promise, and the steps of its run.
-    fn algorithm(&self, globals: usize, silos: usize, steps: u64) -> Result<(AlgorithmChoice, u64)> {
+    /// The algorithm that keeps the promise for a model with so many globals over so many silos, and the steps of its run.
+    pub(crate) fn algorithm(&self, globals: usize, silos: usize) -> Result<(AlgorithmChoice, u64)> {
         Ok(match &self.method {
-            PrivateMethod::FewRounds => (AlgorithmChoice::PrivateRounds(self.rounds()?), steps),
+            // One more than there are: the method ends by itself.
+            PrivateMethod::FewRounds => (AlgorithmChoice::PrivateRounds(self.rounds()?), self.rounds.saturating_add(1)),
             PrivateMethod::Sfvi { rate } => {
                 let how = self.sfvi(*rate, globals)?;
                 let steps = PrivateSfviOptions::releases(how.rounds, globals);
@@ -277,92 +282,25 @@ pub(crate) fn fit_with<M: Model>(
     bits: &mut dyn FnMut(usize) -> Box<dyn Entropy + Send>,
 ) -> Result<PrivateFit> {
     let threads = Some((options.threads / silos.len().max(1)).max(1));
-    let settings = Settings { threads: options.settings.threads.or(threads), ..options.settings.clone() };
     let globals = SiteTable::globals(model, device)?.global_len();
-    let (algorithm, steps) = privacy.algorithm(globals, silos.len(), settings.steps)?;
-    let settings = Settings { steps, ..settings };
+    let (algorithm, steps) = privacy.algorithm(globals, silos.len())?;
+    let settings = Settings { threads: options.settings.threads.or(threads), steps, ..options.settings.clone() };
+    // Bounds and weights are sums without noise, which private silos refuse.
+    let options = FitOptions { algorithm, settings, trust_draws: Some(0), elbo_draws: 1, ..options.clone() };
     let (mut programs, mut rows): (Vec<Box<dyn SiloProgram>>, Vec<usize>) = (Vec::new(), Vec::new());
     for (index, (name, data)) in (0..).zip(silos) {
-        let about = subject(&privacy.study, model, data, device).map_err(|error| error.in_silo(name, 0))?;
-        let sums = NoisedSums::new(privacy.ledger(name)?, bits(index as usize)).about(about);
-        let (program, own) = match &algorithm {
-            AlgorithmChoice::PrivateSfvi(how) => {
-                let silo = Silo::new(name, index, model, data, device, &settings)?;
-                let silo = PrivateSfviSilo::new(silo, index, how, Box::new(sums))?;
-                let (rows, manifest) = (silo.rows(), silo.manifest());
-                (noised_alone(silo, manifest), rows)
-            }
-            AlgorithmChoice::Pvi(how) => {
-                let silo = PviSilo::new(Silo::new(name, index, model, data, device, &settings)?, index, how.clone())?;
-                let silo = silo.private(Box::new(sums))?;
-                let (rows, manifest) = (silo.rows(), silo.manifest());
-                (noised_alone(silo, manifest), rows)
-            }
-            AlgorithmChoice::SfviAvg(how) => {
-                let silo = Silo::new(name, index, model, data, device, &settings)?;
-                averaging(AveragingSilo::new(silo, index).at_most(how.local_steps), how.private, sums)?
-            }
-            AlgorithmChoice::FedOpt(how) => {
-                let silo = Silo::new(name, index, model, data, device, &how.settings(settings.clone()))?;
-                averaging(AveragingSilo::of_points(silo, index)?.at_most(how.local_steps), how.private, sums)?
-            }
-            _ => silo(name, model, data, device, &settings, &privacy.rounds()?, sums)?,
-        };
+        let sums = NoisedSums::new(privacy.ledger(name)?, bits(index as usize));
+        let (program, own) =
+            silo(Seated { name, index, study: &privacy.study }, (model, data), device, &options, sums)?;
         rows.push(own);
         programs.push(program);
     }
     let names: Vec<String> = silos.iter().map(|(name, _)| name.clone()).collect();
-    // Bounds and weights are sums without noise, which private silos refuse.
-    let options = FitOptions { algorithm, settings, trust_draws: Some(0), elbo_draws: 1, ..options.clone() };
     let mut algorithm = coordinator(model, &names, &rows, device, &options)?;
     let mut exchange = InProcess::new(programs, options.threads)?;
-    let fitted = fit_parties(model, device, &options, &mut *algorithm, &mut exchange, None)?;
+    let mut fitted = fit_parties(model, device, &options, &mut *algorithm, &mut exchange, None)?;
+    fitted.report.protects(&privacy.unit);
     Ok(PrivateFit { fitted, algorithm, rows: rows.iter().sum() })
-}
-
-/// A silo of rounds of local steps, and the number of its rows.
-fn averaging(
-    silo: AveragingSilo,
-    private: Option<PrivateSteps>,
-    sums: NoisedSums,
-) -> Result<(Box<dyn SiloProgram>, usize)> {
-    let silo = silo.private(private, Box::new(sums))?;
-    let (rows, manifest) = (silo.rows(), silo.manifest());
-    Ok((noised_alone(silo, manifest), rows))
-}
-
-/// A silo of few rounds of the study of this name, whose sums `sums` makes private, and the number of its rows: it answers
-/// with these sums and nothing else.
-#[cfg(feature = "cli")]
-pub(crate) fn study_silo<M: Model>(
-    (name, study): (&str, &str),
-    (model, data): (&M, &M::Data),
-    device: &Device,
-    settings: &Settings,
-    rounds: &PrivateRoundsOptions,
-    sums: NoisedSums,
-) -> Result<(Box<dyn SiloProgram>, usize)> {
-    let about = subject(study, model, data, device).map_err(|error| error.in_silo(name, 0))?;
-    silo(name, model, data, device, settings, rounds, sums.about(about))
-}
-
-pub(crate) fn silo<M: Model>(
-    name: &str,
-    model: &M,
-    data: &M::Data,
-    device: &Device,
-    settings: &Settings,
-    rounds: &PrivateRoundsOptions,
-    sums: NoisedSums,
-) -> Result<(Box<dyn SiloProgram>, usize)> {
-    let silo = PrivateRoundsSilo::new(name, model, data, device, settings, rounds, Box::new(sums))?;
-    let (rows, manifest) = (silo.rows(), silo.manifest());
-    Ok((noised_alone(silo, manifest), rows))
-}
-
-/// A silo that holds back every field which its manifest does not list as public or noised.
-fn noised_alone(silo: impl SiloProgram + 'static, manifest: Manifest) -> Box<dyn SiloProgram> {
-    Box::new(PrivateParty::new(Box::new(silo), manifest))
 }
 
 fn declined(error: partita_privacy::Error) -> Error {

@@ -8,7 +8,10 @@ pub use names::{AlgorithmName, ScheduleName};
 
 use std::path::Path;
 
-use partita_inference::{AlgorithmChoice, FewRoundsOptions, FitOptions, PredictiveCheck, PviOptions, Settings};
+use partita_inference::{
+    AlgorithmChoice, FewRoundsOptions, FitOptions, PredictiveCheck, PrivateRoundsOptions, PrivateSfviOptions,
+    PviOptions, Settings,
+};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use sha2::{Digest, Sha256};
@@ -76,6 +79,13 @@ pub struct RunFile {
     /// them.
     #[serde(default, rename = "private-rounds")]
     pub private_rounds: Option<Map<String, Value>>,
+    /// The options of `private-sfvi`: entries of [`partita_inference::PrivateSfviOptions`], as for `private-rounds`.
+    #[serde(default, rename = "private-sfvi")]
+    pub private_sfvi: Option<Map<String, Value>>,
+    /// Whether silos mask their sums, so that the coordinator reads the sum over all of them alone: for `sfvi`, and for `vertical`
+    /// but for the power likelihood.
+    #[serde(default)]
+    pub secure_sums: bool,
     /// The number of sampled bounds whose mean is reported.
     #[serde(default = "bounds")]
     pub elbo_draws: usize,
@@ -92,6 +102,13 @@ pub struct RunFile {
     #[serde(default)]
     pub settings: Map<String, Value>,
 }
+
+/// The first word of requests for masked sums, whatever is summed.
+const MASKED: &str = "private";
+/// The first word of requests for bounds.
+const BOUNDS: &str = "sfvi";
+/// The entry of a table that hides rows behind noised sums, [`partita_inference::PrivateSteps`].
+const PRIVATE: &str = "private";
 
 fn one() -> u64 {
     1
@@ -126,12 +143,20 @@ impl RunFile {
     pub fn fit_options(&self, base: &Settings) -> Result<FitOptions> {
         self.check_silos()?;
         self.check_entries()?;
+        self.check_sums()?;
         let settings = self.settings_over(base)?;
         let algorithm = match self.algorithm {
             AlgorithmName::Sfvi => AlgorithmChoice::Sfvi,
             AlgorithmName::FewRounds => AlgorithmChoice::FewRounds(FewRoundsOptions::default()),
             AlgorithmName::PrivateRounds => {
-                AlgorithmChoice::PrivateRounds(options::private_rounds(self.private_rounds.as_ref())?)
+                let usual = PrivateRoundsOptions::new(1.0, 1.0, 1.0);
+                let what = "the table `private-rounds` of a run file";
+                AlgorithmChoice::PrivateRounds(options::promised(what, self.private_rounds.as_ref(), &usual)?)
+            }
+            AlgorithmName::PrivateSfvi => {
+                let usual = PrivateSfviOptions::new(1.0, 1.0, 1.0);
+                let what = "the table `private-sfvi` of a run file";
+                AlgorithmChoice::PrivateSfvi(options::promised(what, self.private_sfvi.as_ref(), &usual)?)
             }
             AlgorithmName::SfviAvg => {
                 let entries = self.sfvi_avg.clone().unwrap_or_default();
@@ -149,8 +174,8 @@ impl RunFile {
         };
         let (leave_one_out_draws, checks) = (self.leave_one_out_draws, self.checks.clone());
         // Bounds and weights are sums without noise.
-        let is_private = self.algorithm == AlgorithmName::PrivateRounds;
-        let (elbo_draws, trust_draws) = if is_private { (1, Some(0)) } else { (self.elbo_draws, None) };
+        let (elbo_draws, trust_draws) =
+            if algorithm.is_private() { (1, Some(0)) } else { (self.elbo_draws, self.secure_sums.then_some(0)) };
         let usual = FitOptions::default();
         Ok(FitOptions { algorithm, settings, elbo_draws, trust_draws, leave_one_out_draws, checks, ..usual })
     }
@@ -173,8 +198,8 @@ impl RunFile {
 
     /// Refuses entries that the algorithm does not use, since they would have no effect.
     fn check_entries(&self) -> Result<()> {
-        use AlgorithmName::{FedOpt, PrivateRounds, Pvi, SfviAvg, Vertical};
-        let entries: [(&str, bool, &[AlgorithmName]); 8] = [
+        use AlgorithmName::{FedOpt, PrivateRounds, PrivateSfvi, Pvi, SfviAvg, Vertical};
+        let entries: [(&str, bool, &[AlgorithmName]); 9] = [
             ("local_steps", self.local_steps != 1, &[SfviAvg, FedOpt, Pvi]),
             ("schedule", self.schedule.is_some(), &[Pvi]),
             ("damping", self.damping.is_some(), &[Pvi]),
@@ -183,6 +208,7 @@ impl RunFile {
             ("pvi", self.pvi.is_some(), &[Pvi]),
             ("vertical", self.vertical.is_some(), &[Vertical]),
             ("private-rounds", self.private_rounds.is_some(), &[PrivateRounds]),
+            ("private-sfvi", self.private_sfvi.is_some(), &[PrivateSfvi]),
         ];
         let foreign =
             |(_, is_given, takers): &&(&str, bool, &[AlgorithmName])| *is_given && !takers.contains(&self.algorithm);
@@ -193,6 +219,40 @@ impl RunFile {
             found: format!("`{name}` with the algorithm `{}`, which does not take it", self.algorithm.written()),
             expected: format!("it with {} alone", quoted(&takers, " or ")),
             remedy: "Take the entry out of the run file of every party, or change `algorithm` there.",
+        })
+    }
+
+    /// Refuses sums behind masks where the coordinator needs the answers of single silos.
+    fn check_sums(&self) -> Result<()> {
+        let is_power = || options::vertical(self.vertical.as_ref()).is_ok_and(|how| how.exchanges_a_step() > 1);
+        let after =
+            [("held_out_draws", self.held_out_draws > 0), ("leave_one_out_draws", self.leave_one_out_draws > 0)];
+        let after = after.iter().find_map(|(name, is_asked)| is_asked.then_some(*name));
+        let after = after.or((!self.checks.is_empty()).then_some("checks"));
+        let needed = match (self.algorithm, after) {
+            _ if !self.secure_sums => return Ok(()),
+            (AlgorithmName::Vertical, _) if is_power() => {
+                "in the power likelihood every party gets another gradient".to_owned()
+            }
+            // What is expected of new rows is a sum over the parties' contributions.
+            (AlgorithmName::Vertical, None | Some("held_out_draws")) | (AlgorithmName::Sfvi, None) => return Ok(()),
+            (AlgorithmName::Vertical | AlgorithmName::Sfvi, Some(entry)) => {
+                format!("`{entry}` asks each silo about its own rows")
+            }
+            (AlgorithmName::FewRounds, _) => "few rounds begin with a start of each silo's own".to_owned(),
+            (AlgorithmName::SfviAvg | AlgorithmName::FedOpt, _) => {
+                "every silo's posterior counts by its number of rows".to_owned()
+            }
+            (AlgorithmName::Pvi, _) => "every silo has a factor of its own".to_owned(),
+            (AlgorithmName::PrivateRounds | AlgorithmName::PrivateSfvi, _) => {
+                "private studies have the entry under `[privacy]`".to_owned()
+            }
+        };
+        Err(Error::Unwelcome {
+            what: "sums behind masks",
+            found: format!("`secure_sums` with `{}`: {needed}", self.algorithm.written()),
+            expected: "`sfvi`, or `vertical` without the power likelihood, whose coordinator needs sums alone".into(),
+            remedy: "Take `secure_sums` out of the run file of every party, or change what it asks. Few rounds have masks in studies with `[privacy]`.",
         })
     }
 
@@ -235,7 +295,7 @@ impl RunFile {
                 rounds * options::vertical(self.vertical.as_ref()).map_or(1, |how| how.exchanges_a_step())
             }
             // It ends by itself: `steps` is the most it may take.
-            AlgorithmName::FewRounds | AlgorithmName::PrivateRounds => self.steps,
+            AlgorithmName::FewRounds | AlgorithmName::PrivateRounds | AlgorithmName::PrivateSfvi => self.steps,
             AlgorithmName::Sfvi | AlgorithmName::FedOpt | AlgorithmName::Pvi => rounds,
         }
     }
@@ -251,25 +311,43 @@ impl RunFile {
             return Err(Error::Unwelcome { what, found: format!("`{word}`"), expected: all_verbs(), remedy });
         }
         let is_missing = |verb: &&&str| !allowed.iter().any(|word| word == **verb);
-        let Some(missing) = self.algorithm.verbs().iter().find(is_missing) else { return Ok(()) };
+        let verbs = self.verbs();
+        let Some(missing) = verbs.iter().find(is_missing) else { return Ok(()) };
         Err(Error::Unwelcome {
             what,
             found: format!("no `{missing}` among {}", allowed.join(", ")),
-            expected: format!("{}, which `{}` asks", quoted(self.algorithm.verbs(), " and "), self.algorithm.written()),
+            expected: format!("{}, which `{}` asks", quoted(&verbs, " and "), self.algorithm.written()),
             remedy: "Add it to `allow` in the silo's file, if its owner agrees.",
         })
+    }
+
+    /// The first words of the requests that its algorithm makes.
+    fn verbs(&self) -> Vec<&'static str> {
+        if self.secure_sums {
+            return vec![MASKED];
+        }
+        // Bounds are sums without noise, which nobody asks a private silo for.
+        let is_asked = |word: &&&str| **word != BOUNDS || self.algorithm == AlgorithmName::Sfvi || !self.is_private();
+        self.algorithm.verbs().iter().filter(is_asked).copied().collect()
+    }
+
+    /// Whether its silos answer with what follows from noised sums alone.
+    fn is_private(&self) -> bool {
+        let steps = [&self.sfvi_avg, &self.fed_opt, &self.pvi].into_iter().flatten();
+        matches!(self.algorithm, AlgorithmName::PrivateRounds | AlgorithmName::PrivateSfvi)
+            || steps.into_iter().any(|table| table.get(PRIVATE).is_some_and(|own| !own.is_null()))
     }
 
     /// The first words of the requests that silos get in this run, the round of trust among them.
     #[must_use]
     pub fn asks(&self) -> Vec<&'static str> {
         let after = [
-            ("trust", !matches!(self.algorithm, AlgorithmName::Vertical | AlgorithmName::PrivateRounds)),
-            ("evaluate", self.held_out_draws > 0),
+            ("trust", self.algorithm != AlgorithmName::Vertical && !self.is_private() && !self.secure_sums),
+            ("evaluate", self.held_out_draws > 0 && !self.secure_sums),
             ("leave_one_out", self.leave_one_out_draws > 0),
             ("predictive", !self.checks.is_empty()),
         ];
-        let mut words = self.algorithm.verbs().to_vec();
+        let mut words = self.verbs();
         for (word, is_asked) in after {
             if is_asked && !words.contains(&word) {
                 words.push(word);
@@ -288,7 +366,7 @@ impl RunFile {
         // What its tables say is in settings and algorithm, whose order no build of a party changes.
         let rest =
             Self { settings: Map::new(), sfvi_avg: None, fed_opt: None, pvi: None, vertical: None, ..self.clone() };
-        let rest = Self { private_rounds: None, ..rest };
+        let rest = Self { private_rounds: None, private_sfvi: None, ..rest };
         let all = serde_json::to_string(&(rest, &options.settings, &options.algorithm, env!("CARGO_PKG_VERSION")));
         let all = all.map_err(|error| Error::malformed("a run file", error.to_string()))?;
         Ok(hexadecimal(&Sha256::digest(all.as_bytes())))

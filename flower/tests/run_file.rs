@@ -262,6 +262,40 @@ fn entries_that_an_algorithm_does_not_take_are_refused_with_its_name_and_what_to
 }
 
 #[test]
+fn sums_behind_masks_are_refused_where_answers_of_single_silos_are_needed_with_the_reason() {
+    let direct = "[vertical]\naugmentation = \"None\"\nauxiliary = \"MeanField\"\n";
+    let power = "[vertical]\naugmentation = { PowerLikelihood = { rho = 0.5 } }\nauxiliary = { Amortised = { hidden = 4, labels = true } }\n";
+    for (algorithm, more, words) in [
+        ("few-rounds", "", "a start of each silo's own"),
+        ("sfvi-avg", "", "counts by its number of rows"),
+        ("fed-opt", "", "counts by its number of rows"),
+        ("pvi", "", "a factor of its own"),
+        ("vertical", power, "another gradient"),
+        ("sfvi", "held_out_draws = 10\n", "`held_out_draws` asks each silo about its own rows"),
+        ("sfvi", "leave_one_out_draws = 10\n", "`leave_one_out_draws` asks each silo"),
+        ("sfvi", "checks = [\"mean of y\"]\n", "`checks` asks each silo"),
+    ] {
+        let found = options(algorithm, &format!("secure_sums = true\n{more}")).unwrap_err().to_string();
+        assert!(found.contains(words) && found.contains("`secure_sums`"), "{algorithm}: {found}");
+    }
+    for (algorithm, more) in [("sfvi", String::new()), ("vertical", format!("held_out_draws = 10\n{direct}"))] {
+        let text = |own: &str| {
+            format!("model = \"m\"\nalgorithm = \"{algorithm}\"\nsilos = [\"a\", \"b\"]\nsteps = 4\n{own}{more}")
+        };
+        let run = RunFile::parse(&text("secure_sums = true\n")).unwrap();
+        assert_eq!(run.fit_options(&Settings::default()).unwrap().trust_draws, Some(0));
+        assert_eq!(run.asks(), ["private"]);
+        assert!(
+            run.check_allowed(&["private".to_owned()]).is_ok() && run.check_allowed(&[algorithm.to_owned()]).is_err()
+        );
+        // Whoever masks and whoever does not are of different runs.
+        let [masked, plain] =
+            [&run, &RunFile::parse(&text("")).unwrap()].map(|own| own.identity(&Settings::default()).unwrap());
+        assert_ne!(masked, plain);
+    }
+}
+
+#[test]
 fn a_run_of_no_silos_or_of_one_twice_is_refused() {
     let run = |silos: &str| {
         let text = format!("model = \"six-cities\"\nalgorithm = \"sfvi\"\nsilos = [{silos}]\nsteps = 40\n");

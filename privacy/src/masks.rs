@@ -17,7 +17,7 @@ mod keys;
 pub use keys::{Peers, RunKey, SignedKey, SiloKey};
 
 /// Goes into every key of a mask, so that none is one for another purpose.
-const PURPOSE: &[u8] = b"partita mask 1";
+const PURPOSE: &[u8] = b"partita mask 2";
 
 /// What happens when a silo of the roster does not answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -38,11 +38,11 @@ pub struct Place {
     pub attempt: u64,
 }
 
-/// A silo's numbers with its masks: every value is uniform modulo 2⁶⁴ for whoever lacks the keys.
+/// A silo's numbers with its masks: every value is uniform modulo 2¹²⁸ for whoever lacks the keys.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Masked {
-    /// The numbers modulo 2⁶⁴.
-    pub values: Vec<u64>,
+    /// The numbers modulo 2¹²⁸.
+    pub values: Vec<u128>,
     /// The hash of run, place, roster and request, which all addends of a sum share.
     pub roster: [u8; 32],
 }
@@ -142,7 +142,7 @@ impl Masker {
     /// [`Error::Refused`] for a roster below the fewest silos, with a stranger, with a name twice or without this silo;
     /// for a place that is not after the last one, since a mask that is used twice gives the difference of two answers
     /// away; for another roster than the run's first where departures are refused.
-    pub fn mask<N: AsRef<str>>(&mut self, place: Place, roster: &[N], asked: &[u8], values: &[u64]) -> Result<Masked> {
+    pub fn mask<N: AsRef<str>>(&mut self, place: Place, roster: &[N], asked: &[u8], values: &[u128]) -> Result<Masked> {
         let roster = self.checked(place, roster)?;
         let roster_hash = hash(&self.run, place, &roster, asked);
         let mut masked = values.to_vec();
@@ -192,12 +192,12 @@ impl Masker {
 }
 
 impl Masked {
-    /// The sum of the plain values modulo 2⁶⁴, once all of the `roster` silos have answered.
+    /// The sum of the plain values modulo 2¹²⁸, once all of the `roster` silos have answered.
     ///
     /// # Errors
     /// [`Error::Refused`] for another number of answers, for answers of different rosters, runs, places or requests, and
     /// for different lengths: masks would not cancel.
-    pub fn sum(answers: &[Self], roster: usize) -> Result<Vec<u64>> {
+    pub fn sum(answers: &[Self], roster: usize) -> Result<Vec<u128>> {
         let refused = |what, found: String, expected: String| {
             let remedy = "Ask for another attempt with the silos that are there.";
             Err(Error::Refused { what, found, expected, remedy })
@@ -211,7 +211,7 @@ impl Masked {
         if answers.iter().any(|answer| answer.values.len() != first.values.len()) {
             return refused("the lengths of the answers", "different ones".into(), first.values.len().to_string());
         }
-        let mut sum = vec![0_u64; first.values.len()];
+        let mut sum = vec![0_u128; first.values.len()];
         for answer in answers {
             sum.iter_mut().zip(&answer.values).for_each(|(sum, value)| *sum = sum.wrapping_add(*value));
         }
@@ -245,16 +245,16 @@ fn hash(run: &str, place: Place, roster: &[String], asked: &[u8]) -> [u8; 32] {
 
 /// The mask of one pair: `length` numbers of the key stream of AES-256 in counter mode. The key is of this one mask, so
 /// that the counter starts at zero.
-fn stream(secret: &SharedSecret, roster: &[u8; 32], length: usize) -> Result<impl Iterator<Item = u64>> {
+fn stream(secret: &SharedSecret, roster: &[u8; 32], length: usize) -> Result<impl Iterator<Item = u128>> {
     let mut key = [0; 32];
     let expanded = Hkdf::<Sha256>::new(Some(PURPOSE), secret.as_bytes()).expand(roster, &mut key);
     expanded.map_err(|error| Error::Entropy { problem: error.to_string() })?;
-    let mut bytes = vec![0; length * 8];
+    let mut bytes = vec![0; length * 16];
     Ctr64BE::<Aes256>::new(&key.into(), &[0; 16].into()).apply_keystream(&mut bytes);
     Ok((0..length).map(move |at| {
-        let mut eight = [0; 8];
-        eight.copy_from_slice(&bytes[8 * at..8 * at + 8]);
-        u64::from_le_bytes(eight)
+        let mut sixteen = [0; 16];
+        sixteen.copy_from_slice(&bytes[16 * at..16 * at + 16]);
+        u128::from_le_bytes(sixteen)
     }))
 }
 

@@ -8,9 +8,9 @@ use clap::Args;
 use super::say::say;
 
 use crate::executables::StudyFile;
-use crate::privacy::{Accountant, Conversion, Cost, SystemEntropy};
-use crate::private::PrivateOptions;
-use crate::private::audited::{CANARIES, audited};
+use crate::privacy::{Accountant, Conversion, SystemEntropy};
+use crate::private::audited::{CANARIES, Noise, audited};
+use crate::private::{PrivateOptions, Sums};
 
 /// The promise that is audited.
 #[derive(Args, Debug)]
@@ -36,20 +36,26 @@ pub(super) struct Options {
 const REFUTED: f64 = 5.0;
 
 pub(super) fn run(options: &Options) -> Result<(), Box<dyn Error>> {
-    let promise = match &options.study {
+    let (sums, delta) = match &options.study {
         Some(path) => {
             let study = StudyFile::read(path)?;
-            study.privacy.ok_or_else(|| format!("{} has no `[privacy]`", path.display()))?.options()
+            let none = || format!("{} has no `[privacy]`", path.display());
+            let privacy = study.privacy.as_ref().ok_or_else(none)?;
+            (study.promised_sums(privacy)?, privacy.delta)
         }
-        None => PrivateOptions { rounds: options.rounds, ..PrivateOptions::new(options.epsilon, options.delta) },
+        None => {
+            let count = options.rounds;
+            let promise = PrivateOptions { rounds: count, ..PrivateOptions::new(options.epsilon, options.delta) };
+            (Sums { count, noise: promise.rounds()?.noise, rate: 1.0 }, options.delta)
+        }
     };
-    let (rounds, noise, delta) = (promise.rounds, promise.rounds()?.noise, promise.delta);
-    let accounted = Accountant::of([Cost::new(noise, rounds)?]).epsilon(delta, Conversion::Improved)?;
+    let Sums { count: rounds, noise, .. } = sums;
+    let accounted = Accountant::of([sums.cost()?]).epsilon(delta, Conversion::Improved)?;
     say(format_args!(
         "{CANARIES} canaries, each in or out by a coin, in {rounds} sums over rows; bounds hold with a probability of 95 %"
     ))?;
     let mut bits = SystemEntropy::default();
-    let open = audited(None, rounds, 0.0, &mut bits)?;
+    let open = audited(sums, Noise::Off, 0.0, &mut bits)?;
     say(format_args!(
         "without noise: {} of {} guesses right, epsilon is at least {:.2}",
         open.right, open.guesses, open.epsilon
@@ -59,7 +65,7 @@ pub(super) fn run(options: &Options) -> Result<(), Box<dyn Error>> {
     }
     let mut beyond = 0;
     for run in 1..=options.runs {
-        let found = audited(Some(noise), rounds, delta, &mut bits)?;
+        let found = audited(sums, Noise::On, delta, &mut bits)?;
         say(format_args!(
             "run {run}, noise of {noise:.2} clips: {} of {} guesses right, epsilon is at least {:.2}, accounted for is {accounted:.4}",
             found.right, found.guesses, found.epsilon

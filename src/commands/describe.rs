@@ -62,7 +62,7 @@ pub(super) fn run(options: &Options) -> Result<(), Box<dyn Error>> {
         say(
             "the study is private: silos say nothing of these rows but their number, or that of the groups that are protected",
         )?;
-        return Ok(say(privacy.promise(&study.protected()?)?)?);
+        return Ok(say(privacy.promise(&study.protected()?, study.promised_sums(privacy)?)?)?);
     }
     say("before a fit these leave the silo:")?;
     Ok(text(profile)?)

@@ -32,7 +32,7 @@ impl Promised<'_> {
         let device = Device::flex();
         let prepared = study.prepare(&options.tables()?, &device)?;
         say_prepared(&prepared)?;
-        say(privacy.promise(&study.protected())?)?;
+        say(privacy.promise(&study.protected(), file.promised_sums(privacy)?)?)?;
         let questions = self.questions(&prepared, &device)?;
         let ledgers = options.ledgers.clone().map(|folder| (folder, privacy.epsilon));
         if let Some((folder, _)) = &ledgers {
@@ -41,9 +41,8 @@ impl Promised<'_> {
         let promise = PrivateOptions { ledgers, study: file.asked_of_rows()?, ..file.private_options(privacy)? };
         let mut bits = |_| Box::new(SystemEntropy::default()) as Box<_>;
         let mut fit = fit_with(&prepared.plan.model, &prepared.silos, &device, how, &promise, &mut bits)?;
-        let rounds = promise.rounds()?;
         let (declared, shared) = (&privacy.columns, prepared.shared());
-        let clipped = Clipped { shared, declared, rounds: &rounds, fit: how, rows: fit.rows };
+        let clipped = Clipped { shared, declared, fit: how, rows: fit.rows };
         clipped.judge(&mut fit.fitted.report, &mut *fit.algorithm, &device)?;
         let prior = fit.fitted.prior(&prepared.plan.model, &device)?;
         fit.fitted.report.tell_priors(&prepared.plan.priors, &prior);

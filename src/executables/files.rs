@@ -74,7 +74,7 @@ pub struct SiloFile {
     /// What the owner allows about single rows, over all studies: the silo then takes part in private studies alone.
     #[serde(default)]
     pub privacy: Option<SiloPrivacy>,
-    /// With whom it masks its sums, in a private study with `secure_sums`.
+    /// With whom it masks its sums, in a run with `secure_sums`, and in a private study that asks for them.
     #[serde(default)]
     pub secure: Option<SiloSecure>,
 }
@@ -172,7 +172,6 @@ impl SiloFile {
             ("refuse", !self.refuse.is_empty()),
             ("read", self.read != ReadOptions::default()),
             ("privacy", self.privacy.is_some()),
-            ("secure", self.secure.is_some()),
         ];
         match entries.iter().find(|(_, is_given)| *is_given) {
             None => Ok(()),

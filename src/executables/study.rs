@@ -6,12 +6,14 @@ mod file;
 mod owner;
 mod privacy;
 mod program;
+mod promise;
 mod saved_rows;
 mod silo;
 
 pub use coordinator::{StudyQuestions, StudyResult, run_study_coordinator};
 pub use file::StudyFile;
 pub(crate) use file::{MOST_STEPS, problem};
+pub use privacy::SiloPrivacy;
 pub(crate) use privacy::write_privacy;
-pub use privacy::{ProtectedUnit, SiloPrivacy, StudyPrivacy};
+pub use promise::{ProtectedUnit, StudyPrivacy};
 pub use silo::{Stay, run_study_silo};

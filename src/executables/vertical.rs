@@ -9,14 +9,18 @@ use partita_inference::vertical::{
     PredictedModel, Prediction, Predictive, coordinator, fit_parties, party_program, predict, prior,
 };
 use partita_inference::{
-    AlgorithmChoice, Counters, FitOptions, HtmlOptions, Message, Report, SiloProgram, VerticalOptions, VerticalParty,
-    write_atomically,
+    AlgorithmChoice, Counters, Exchange, FitOptions, HtmlOptions, Message, Report, SiloProgram, VerticalOptions,
+    VerticalParty, write_atomically,
 };
+use partita_privacy::Departures;
 use serde_json::json;
 
+use super::masks::{behind, masking};
 use super::{
     Desk, Planned, SiloFile, Watch, connect, fit_options, leave, place, prior_beside, sit_down, write, write_json,
 };
+
+use crate::private::secure::SecureSums;
 
 /// Draws for a party's summary.
 const SUMMARY_DRAWS: u32 = 4_000;
@@ -42,6 +46,7 @@ pub fn run_party(
     let index = place(run.file, &file.name)?;
     file.check_for_rows()?;
     run.file.check_allowed(&file.allow)?;
+    let masking = masking(&run.file.silos, file, run.file.secure_sums, Departures::Refused)?;
     let own_files = [("own_rows", &file.own_rows), ("own_checks", &file.own_checks)];
     if let Some((entry, path)) = own_files.into_iter().find_map(|(entry, path)| Some((entry, path.as_ref()?))) {
         return Err(Error::Unwelcome {
@@ -64,7 +69,7 @@ pub fn run_party(
         if let Some(rows) = &held_out {
             own.hold_out(rows.clone());
         }
-        Ok(Box::new(Recording { own, path: path.clone() }) as Box<dyn SiloProgram>)
+        Ok(behind(Box::new(Recording { own, path: path.clone() }), masking.as_ref()))
     };
     sit_down(run, file, rows, Box::new(make), watch).map(drop)
 }
@@ -91,15 +96,15 @@ pub fn run_label_holder(
     let held_out = desk.file.held_out.as_ref().map(|path| load(path, &device)).transpose()?;
     let (mut exchange, rows) = connect(run, &desk)?;
     let (run, Desk { file, progress, log, .. }) = (run.file, desk);
-    let mut fitted = || {
+    let mut fit_over = |exchange: &mut dyn Exchange| -> Result<_> {
         same_rows(run, &rows, &labels)?;
         let mut algorithm = coordinator(&labels, &run.silos, &device, &fit)?;
-        let fitted = fit_parties(&labels, &device, &fit, &mut *algorithm, &mut exchange, Some(progress))?;
+        let fitted = fit_parties(&labels, &device, &fit, &mut *algorithm, exchange, Some(progress))?;
         if let Some(labels) = held_out.as_ref().filter(|_| run.held_out_draws > 0) {
             let model = if how.augmentation.rho() > 0.0 { PredictedModel::Augmented } else { PredictedModel::Declared };
             let (draws, seed, deadline) = (run.held_out_draws, fit.settings.seed, fit.deadline);
             let ask = Predictive { draws, model, seed, deadline };
-            match predict(labels, &device, &*algorithm, &mut exchange, ask, &mut Counters::default()) {
+            match predict(labels, &device, &*algorithm, exchange, ask, &mut Counters::default()) {
                 Ok(Prediction { mean, log_density }) => {
                     let found = json!({"mean": mean.values, "shape": mean.shape, "log_density": log_density});
                     write_json(&file.output.join("prediction.json"), &found)?;
@@ -110,7 +115,11 @@ pub fn run_label_holder(
         }
         Ok(fitted)
     };
-    let found = fitted().and_then(|fitted| {
+    let found = match run.secure_sums {
+        true => fit_over(&mut SecureSums::new(&mut exchange)),
+        false => fit_over(&mut exchange),
+    };
+    let found = found.and_then(|fitted| {
         let prior = prior_beside(&fitted, || prior(&labels, &device, fitted.report.seed), log);
         write(&fitted, &HtmlOptions { prior, ..HtmlOptions::default() }, file)?;
         Ok(fitted.report)

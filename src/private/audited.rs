@@ -3,7 +3,7 @@
 use partita_inference::{Mechanism, Result, RowSum};
 use partita_privacy::{Audit, Entropy, Grid, SystemEntropy};
 
-use super::{NoisedSums, declined};
+use super::{NoisedSums, Sums, declined};
 
 /// The canaries of an audit: rows of the longest norm that a clip allows, each along an axis of its own.
 pub(crate) const CANARIES: usize = 1_000;
@@ -21,14 +21,22 @@ pub(crate) struct Audited {
     pub(crate) epsilon: f64,
 }
 
-/// One run of so many sums over canaries and no other row, with noise of so many clips; `None` for none.
+/// Whether the sums of an audit have noise; without it they are over all canaries.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Noise {
+    On,
+    Off,
+}
+
+/// One run of sums over canaries and no other row.
 ///
 /// Whoever guesses knows every canary and sees every sum: the number that is a canary's own, added over the releases. With
 /// noise the hundred farthest from the middle are guessed, and all without it.
 ///
 /// # Errors
 /// [`partita_inference::Error::Declined`] where there are no random bits.
-pub(crate) fn audited(noise: Option<f64>, releases: u64, delta: f64, bits: &mut dyn Entropy) -> Result<Audited> {
+pub(crate) fn audited(sums: Sums, noise: Noise, delta: f64, bits: &mut dyn Entropy) -> Result<Audited> {
+    let Sums { count: releases, noise: scale, rate } = sums;
     let mut coins = vec![0; CANARIES];
     bits.fill(&mut coins).map_err(declined)?;
     let is_in = |at: usize| coins[at] % 2 == 1;
@@ -36,15 +44,15 @@ pub(crate) fn audited(noise: Option<f64>, releases: u64, delta: f64, bits: &mut 
     let mut rows = |of: &[usize]| Ok(of.iter().copied().filter(|at| is_in(*at)).map(canary).collect::<Vec<_>>());
     let all: Vec<usize> = (0..CANARIES).collect();
     let mut total = vec![0.0; CANARIES];
-    let mut sums = NoisedSums::new(None, Box::new(SystemEntropy::default()));
+    let mut mechanism = NoisedSums::new(None, Box::new(SystemEntropy::default()));
     for round in 0..releases {
         let released = match noise {
-            Some(noise) => {
+            Noise::On => {
                 let (length, count, remaining) = (CANARIES, CANARIES, releases - round);
-                let sum = RowSum { length, clip: 1.0, noise, count, rate: 1.0, remaining, rows: &mut rows };
-                sums.release(&round.to_le_bytes(), sum)?
+                let sum = RowSum { length, clip: 1.0, noise: scale, count, rate, remaining, rows: &mut rows };
+                mechanism.release(&round.to_le_bytes(), sum)?
             }
-            None => {
+            Noise::Off => {
                 let grid = Grid::new(1.0, Grid::STEPS).map_err(declined)?;
                 grid.sum(CANARIES, rows(&all)?).map_err(declined)?.exact().to_floats()
             }
@@ -52,10 +60,11 @@ pub(crate) fn audited(noise: Option<f64>, releases: u64, delta: f64, bits: &mut 
         total.iter_mut().zip(released).for_each(|(sum, own)| *sum += own);
     }
     // Half of a canary's share is as far from in as from out.
-    let middle = releases as f64 / 2.0;
+    let share = if noise == Noise::On { rate } else { 1.0 };
+    let middle = releases as f64 * share / 2.0;
     let mut order: Vec<usize> = (0..CANARIES).collect();
     order.sort_by(|a, b| (total[*b] - middle).abs().total_cmp(&(total[*a] - middle).abs()));
-    order.truncate(if noise.is_some() { SUREST } else { CANARIES });
+    order.truncate(if noise == Noise::On { SUREST } else { CANARIES });
     let right = order.iter().filter(|at| (total[**at] > middle) == is_in(**at)).count();
     let (guesses, right) = (order.len() as u64, right as u64);
     let found = Audit { canaries: CANARIES as u64, guesses, right };
@@ -71,18 +80,19 @@ mod tests {
     #[test]
     fn without_noise_more_than_five_is_refuted_and_with_it_no_more_than_is_accounted() {
         let mut bits = SystemEntropy::default();
-        let open = audited(None, 3, 0.0, &mut bits).unwrap();
+        let sums = |noise, rate| Sums { count: 3, noise, rate };
+        let open = audited(sums(1.0, 1.0), Noise::Off, 0.0, &mut bits).unwrap();
         assert!(open.right == 1_000 && open.epsilon > 5.0, "{open:?}");
-        for epsilon in [1.0, 8.0] {
-            let noise = Accountant::noise_for(epsilon, 1e-5, 3).unwrap();
+        for (epsilon, rate) in [(1.0, 1.0), (8.0, 1.0), (8.0, 0.5)] {
+            let noise = Accountant::noise_for_samples(epsilon, 1e-5, rate, 3).unwrap();
             for _ in 0..5 {
-                let found = audited(Some(noise), 3, 1e-5, &mut bits).unwrap();
+                let found = audited(sums(noise, rate), Noise::On, 1e-5, &mut bits).unwrap();
                 assert!(found.guesses == 100 && found.epsilon <= epsilon, "{found:?} of {epsilon}");
             }
         }
         // A tenth of the noise that eight needs is found out.
         let little = Accountant::noise_for(8.0, 1e-5, 3).unwrap() / 10.0;
-        let found = audited(Some(little), 3, 1e-5, &mut bits).unwrap();
+        let found = audited(sums(little, 1.0), Noise::On, 1e-5, &mut bits).unwrap();
         assert!(found.epsilon > 2.5, "{found:?}");
     }
 }

@@ -5,8 +5,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use partita_core::Device;
 use partita_inference::{
-    Algorithm, ExpectedClipping, FitOptions, Mechanism, PrivateRoundsOptions, PrivateRoundsSilo, Report, Result,
-    RowSum, SiloProgram,
+    Algorithm, AlgorithmChoice, ExpectedClipping, FitOptions, Mechanism, PrivateRoundsOptions, PrivateRoundsSilo,
+    Report, Result, RowSum, SiloProgram,
 };
 
 use crate::formula::DeclaredColumn;
@@ -20,26 +20,32 @@ pub(crate) struct Clipped<'a> {
     pub(crate) shared: SharedModel<'a>,
     /// What is declared of the columns.
     pub(crate) declared: &'a BTreeMap<String, DeclaredColumn>,
-    pub(crate) rounds: &'a PrivateRoundsOptions,
+    /// With the algorithm that was fitted.
     pub(crate) fit: &'a FitOptions,
     /// The rows of all silos, by their numbers.
     pub(crate) rows: usize,
 }
 
 impl Clipped<'_> {
-    /// Tells the report how far clipping would move the answer if rows were spread over what is declared of the columns, with
+    /// Whether there is something to judge: sums that have a gradient and a curvature in whitened coordinates.
+    pub(crate) fn is_judged(&self) -> bool {
+        matches!(self.fit.algorithm, AlgorithmChoice::PrivateRounds(_))
+    }
+
+    /// Tells the report of few rounds how far clipping would move the answer if rows were spread over what is declared of the columns, with
     /// outcomes as the posterior has them: nothing is asked of a silo, and nothing is spent.
     ///
     /// With the clipped gradient $`c_i`$ of row $`i`$ of $`n`$ drawn ones, in the coordinates in which the answer is
     /// standard normal, the mean is moved by about $`\frac{N}{n}\sum_i (c_i - g_i)`$ over the precision there.
     #[expect(clippy::cast_precision_loss, reason = "rows are far fewer than 2^52")]
     pub(crate) fn judge(&self, report: &mut Report, algorithm: &mut dyn Algorithm, device: &Device) -> Result<()> {
-        let Self { shared, declared, rounds, fit, rows } = self;
+        let Self { shared, declared, fit, rows } = self;
+        let AlgorithmChoice::PrivateRounds(rounds) = &fit.algorithm else { return Ok(()) };
         let posterior = algorithm.posterior();
         let mean = posterior.family.mean(posterior.parameters);
         let Some(request) = algorithm.outgoing()?.into_iter().next() else { return Ok(()) };
         // The last of its requests, which no silo answers, and rows of nobody, to whom nothing is promised.
-        let rounds = PrivateRoundsOptions { rounds: rounds.rounds.saturating_add(1), delta: 0.0, ..(*rounds).clone() };
+        let rounds = PrivateRoundsOptions { rounds: rounds.rounds.saturating_add(1), delta: 0.0, ..rounds.clone() };
         let measured = Measured::default();
         let mut drawn = 0;
         for table in 0..TABLES {

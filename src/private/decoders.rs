@@ -84,6 +84,16 @@ mod tests {
     }
 
     #[test]
+    fn what_the_fuzzer_found_does_no_harm() {
+        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("flower/fuzz/corpus");
+        for (decoder, decode) in DECODERS {
+            for entry in std::fs::read_dir(folder.join(decoder)).unwrap() {
+                decode(&std::fs::read(entry.unwrap().path()).unwrap());
+            }
+        }
+    }
+
+    #[test]
     fn honest_files_are_taken_hostile_ones_refused_and_changed_ones_do_no_harm() {
         let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("flower/fuzz");
         for (decoder, name, is_honest, bytes) in files() {

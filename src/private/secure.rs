@@ -1,8 +1,8 @@
-//! Hides the noised sums of single silos behind masks that cancel, so that a coordinator learns the sum over all.
+//! Hides the sums of single silos behind masks that cancel, so that a coordinator learns the sum over all.
 
 mod exchange;
-mod fixed_point;
 mod messages;
+mod parts;
 mod silo;
 #[cfg(test)]
 pub(crate) use messages::corpus;

@@ -11,9 +11,9 @@ use fixtures::engine::{Deployment, Keeps, Pace, Running, installed};
 use fixtures::programs::{Folder, in_one_process};
 use fixtures::proxy::{Hold, Proxy};
 
-/// The time limits of the coordinators of these tests: a SuperNode that was killed is taken for gone after a minute,
-/// between the second and the third attempt.
-const PATIENCE: &str = "appear_seconds = 240\ndeadline_seconds = 45";
+/// The time limits of the coordinators of these tests: a SuperNode that was killed is taken for gone after 20 s, before the
+/// second attempt.
+const PATIENCE: &str = "appear_seconds = 240\ndeadline_seconds = 25";
 
 /// A deployment with proxies before the SuperLink and the SuperNode of `north`.
 struct World {

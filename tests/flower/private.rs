@@ -14,21 +14,24 @@ use serde_json::Value;
 
 use super::study::{read, run_page, start, start_with, wait};
 
+/// The noised sums of a study.
+const SUMS: usize = 8;
+
 /// A private study over these silos.
 fn study(silos: &[&str], epsilon: f64, seed: u64) -> String {
     format!(
         "formula = \"{FORMULA}\"\nfamily = \"bernoulli\"\nsilos = {silos:?}\nseed = {seed}\n[privacy]\nunit = \"row\"\n\
-         epsilon = {epsilon:?}\ndelta = 1e-5\n[privacy.columns]\nwheeze = [0, 1]\nsmoke = [0, 1]\nage = [-2, 1]\n"
+         epsilon = {epsilon:?}\ndelta = 1e-5\nrounds = {SUMS}\n[privacy.columns]\nwheeze = [0, 1]\nsmoke = [0, 1]\nage = [-2, 1]\n"
     )
 }
 
-/// The files of all parties in `folder`; the children are dealt to the silos in turn.
+/// The files of all parties in `folder`; a third of the children are dealt to the silos in turn.
 fn write_files(folder: &Path, deployment: &Deployment, silos: &[&str], study: &str, privacy: &str) {
     std::fs::create_dir_all(folder).unwrap();
     let write = |name: &str, text: &str| std::fs::write(folder.join(name), text).unwrap();
     write("study.toml", study);
     for (place, name) in silos.iter().enumerate() {
-        let children: Vec<_> = six_cities().into_iter().skip(place).step_by(silos.len()).collect();
+        let children: Vec<_> = six_cities().into_iter().skip(place).step_by(3 * silos.len()).collect();
         write(&format!("{name}.csv"), &visits(&children));
         let engine = format!("[engine]\naddress = \"{}\"\npatience_seconds = 60\n", deployment.silo(place).address);
         write(
@@ -111,7 +114,7 @@ fn masked_sums_over_an_engine_survive_kills_of_a_silo_and_of_the_coordinator_and
     assert!(said.contains("verdict") && said.contains("differentially private"), "{said}");
     // Wherever in its request the silo was killed, its SuperNode goes on at once.
     assert!(!said.contains("no answer in"), "{said}");
-    assert!((24..=25).contains(&charged()), "{}", charged());
+    assert!((SUMS..=SUMS + 1).contains(&charged()), "{}", charged());
     let silo = read(folder, "north.log");
     assert!(silo.contains("private.masked_round") && !silo.contains(": private.round"), "{silo}");
     assert!(silo.contains("masked with 2 silos, at least 3 in all"), "{silo}");
@@ -153,7 +156,7 @@ fn a_private_study_has_the_bits_of_one_process_with_its_ledgers_and_says_what_it
     wait(&mut start(folder, "coordinator", "coordinator"));
     let [said, silo] = ["coordinator.log", "north.log"].map(|name| read(folder, name));
     for words in [
-        "privacy: everything that a silo sends will be (3, 1e-5)-differentially private for one child: 24 sums",
+        "privacy: everything that a silo sends will be (3, 1e-5)-differentially private for one child: 8 sums",
         "privacy: everything that a silo sent is (3, 1e-5)-differentially private",
         "noise for differential privacy (epsilon 3",
     ] {
@@ -163,15 +166,19 @@ fn a_private_study_has_the_bits_of_one_process_with_its_ledgers_and_says_what_it
     assert!(!silo.contains("levels:") && !silo.contains("What silo north says"), "{silo}");
     assert!(!said.contains("ELBO") && !said.contains("NaN"), "{said}");
     let own: Value = serde_json::from_str(&read(folder, "output/privacy.json")).unwrap();
-    assert_eq!((own["epsilon"].as_f64(), own["releases_of_each_silo"].as_u64()), (Some(3.0), Some(24)));
+    assert_eq!((own["epsilon"].as_f64(), own["releases_of_each_silo"].as_u64()), (Some(3.0), Some(SUMS as u64)));
     assert!(own["standard_deviations_widened_by"]["smoke"].as_f64().unwrap() > 1.0, "{own}");
     assert!(read(folder, "output/report.html").contains("-differentially private for one child"));
     let own: Value = serde_json::from_str(&read(folder, "north-report/privacy.json")).unwrap();
-    assert_eq!(own["spent"]["releases"].as_u64(), Some(24));
+    assert_eq!(own["spent"]["releases"].as_u64(), Some(SUMS as u64));
     assert!((own["spent"]["epsilon"].as_f64().unwrap() - 3.0).abs() < 1e-3, "{own}");
     drop(silos);
 
-    // One process that has the ledgers asks the same, and gets the same sums at no cost.
+    the_same_in_one_process(folder, &names);
+}
+
+/// One process that has the ledgers asks the same, and gets the same sums at no cost.
+fn the_same_in_one_process(folder: &Path, names: &[&str]) {
     std::fs::create_dir(folder.join("ledgers")).unwrap();
     for name in names {
         std::fs::copy(folder.join(format!("{name}-state.ledger")), folder.join(format!("ledgers/{name}.ledger")))
@@ -180,7 +187,10 @@ fn a_private_study_has_the_bits_of_one_process_with_its_ledgers_and_says_what_it
     let before = read(folder, "ledgers/north.ledger");
     let mut one = Command::new(executable("partita"));
     one.current_dir(folder).args(["fit", "--study", "study.toml", "--output", "one", "--ledgers", "ledgers"]);
-    let done = one.args(["--silo", "north.csv", "--silo", "south.csv"]).output().unwrap();
+    for name in names {
+        one.args(["--silo", &format!("{name}.csv")]);
+    }
+    let done = one.output().unwrap();
     assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
     let [found, expected]: [Value; 2] =
         ["output", "one"].map(|at| serde_json::from_str(&read(folder, &format!("{at}/result.json"))).unwrap());
@@ -188,6 +198,48 @@ fn a_private_study_has_the_bits_of_one_process_with_its_ledgers_and_says_what_it
         assert_eq!(found[entry], expected[entry], "{entry}");
     }
     assert_eq!(before, read(folder, "ledgers/north.ledger"));
+}
+
+#[test]
+fn every_method_of_a_private_study_over_an_engine_has_the_bits_of_one_process_with_its_ledgers() {
+    let Some(programs) = installed() else { return };
+    let scratch = tempfile::tempdir().unwrap();
+    let names = ["north", "south"];
+    let deployment = Deployment::start(&programs, scratch.path(), names.len(), Pace::Capped);
+    // Five globals have sixteen draws a round of SFVI; other rounds have two sums each. Points are of formulas without groups.
+    for (method, rounds, sums) in [("sfvi", 1, 16), ("sfvi-avg", 2, 4), ("fed-opt", 2, 4), ("pvi", 2, 4)] {
+        let folder = scratch.path().join(method);
+        let [of_steps, local_steps] = match method {
+            "sfvi" => ["", ""],
+            _ => ["clip = 2.0\n", "local_steps = 2\n"],
+        };
+        let study = study(&names, 3.0, 1);
+        let study = study.replace(&format!("rounds = {SUMS}\n"), &format!("rounds = {rounds}\n{of_steps}"));
+        let (study, unit) = match method {
+            "fed-opt" => (study.replace(" + (1 | child)", ""), "row"),
+            _ => (study, "child"),
+        };
+        let study = format!("{study}[run]\nalgorithm = \"{method}\"\n{local_steps}");
+        // Where local steps draw what leaves as it is, one process draws the same.
+        write_files(&folder, &deployment, &names, &study, "noise = \"run\"\n[privacy]\nepsilon = 3.0\ndelta = 1e-5");
+        let silos = names.map(|name| start(&folder, "silo", name));
+        wait(&mut start(&folder, "coordinator", "coordinator"));
+        let said = read(&folder, "coordinator.log");
+        assert!(said.contains(&format!("private for one {unit}: {sums} sums")), "{method}: {said}");
+        assert!(said.contains("verdict"), "{method}: {said}");
+        let own: Value = serde_json::from_str(&read(&folder, "output/privacy.json")).unwrap();
+        assert_eq!(
+            (own["unit"].as_str(), own["releases_of_each_silo"].as_u64()),
+            (Some(format!("one {unit}").as_str()), Some(sums))
+        );
+        for name in names {
+            let own: Value = serde_json::from_str(&read(&folder, &format!("{name}-report/privacy.json"))).unwrap();
+            assert_eq!(own["spent"]["releases"].as_u64(), Some(sums), "{method}: {own}");
+            assert!((own["spent"]["epsilon"].as_f64().unwrap() - 3.0).abs() < 1e-3, "{method}: {own}");
+        }
+        drop(silos);
+        the_same_in_one_process(&folder, &names);
+    }
 }
 
 #[test]
@@ -214,7 +266,7 @@ fn no_kill_and_no_older_state_lowers_a_ledger_and_an_older_ledger_is_refused() {
     let mut north = start(folder, "silo", "north");
     wait(&mut coordinator);
     let done = charged();
-    assert!((24..=25).contains(&done), "{done}: {}", read(folder, "coordinator.log"));
+    assert!((SUMS..=SUMS + 1).contains(&done), "{done}: {}", read(folder, "coordinator.log"));
     let said = read(folder, "coordinator.log");
     assert!(said.contains("verdict") && !said.contains("no answer in"), "{said}");
 

@@ -148,11 +148,11 @@ fn an_interrupted_study_tells_silos_nothing_and_goes_on_where_it_was() {
     let scratch = tempfile::tempdir().unwrap();
     let folder = scratch.path();
     let deployment = Deployment::start(&programs, folder, NAMES.len(), Pace::Capped);
-    write_files(folder, &deployment, &study("[run]\nalgorithm = \"sfvi\"\nsteps = 24"), "");
+    write_files(folder, &deployment, &study("[run]\nalgorithm = \"sfvi\"\nsteps = 12"), "");
     let mut silos: Vec<Running> = NAMES.iter().map(|name| start_with(folder, "silo", name, &["--once"])).collect();
     let mut coordinator = start(folder, "coordinator", "coordinator");
     let steps = || read(folder, "output/metrics.jsonl").lines().count();
-    while steps() < 8 {
+    while steps() < 4 {
         assert!(!coordinator.is_over(), "{}", read(folder, "coordinator.log"));
         std::thread::sleep(std::time::Duration::from_millis(50));
     }
@@ -180,7 +180,7 @@ fn an_interrupted_study_tells_silos_nothing_and_goes_on_where_it_was() {
     silos.push(start_with(folder, "silo", "west", &["--once"]));
     wait(&mut resumed);
     silos.iter_mut().for_each(wait);
-    assert_eq!(steps(), 24, "{}", read(folder, "resumed.log"));
+    assert_eq!(steps(), 12, "{}", read(folder, "resumed.log"));
     for name in NAMES {
         assert_eq!(read(folder, &format!("{name}-report/result.json")), read(folder, "output/result.json"));
     }

@@ -107,8 +107,8 @@ auxiliary = { Amortised = { hidden = 4, labels = true } }
 local_steps = 1
 "#;
 
-/// Writes all files of a run of the executables into a folder.
-fn files(folder: &Path, deployment: &Deployment) {
+/// Writes all files of a run of the executables into a folder, with more in the files of its parties.
+fn files(folder: &Path, deployment: &Deployment, run: &str, more: impl Fn(usize) -> String) {
     let worlds = worlds();
     for (part, world) in ["", "new-"].iter().zip(&worlds) {
         for (index, columns) in world.inputs.iter().enumerate() {
@@ -117,11 +117,12 @@ fn files(folder: &Path, deployment: &Deployment) {
         let labels: Vec<f64> = world.yes.iter().map(|yes| f64::from(u8::from(*yes))).collect();
         table(&folder.join(format!("{part}labels.csv")), 1, &labels, "label");
     }
-    std::fs::write(folder.join("run.toml"), RUN).unwrap();
+    std::fs::write(folder.join("run.toml"), run).unwrap();
     for index in 0..2 {
         let text = format!(
-            "name = \"p{index}\"\nallow = [\"vertical\"]\ndata = \"p{index}.csv\"\nlabels = \"labels.csv\"\n\
-             held_out = \"new-p{index}.csv\"\nstate = \"p{index}-state\"\nnoise = \"run\"\n[engine]\naddress = \"{}\"\n",
+            "name = \"p{index}\"\ndata = \"p{index}.csv\"\nlabels = \"labels.csv\"\nheld_out = \"new-p{index}.csv\"\nstate = \
+             \"p{index}-state\"\nnoise = \"run\"\n{}\n[engine]\naddress = \"{}\"\n",
+            more(index),
             deployment.silo(index).address
         );
         std::fs::write(folder.join(format!("p{index}.toml")), text).unwrap();
@@ -144,7 +145,7 @@ fn the_executables_fit_columns_at_different_parties_from_their_files_with_the_bi
     let scratch = tempfile::tempdir().unwrap();
     let folder = scratch.path();
     let deployment = Deployment::start(&programs, folder, 2, Pace::Capped);
-    files(folder, &deployment);
+    files(folder, &deployment, RUN, |_| "allow = [\"vertical\"]".into());
     let run = Folder(folder.to_path_buf());
     let _parties = ["p0", "p1"].map(|name| run.silo(name));
     run.wait_for_end(&mut run.coordinator(&[]));
@@ -167,5 +168,59 @@ fn the_executables_fit_columns_at_different_parties_from_their_files_with_the_bi
     for party in ["p0", "p1"] {
         let own = read(&folder.join(format!("{party}-state/own.json")));
         assert_eq!(own["sites"], serde_json::to_value(fitted.summary_of(party).unwrap()).unwrap());
+    }
+}
+
+#[test]
+fn parties_that_mask_their_contributions_are_fitted_and_predicted_as_in_one_process_to_rounding() {
+    let Some(programs) = installed() else { return };
+    let scratch = tempfile::tempdir().unwrap();
+    let folder = scratch.path();
+    let deployment = Deployment::start(&programs, folder, 2, Pace::Capped);
+    let augmented = "[vertical]\naugmentation = { Auxiliary = { rho = 0.5 } }\nauxiliary = \"MeanField\"\n";
+    let plain = format!("{}{augmented}", RUN.split("[vertical]").next().unwrap());
+    let masked = plain.replace("[vertical]", "secure_sums = true\n[vertical]");
+    for name in ["p0", "p1"] {
+        let mut keys = std::process::Command::new(fixtures::executable("partita"));
+        assert!(keys.current_dir(folder).args(["keys", "silo", name]).output().unwrap().status.success());
+    }
+    let secure = |index: usize| {
+        let (other, allow) = (1 - index, "allow = [\"private\"]");
+        format!(
+            "{allow}\nsigns = \"p{index}-signs.key\"\n[secure]\nfewest = 2\n[secure.peers]\np{other} = \"p{other}-signs.pub\""
+        )
+    };
+    // Who does not ask for the same does not begin.
+    let run = Folder(folder.to_path_buf());
+    files(folder, &deployment, &masked, |_| "allow = [\"private\"]".into());
+    run.wait_for_end(&mut run.silo("p0"));
+    assert!(run.log("p0.log").contains("no `[secure]` in the silo's file"), "{}", run.log("p0.log"));
+    files(folder, &deployment, &plain, |index| secure(index).replace("private", "vertical"));
+    run.wait_for_end(&mut run.silo("p1"));
+    assert!(run.log("p1.log").contains("a run without masks"), "{}", run.log("p1.log"));
+
+    files(folder, &deployment, &masked, secure);
+    let _parties = ["p0", "p1"].map(|name| run.silo(name));
+    run.wait_for_end(&mut run.coordinator(&[]));
+    assert!(folder.join("output/prediction.json").exists(), "{}", run.log("coordinator.log"));
+    let said = run.log("p0.log");
+    assert!(said.contains("private.masked_round") && !said.contains("vertical."), "{said}");
+
+    let how = RunFile::parse(&plain).unwrap().fit_options(&CompiledIn::VerticalLogistic.settings()).unwrap();
+    let [world, unseen] = worlds();
+    let mut fitted = fit(&world.parties, &world.labels, &Device::flex(), &how, None).unwrap();
+    let expected = fitted.predict(&unseen.parties, &unseen.labels, DRAWS, PredictedModel::Augmented).unwrap();
+    let near = |found: &Value, expected: f64| {
+        let found = found.as_f64().unwrap();
+        assert!((found - expected).abs() < 1e-9 * expected.abs().max(1.0), "{found} of {expected}");
+    };
+    let found = read(&folder.join("output/result.json"));
+    near(&found["elbo"], fitted.report.elbo);
+    for (found, expected) in found["sites"].as_array().unwrap().iter().zip(&fitted.report.sites) {
+        near(&found["mean"], expected.mean);
+    }
+    let found = read(&folder.join("output/prediction.json"));
+    for (found, expected) in found["mean"].as_array().unwrap().iter().zip(&expected.mean.values) {
+        near(found, *expected);
     }
 }

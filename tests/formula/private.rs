@@ -32,7 +32,8 @@ fn a_private_study_asks_for_nothing_that_has_no_noise() {
         ("leave_one_out_draws = 1000", "`leave_one_out_draws`"),
         ("missing = \"drop\"", "missing = \"drop\""),
         ("contrasts = [\"smoke: 1 - 0 averaged\"]", "`smoke: 1 - 0 averaged`"),
-        ("[run]\nalgorithm = \"pvi\"", "`algorithm` in the table `run`"),
+        ("[run]\nsteps = 100", "`steps` in the table `run`"),
+        ("[run]\n[run.pvi]\nprivate = {}", "`private` in the table `pvi`"),
         ("[run]\nheld_out_draws = 100", "`held_out_draws` in the table `run`"),
     ] {
         let found = StudyFile::parse(&study(top, 3.0)).unwrap_err().to_string();
@@ -46,6 +47,38 @@ fn a_private_study_asks_for_nothing_that_has_no_noise() {
     assert!(found.contains("`person`"), "{found}");
     let own = StudyFile::parse(&study("contrasts = [\"smoke: 1 - 0 at age = 0\"]", 3.0)).unwrap();
     assert_eq!(own.asks().unwrap(), ["formula", "private"]);
+    for (run, more, words) in [
+        ("algorithm = \"pvi\"", "", "no `clip`, with a method of local steps"),
+        ("algorithm = \"few-rounds\"", "rate = 0.5", "`rate` with few rounds"),
+        ("algorithm = \"sfvi\"", "rate = 1.5", "above 0 and at most 1"),
+        ("algorithm = \"pvi\"\nschedule = { subset = 1 }", "clip = 1.0", "Sequential or Synchronous"),
+        (
+            "algorithm = \"pvi\"\n[run.pvi]\nsolver = { PowerExpectation = { alpha = 0.5 } }",
+            "clip = 1.0",
+            "without early stopping",
+        ),
+        ("algorithm = \"vertical\"", "", "vertical"),
+        ("algorithm = \"fed-opt\"", "clip = 1.0", "effects of `child`, which each silo has for itself"),
+        ("algorithm = \"pvi\"", "clip = 1.0\nsecure_sums = true", "`secure_sums` with a method of local steps"),
+    ] {
+        let text =
+            study(&format!("[run]\n{run}"), 3.0).replace("[privacy.columns]", &format!("{more}\n[privacy.columns]"));
+        let found = StudyFile::parse(&text).unwrap_err().to_string();
+        assert!(found.contains(words), "{words}: {found}");
+    }
+    // Without a promise silos say sums of their columns one by one.
+    let open = study("[run]\nalgorithm = \"sfvi\"\nsecure_sums = true", 3.0);
+    let open = format!(
+        "{}[run]{}",
+        open.split("[privacy]").next().unwrap().split("[run]").next().unwrap(),
+        "\nalgorithm = \"sfvi\"\nsecure_sums = true"
+    );
+    assert!(StudyFile::parse(&open).unwrap_err().to_string().contains("one by one"));
+    // What a method of local steps asks of a silo: its rounds, and no bound.
+    let text = study("[run]\nalgorithm = \"sfvi-avg\"\nlocal_steps = 5", 3.0)
+        .replace("[privacy.columns]", "clip = 1.0\n[privacy.columns]");
+    let own = StudyFile::parse(&text).unwrap();
+    assert_eq!((own.asks().unwrap(), own.most_rounds().unwrap()), (vec!["formula", "avg"], 120));
 }
 
 #[test]
@@ -271,6 +304,63 @@ fn one_ledger_charges_another_formula_and_a_changed_file_and_gives_neither_the_n
 }
 
 #[test]
+fn every_method_that_a_study_names_keeps_its_promise_and_is_refused_beyond_the_budget_before_a_sum() {
+    let scratch = tempfile::tempdir().unwrap();
+    let folder = scratch.path();
+    let row = |k: u32| {
+        let a = f64::from(k * 7 % 41) / 20.0 - 1.0;
+        format!("{},{a}\n", u8::from(f64::from(k * 29 % 97) / 97.0 < 1.0 / (1.0 + (-1.5 * a).exp())))
+    };
+    std::fs::write(folder.join("north.csv"), (0..400).map(row).fold("y,a\n".to_owned(), |text, row| text + &row))
+        .unwrap();
+    // Two globals have sixteen draws a round of SFVI; other rounds have three sums each.
+    for (method, more, run, sums) in [
+        ("sfvi", "rate = 0.5", "", 48),
+        ("sfvi-avg", "rate = 0.5\nclip = 2.0", "local_steps = 3", 9),
+        ("fed-opt", "clip = 2.0", "local_steps = 3", 9),
+        ("pvi", "rate = 0.5\nclip = 2.0", "local_steps = 3\nschedule = \"synchronous\"", 9),
+    ] {
+        let study = format!(
+            "formula = \"y ~ a\"\nfamily = \"bernoulli\"\nsilos = [\"north\"]\n[privacy]\nunit = \"row\"\nepsilon = 2.0\n\
+             delta = 1e-5\nrounds = 3\n{more}\n[privacy.columns]\ny = [0, 1]\na = [-1.0, 1.0]\n[run]\nalgorithm = \"{method}\"\n{run}\n"
+        );
+        std::fs::write(folder.join("study.toml"), study).unwrap();
+        let fit =
+            ["fit", "--study", "study.toml", "--silo", "north=north.csv", "--output", method, "--ledgers", method];
+        let done = Command::new(fixtures::executable("partita")).current_dir(folder).args(fit).output().unwrap();
+        let said = String::from_utf8_lossy(&done.stdout).into_owned();
+        assert!(done.status.success(), "{method}: {said}{}", String::from_utf8_lossy(&done.stderr));
+        assert!(said.contains(&format!("private for one row: {sums} sums")), "{method}: {said}");
+        assert!(
+            said.contains("accounted for as epsilon 2.0") | said.contains("accounted for as epsilon 1.99"),
+            "{method}: {said}"
+        );
+        assert!(said.contains("verdict: "), "{method}: {said}");
+        let read = |name: &str| std::fs::read_to_string(folder.join(method).join(name)).unwrap();
+        let own: serde_json::Value = serde_json::from_str(&read("privacy.json")).unwrap();
+        assert_eq!(
+            (own["epsilon"].as_f64(), own["releases_of_each_silo"].as_u64()),
+            (Some(2.0), Some(sums)),
+            "{method}"
+        );
+        let spent = read("north.ledger");
+        assert_eq!(spent.matches("\"spent\"").count() as u64, sums, "{method}");
+        // The owner allows one such study: another seed is another, and nothing is drawn for it.
+        let said = refused(folder, &[&fit[..], &["--seed", "2"]].concat());
+        assert!(said.contains("the owner's privacy budget"), "{method}: {said}");
+        assert_eq!(read("north.ledger"), spent, "{method}");
+        // Canaries refute the promise's noise no more than it says, over samples too.
+        if method == "sfvi" {
+            let arguments = ["audit", "--study", "study.toml", "--runs", "2"];
+            let done =
+                Command::new(fixtures::executable("partita")).current_dir(folder).args(arguments).output().unwrap();
+            let said = String::from_utf8_lossy(&done.stdout).into_owned();
+            assert!(done.status.success() && said.contains("in 48 sums over rows"), "{said}");
+        }
+    }
+}
+
+#[test]
 fn a_silo_ends_at_its_start_where_study_and_owner_do_not_ask_for_the_same() {
     let scratch = tempfile::tempdir().unwrap();
     let folder = scratch.path();
@@ -292,7 +382,7 @@ fn a_silo_ends_at_its_start_where_study_and_owner_do_not_ask_for_the_same() {
         (&private, allowed(2.9), "a study of epsilon 3.0000 at delta 1e-5, expected at most 2.9"),
         (&private, format!("fitted = \"f.csv\"\n{}", allowed(3.0)), "`fitted` in a private study"),
         (&private, format!("held_out = \"north.csv\"\n{}", allowed(3.0)), "`held_out` in a private study"),
-        (&private, format!("{}\n[secure]\nfewest = 2\n[secure.peers]", allowed(3.0)), "a study without masks"),
+        (&private, format!("{}\n[secure]\nfewest = 2\n[secure.peers]", allowed(3.0)), "a run without masks"),
         (
             &private.replace("[privacy]\n", "[privacy]\nsecure_sums = true\n"),
             format!("{}\n[secure]\nfewest = 1\n[secure.peers]", allowed(3.0)),

@@ -13,6 +13,8 @@ pub enum AlgorithmName {
     FewRounds,
     /// The same by noised sums over clipped rows: for studies with `[privacy]`.
     PrivateRounds,
+    /// SFVI by noised sums over clipped rows: for studies with `[privacy]`.
+    PrivateSfvi,
     /// Rounds of local steps and an average.
     SfviAvg,
     /// Federated point estimation: FedAvg and its kin.
@@ -47,6 +49,7 @@ impl AlgorithmName {
             Self::Sfvi => "sfvi",
             Self::FewRounds => "few-rounds",
             Self::PrivateRounds => "private-rounds",
+            Self::PrivateSfvi => "private-sfvi",
             Self::SfviAvg => "sfvi-avg",
             Self::FedOpt => "fed-opt",
             Self::Pvi => "pvi",
@@ -59,7 +62,7 @@ impl AlgorithmName {
         match self {
             Self::Sfvi => &["sfvi"],
             Self::FewRounds => &["few", "trust"],
-            Self::PrivateRounds => &["private"],
+            Self::PrivateRounds | Self::PrivateSfvi => &["private"],
             Self::SfviAvg => &["avg", "sfvi"],
             Self::FedOpt => &["fed", "sfvi"],
             Self::Pvi => &["pvi", "sfvi"],

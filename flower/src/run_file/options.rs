@@ -2,8 +2,10 @@
 
 use partita_inference::{
     Adam, Expectation, FedOptOptions, GradientDescent, Lbfgs, LocalSolver, Mask, Optimiser, Plug, PowerExpectation,
-    PrivateRoundsOptions, PviOptions, RoundOptions, Sgd, VerticalOptions,
+    PrivateSteps, PviOptions, RoundOptions, Sgd, VerticalOptions,
 };
+use serde::Serialize;
+use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
 
 use super::table::{Elsewhere, Table, Usual};
@@ -16,13 +18,21 @@ type Entries = Map<String, Value>;
 const LOCAL_STEPS: Elsewhere = Elsewhere { entry: "local_steps", place: BEFORE };
 const BEFORE: &str = "before the first table of the run file";
 
+/// The entries of a table without what is promised of rows, and that.
+fn promise(table: &Table, entries: &Entries) -> Result<(Entries, Option<PrivateSteps>)> {
+    let mut entries = entries.clone();
+    let private = entries.remove(super::PRIVATE).filter(|own| !own.is_null()).map(serde_json::from_value);
+    Ok((entries, private.transpose().map_err(|error| table.wrong(format!("`{}`: {error}", super::PRIVATE)))?))
+}
+
 /// The options of SFVI-Avg.
 ///
 /// # Errors
 /// As for [`Table::over`].
 pub(super) fn rounds(entries: &Entries, local_steps: u64) -> Result<RoundOptions> {
     let table = Table { what: "the table `sfvi-avg` of a run file", elsewhere: &[LOCAL_STEPS], usual: Vec::new() };
-    table.over(&RoundOptions::paper(local_steps), entries)
+    let (entries, private) = promise(&table, entries)?;
+    Ok(RoundOptions { private, ..table.over(&RoundOptions::paper(local_steps), &entries)? })
 }
 
 /// The options of federated point estimation.
@@ -39,7 +49,8 @@ pub(super) fn fed_opt(entries: &Entries, local_steps: u64) -> Result<FedOptOptio
         Usual::new("optimiser", Plug::<dyn Optimiser>::from(Sgd { momentum: 0.0 }), "")?,
     ];
     let table = Table { what: "the table `fed-opt` of a run file", elsewhere: &[LOCAL_STEPS], usual };
-    let options = table.over(&FedOptOptions::fed_avg(local_steps), entries)?;
+    let (entries, private) = promise(&table, entries)?;
+    let options = FedOptOptions { private, ..table.over(&FedOptOptions::fed_avg(local_steps), &entries)? };
     options.server.check()?;
     options.mask.map_or(Ok(()), Mask::check)?;
     options.optimiser.check()?;
@@ -64,23 +75,28 @@ pub(super) fn pvi(entries: &Entries, base: &PviOptions) -> Result<PviOptions> {
         Usual::new("solver", Plug::<dyn LocalSolver>::from(PowerExpectation::new(1.0)), "alpha")?,
     ];
     let table = Table { what: "the table `pvi` of a run file", elsewhere: &ELSEWHERE, usual };
-    let options = table.over(base, entries)?;
+    let (entries, private) = promise(&table, entries)?;
+    let options = PviOptions { private, ..table.over(base, &entries)? };
     options.check()?;
     Ok(options)
 }
 
-/// The options of private rounds; the table must name what is promised, and the noise that keeps it.
+/// The options of a private method; the table must name what is promised, and the noise that keeps it.
 ///
 /// # Errors
 /// As for [`Table::over`]; [`crate::Error::Malformed`] without `epsilon`, `delta` or `noise`.
-pub(super) fn private_rounds(entries: Option<&Entries>) -> Result<PrivateRoundsOptions> {
-    let table = Table { what: "the table `private-rounds` of a run file", elsewhere: &[], usual: Vec::new() };
+pub(super) fn promised<T: Serialize + DeserializeOwned>(
+    what: &'static str,
+    entries: Option<&Entries>,
+    usual: &T,
+) -> Result<T> {
+    let table = Table { what, elsewhere: &[], usual: Vec::new() };
     let Some(entries) = entries else {
         return Err(table.wrong("it is not there: write `[privacy]` in a study".into()));
     };
     match ["epsilon", "delta", "noise"].into_iter().find(|entry| !entries.contains_key(*entry)) {
         Some(entry) => Err(table.wrong(format!("missing field `{entry}`"))),
-        None => table.over(&PrivateRoundsOptions::new(1.0, 1.0, 1.0), entries),
+        None => table.over(usual, entries),
     }
 }
 

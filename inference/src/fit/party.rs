@@ -15,8 +15,29 @@ use crate::engine::trust::judging::{Integrates, JudgingSilo};
 use crate::methods::columns::VerticalOptions;
 use crate::methods::few_rounds::{FewRounds, FewRoundsSilo, PrivateRounds};
 use crate::methods::pvi::{Factors, PriorShare, Pvi, PviOptions, PviSilo};
-use crate::methods::rounds::{AveragingSilo, DeviceAveragingSilo, FedOpt, FedOptOptions, RoundOptions, SfviAvg};
+use crate::methods::rounds::{AveragingSilo, DeviceAveragingSilo, FedOpt, SfviAvg};
 use crate::methods::sfvi::{Central, CentralSilo, OnDeviceSilo, PrivateSfvi, Sfvi};
+
+impl AlgorithmChoice {
+    /// Whether silos answer with what follows from noised sums over clipped rows alone.
+    ///
+    /// # Example
+    /// ```
+    /// use partita_inference::{AlgorithmChoice, PrivateSfviOptions};
+    /// assert!(AlgorithmChoice::PrivateSfvi(PrivateSfviOptions::new(1.0, 1e-5, 20.0)).is_private());
+    /// assert!(!AlgorithmChoice::Sfvi.is_private());
+    /// ```
+    #[must_use]
+    pub fn is_private(&self) -> bool {
+        match self {
+            Self::PrivateRounds(_) | Self::PrivateSfvi(_) => true,
+            Self::SfviAvg(how) => how.private.is_some(),
+            Self::FedOpt(how) => how.private.is_some(),
+            Self::Pvi(how) => how.private.is_some(),
+            _ => false,
+        }
+    }
+}
 
 /// The coordinator, given the names of the silos and how many rows each has.
 pub(super) fn coordinator(
@@ -104,22 +125,14 @@ pub(super) fn silo(
             AlgorithmChoice::OnDevice { .. } => Box::new(OnDeviceSilo::new(name, model, data, device, settings)?),
             AlgorithmChoice::Central => Box::new(CentralSilo::new(name, model, data, device, settings)?),
             AlgorithmChoice::Vertical(how) => return Err(vertical(how)),
-            AlgorithmChoice::PrivateRounds(_)
-            | AlgorithmChoice::PrivateSfvi(_)
-            | AlgorithmChoice::SfviAvg(RoundOptions { private: Some(_), .. })
-            | AlgorithmChoice::FedOpt(FedOptOptions { private: Some(_), .. })
-            | AlgorithmChoice::Pvi(PviOptions { private: Some(_), .. }) => {
+            private if private.is_private() => {
                 return Err(Error::Setting {
                     setting: "algorithm",
                     found: format!("a private method for silo `{name}`, which has no mechanism"),
                     expected: "a silo with the mechanism of its owner: studies with `[privacy]`, or `private::fit`",
                 });
             }
-            AlgorithmChoice::Automatic
-            | AlgorithmChoice::Sfvi
-            | AlgorithmChoice::SfviAvg(_)
-            | AlgorithmChoice::FedOpt(_)
-            | AlgorithmChoice::Pvi(_) => {
+            _ => {
                 let silo = Silo::new(name, index, model, data, device, settings)?;
                 let silo = match options.private_seed {
                     Some(seed) => silo.private_seed(seed),

@@ -210,6 +210,18 @@ fn corpus() -> Vec<u8> {
 }
 
 #[test]
+fn what_the_fuzzer_found_is_refused_or_read_and_never_panics() {
+    let folder = tempfile::tempdir().unwrap();
+    let found = Path::new(env!("CARGO_MANIFEST_DIR")).join("../flower/fuzz/corpus/ledger");
+    for entry in fs::read_dir(found).unwrap() {
+        fs::write(folder.path().join("ledger"), fs::read(entry.unwrap().path()).unwrap()).unwrap();
+        if let Ok(own) = open(folder.path()) {
+            let _ = own.spent();
+        }
+    }
+}
+
+#[test]
 fn a_ledger_with_a_changed_byte_is_refused_or_has_spent_as_much_and_never_panics() {
     let (bytes, folder) = (corpus(), tempfile::tempdir().unwrap());
     let path = folder.path().join("ledger");

@@ -78,9 +78,9 @@ fn the_masked_sum_has_the_bits_of_the_plain_one_in_any_order() {
 
 #[test]
 fn masks_differ_by_round_attempt_roster_run_and_request_and_look_uniform() {
-    let zeros = vec![0; 4096];
+    let zeros = vec![0; 2048];
     let mut masker = world().maskers(Departures::FreshNoise).remove(0);
-    let mut all: Vec<Vec<u64>> = Vec::new();
+    let mut all: Vec<Vec<u128>> = Vec::new();
     for (place, roster) in [(place(0, 0), &NAMES[..]), (place(0, 1), &NAMES[..]), (place(1, 0), &NAMES[..4])] {
         all.push(masker.mask(place, roster, ASKED, &zeros).unwrap().values);
     }
@@ -141,7 +141,7 @@ fn a_silo_that_leaves_costs_another_attempt_with_fresh_noise_and_both_are_charge
             Ok(released.encode(5)?.iter().flat_map(|value| value.to_le_bytes()).collect())
         };
         let bytes = ledger.answer(request.as_bytes(), Cost::new(noise, 1).unwrap(), draw).unwrap().bytes;
-        let values: Vec<u64> = bytes.as_chunks::<8>().0.iter().map(|eight| u64::from_le_bytes(*eight)).collect();
+        let values: Vec<u128> = bytes.as_chunks::<16>().0.iter().map(|own| u128::from_le_bytes(*own)).collect();
         let first = maskers[0].mask(place(0, attempt), roster, ASKED, &values).unwrap();
         let others = roster.len() - 1;
         let masked = maskers[1..=others]

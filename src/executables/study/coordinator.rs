@@ -93,7 +93,7 @@ pub fn run_study_coordinator(study: &StudyFile, desk: Desk<'_>, asked: &StudyQue
             return Ok(StudyResult::Prior(drawn));
         }
         if let Some(privacy) = &study.privacy {
-            log(&privacy.promise(&own.protected())?);
+            log(&privacy.promise(&own.protected(), study.promised_sums(privacy)?)?);
         }
         let rows = match rows {
             Some(rows) => rows,
@@ -113,9 +113,12 @@ pub fn run_study_coordinator(study: &StudyFile, desk: Desk<'_>, asked: &StudyQue
             return Err(Error::Interrupted { what: "the end of the fit".into() });
         }
         if let Some(privacy) = &study.privacy {
-            let (rounds, declared) = (study.private_options(privacy)?.rounds()?, &privacy.columns);
-            log("the steps are done; what clipping moves is judged on rows drawn from the answer");
-            let clipped = Clipped { shared, declared, rounds: &rounds, fit: &fit, rows: rows.iter().sum() };
+            fitted.report.protects(&own.protected());
+            let declared = &privacy.columns;
+            let clipped = Clipped { shared, declared, fit: &fit, rows: rows.iter().sum() };
+            if clipped.is_judged() {
+                log("the steps are done; what clipping moves is judged on rows drawn from the answer");
+            }
             clipped.judge(&mut fitted.report, &mut *algorithm, &device)?;
         }
         let prior = prior_beside(&fitted, || fitted.prior(&plan.model, &device), log);

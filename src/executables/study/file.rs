@@ -4,15 +4,14 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use partita_flower::{Error, ObjectId, Result, RunFile, read_toml};
-use partita_inference::{FitOptions, PredictiveCheck, Schedule, Settings};
+use partita_inference::{AlgorithmChoice, FitOptions, PredictiveCheck, Schedule, Settings};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
-use super::privacy::StudyPrivacy;
+use super::promise::StudyPrivacy;
 use crate::formula::{
     Contrast, Declared, DeclaredColumn, MissingCells, ReadOptions, ResponseFamily, StatedPrior, Study,
 };
-use crate::private::PrivateOptions;
 
 /// The file `study.toml`, the same at every party.
 ///
@@ -153,14 +152,34 @@ impl StudyFile {
                 remedy: "To compare with a sampler, where the files may lie together, take `partita fit --study FILE --method nuts`, and leave `algorithm` out of `[run]`.",
             });
         }
+        if self.privacy.is_none() && self.run.contains_key("secure_sums") {
+            return Err(Error::Unwelcome {
+                what: "the table `run` of a study",
+                found: "`secure_sums`, in a study whose silos say sums of their columns one by one".into(),
+                expected: "it under `[privacy]`, where silos say nothing else, or in the run file of a model that is compiled in".into(),
+                remedy: "Take it out, or make the study private.",
+            });
+        }
+        let mut entries = self.entries()?;
+        if let Some(privacy) = &self.privacy {
+            self.write_promise(privacy, &mut entries)?;
+        }
+        serde_json::from_value(Value::Object(entries)).map_err(|error| malformed(&error))
+    }
+
+    /// The method that it names, without a promise.
+    pub(super) fn named(&self) -> Result<AlgorithmChoice> {
+        let run: RunFile = serde_json::from_value(Value::Object(self.entries()?)).map_err(|error| malformed(&error))?;
+        Ok(run.fit_options(&self.settings())?.algorithm)
+    }
+
+    /// The entries of the run file, but for what is promised.
+    fn entries(&self) -> Result<Map<String, Value>> {
         let all = serde_json::to_string(self).map_err(|error| malformed(&error))?;
         let hash = ObjectId::of(all.as_bytes()).to_string();
         let most = if self.finds_its_end() { MOST_STEPS } else { MOST_ROUNDS };
         let mut entries =
             Map::from_iter([("algorithm".to_owned(), json!("few-rounds")), ("steps".to_owned(), json!(most))]);
-        if let Some(privacy) = &self.privacy {
-            entries.extend(privacy.entries(&self.private_options(privacy)?)?);
-        }
         entries.extend(self.run.clone());
         let checks = self.study(ReadOptions::default())?.checks(&self.checks).map_err(|error| malformed(&error))?;
         let own = [
@@ -179,14 +198,7 @@ impl StudyFile {
                 });
             }
         }
-        serde_json::from_value(Value::Object(entries)).map_err(|error| malformed(&error))
-    }
-
-    /// The promise, as the facade's fit takes it, with the middles of what is declared of the columns.
-    pub(crate) fn private_options(&self, privacy: &StudyPrivacy) -> Result<PrivateOptions> {
-        let study = self.study(ReadOptions::default())?;
-        let alone = study.declared_alone(&privacy.columns).map_err(|error| malformed(&error))?;
-        Ok(PrivateOptions { middles: alone.middles(), unit: study.protected(), ..privacy.options() })
+        Ok(entries)
     }
 
     /// What one unit of its promise is: `row`, or the name of the grouping.
@@ -209,9 +221,10 @@ impl StudyFile {
         Ok(self.run_file()?.steps)
     }
 
-    /// Whether it is of `sfvi`, and says nothing of its steps.
+    /// Whether it is of `sfvi`, and says nothing of its steps, which those of a private study follow from its rounds.
     fn finds_its_end(&self) -> bool {
-        self.run.get("algorithm").is_some_and(|own| own == "sfvi") && !self.run.contains_key("steps")
+        let is_sfvi = self.run.get("algorithm").is_some_and(|own| own == "sfvi");
+        is_sfvi && !self.run.contains_key("steps") && self.privacy.is_none()
     }
 
     /// The settings that the file does not override.

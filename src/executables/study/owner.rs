@@ -2,7 +2,8 @@
 
 use std::path::{Path, PathBuf};
 
-use super::privacy::{SiloPrivacy, StudyPrivacy};
+use super::privacy::SiloPrivacy;
+use super::promise::StudyPrivacy;
 use crate::executables::SiloFile;
 use crate::formula::{Columns, DeclaredColumn};
 

@@ -1,82 +1,23 @@
-//! Holds what a study promises of single rows, what a silo's owner allows, and the seat of a silo between the two.
+//! Holds what a silo's owner allows, and the seat of a silo between that and what a study promises.
 
-use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use partita_core::{Device, Model};
-use partita_flower::{Error, PartyKey, PartyPublicKey, Result};
+use partita_flower::{Error, Result};
 use partita_inference::{FitOptions, PrivateRoundsOptions, Report, SiloProgram, write_atomically};
-use partita_privacy::{Accountant, Budget, Conversion, Cost, Ledger, Mark, Peers, SiloKey, SystemEntropy};
-use serde::{Deserialize, Serialize};
+use partita_privacy::{Accountant, Budget, Conversion, Departures, Ledger, Mark, SystemEntropy};
+use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
 use super::StudyFile;
 use super::agree::{Agreed, declined};
 use super::owner::{begins, ledger_path, outside};
+use super::promise::StudyPrivacy;
 use crate::executables::SiloFile;
-use crate::formula::stand_in::AgreedAlone;
-use crate::formula::{Columns, DeclaredColumn, MissingCells, Study};
-use crate::private::secure::{MaskedSilo, Masking};
-use crate::private::{self, ClippedRows, NoisedSums, PrivateOptions};
-
-/// What is protected.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum ProtectedUnit {
-    /// One row of a silo, or one group of rows where the formula has groups.
-    Row,
-}
-
-/// The table `privacy` of a study.
-///
-/// # Example
-/// ```
-/// use partita::executables::StudyFile;
-/// let study = StudyFile::parse(r#"
-///     formula = "wheeze ~ smoke * age + (1 | child)"
-///     family = "bernoulli"
-///     silos = ["north", "south"]
-///     [privacy]
-///     unit = "row"
-///     epsilon = 3.0
-///     delta = 1e-5
-///     [privacy.columns]
-///     wheeze = [0, 1]
-///     smoke = [0, 1]
-///     age = [-2, 1]
-/// "#)?;
-/// assert_eq!(study.asks()?, ["formula", "private"]);
-/// assert_eq!(study.privacy.map(|own| own.rounds), Some(24));
-/// # Ok::<(), partita::flower::Error>(())
-/// ```
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct StudyPrivacy {
-    /// What is protected.
-    pub unit: ProtectedUnit,
-    /// Epsilon of everything that a silo sends in the study.
-    pub epsilon: f64,
-    /// The delta at which it is stated.
-    pub delta: f64,
-    /// The noised sums that every silo is asked for.
-    #[serde(default = "rounds")]
-    pub rounds: u64,
-    /// The norm to which a row's numbers are clipped, in root mean squares over rows; as large as noise allows, and at least 3,
-    /// where it is not said.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub clip: Option<f64>,
-    /// Whether silos mask their sums, so that the coordinator reads the sum over all of them alone.
-    #[serde(default)]
-    pub secure_sums: bool,
-    /// What is declared of the columns: the range of each column of numbers, and the levels of those that `declared` does
-    /// not list.
-    #[serde(default)]
-    pub columns: BTreeMap<String, DeclaredColumn>,
-}
-
-fn rounds() -> u64 {
-    PrivateRoundsOptions::ROUNDS
-}
+use crate::executables::masks::{behind, masking};
+use crate::formula::{Columns, Study};
+use crate::private::secure::Masking;
+use crate::private::{self, ClippedRows, NoisedSums, Seated, Sums};
 
 /// The table `privacy` of a silo's file: what its owner allows, over all studies.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
@@ -92,86 +33,8 @@ pub struct SiloPrivacy {
     pub ledger: Option<PathBuf>,
 }
 
-fn unwelcome<T>(what: &'static str, found: String, expected: String, remedy: &'static str) -> Result<T> {
+pub(super) fn unwelcome<T>(what: &'static str, found: String, expected: String, remedy: &'static str) -> Result<T> {
     Err(Error::Unwelcome { what, found, expected, remedy })
-}
-
-impl StudyPrivacy {
-    /// The promise, as the facade's fit takes it.
-    #[must_use]
-    pub fn options(&self) -> PrivateOptions {
-        PrivateOptions { rounds: self.rounds, clip: self.clip, ..PrivateOptions::new(self.epsilon, self.delta) }
-    }
-
-    /// What is promised of one `unit`, such as `row` or `child`, by how many sums of how much noise.
-    ///
-    /// # Errors
-    /// [`Error::Inference`] for an epsilon, a delta or a number of rounds outside its range.
-    pub fn promise(&self, unit: &str) -> Result<String> {
-        let noise = self.options().rounds()?.noise;
-        let Self { epsilon, delta, rounds, .. } = self;
-        let spent = Accountant::of([self.cost()?]).epsilon(*delta, Conversion::Improved);
-        let spent = spent.map_err(|error| declined(&error))?;
-        Ok(format!(
-            "privacy: everything that a silo sends will be ({epsilon}, {delta:e})-differentially private for one {unit}: {rounds} sums over \
-             clipped rows with noise of {noise:.2} clips, accounted for as epsilon {spent:.4}"
-        ))
-    }
-
-    /// What a study costs a silo.
-    fn cost(&self) -> Result<Cost> {
-        let noise = self.options().rounds()?.noise;
-        Ok(Cost::new(noise, self.rounds).map_err(|error| declined(&error))?)
-    }
-
-    /// The entries of the run file.
-    pub(super) fn entries(&self, options: &PrivateOptions) -> Result<Map<String, Value>> {
-        let wrong = |error: serde_json::Error| Error::Malformed { what: "`[privacy]`", problem: error.to_string() };
-        let table = serde_json::to_value(options.rounds()?).map_err(wrong)?;
-        // One more than there are: the method ends by itself.
-        let (algorithm, steps) = (json!("private-rounds"), json!(self.rounds.saturating_add(1)));
-        Ok(Map::from_iter([
-            ("algorithm".to_owned(), algorithm),
-            ("steps".to_owned(), steps),
-            ("private-rounds".to_owned(), table),
-        ]))
-    }
-
-    /// Refuses what a study asks of silos beside noised sums.
-    pub(super) fn check(&self, study: &StudyFile) -> Result<()> {
-        self.options().rounds()?;
-        let averaged = study.contrasts.iter().find(|own| own.is_averaged);
-        let asked = [
-            ("missing = \"drop\"".to_owned(), study.missing == MissingCells::Drop),
-            (format!("the {} `checks`", study.checks.len()), !study.checks.is_empty()),
-            ("`leave_one_out_draws`".to_owned(), study.leave_one_out_draws > 0),
-            (format!("`{}`", averaged.map_or("", |own| own.text.as_str())), averaged.is_some()),
-        ];
-        let other = study.run.keys().find(|name| *name != "settings");
-        let asked = asked.into_iter().find_map(|(name, is_asked)| is_asked.then_some(name));
-        let remedy = match asked {
-            Some(_) => "Take it out, or take `[privacy]` out: then silos answer without noise.",
-            None => {
-                "Take it out: a private study is fitted by few rounds. `private::fit` has SFVI, SFVI-Avg, FedOpt and PVI for a model in one process."
-            }
-        };
-        match asked.or(other.map(|name| format!("`{name}` in the table `run`"))) {
-            None => Ok(()),
-            Some(found) => unwelcome(
-                "a study with `[privacy]`",
-                found,
-                "nothing that depends on rows without noise".into(),
-                remedy,
-            ),
-        }
-    }
-
-    /// What all parties of the study agree on.
-    pub(super) fn agreed(&self, study: &Study) -> Result<Agreed> {
-        let AgreedAlone { agreement, summary } =
-            study.declared_alone(&self.columns).map_err(|error| declined(&error))?;
-        Ok(Agreed { agreement, summary })
-    }
 }
 
 /// What a silo of a private study has: what is agreed, the promise, and the account of its owner.
@@ -179,9 +42,10 @@ impl StudyPrivacy {
 pub(super) struct PrivateSeat {
     pub(super) agreed: Agreed,
     promise: StudyPrivacy,
+    /// How much noise all its sums together need.
+    sums: Sums,
     /// The hash of the study.
     study: String,
-    rounds: PrivateRoundsOptions,
     allowed: SiloPrivacy,
     ledger: Ledger,
     /// Of the last sum.
@@ -239,11 +103,12 @@ impl PrivateSeat {
             return unwelcome(
                 "an entry of the silo's file",
                 format!("`{name}` in a private study"),
-                "no questions to single rows, which private rounds do not answer".into(),
+                "no questions to single rows, which private silos do not answer".into(),
                 "Take it out of the silo's file.",
             );
         }
-        let asked = Accountant::of([promise.cost()?]).epsilon(allowed.delta, Conversion::Improved);
+        let sums = study.promised_sums(&promise)?;
+        let asked = Accountant::of([sums.cost()?]).epsilon(allowed.delta, Conversion::Improved);
         let asked = asked.map_err(|error| declined(&error))?;
         if asked > allowed.epsilon {
             return unwelcome(
@@ -260,7 +125,7 @@ impl PrivateSeat {
             true => design.rows,
             false => design.random.first().map_or(design.rows, |term| term.levels.len()),
         };
-        let masking = masking(study, file, &promise)?;
+        let masking = masking(&study.silos, file, promise.secure_sums, Departures::FreshNoise)?;
         let budget = Budget { epsilon: allowed.epsilon, delta: allowed.delta, unit: unit.clone() };
         let path = ledger_path(file, &allowed);
         let mut notes = outside(&promise, rows);
@@ -268,16 +133,15 @@ impl PrivateSeat {
             notes.push(begins(&path));
         }
         let ledger = Ledger::open(&path, budget).map_err(|error| declined(&error))?;
-        let (rounds, state) = (promise.options().rounds()?, file.state.clone());
         let own = Self {
             agreed,
             promise,
+            sums,
             study: study.asked_of_rows()?,
-            rounds,
             allowed,
             ledger,
             clipped: ClippedRows::default(),
-            state,
+            state: file.state.clone(),
             masking,
             unit,
             notes,
@@ -308,7 +172,7 @@ impl PrivateSeat {
             spent.never_drawn
         );
         let mut lines = vec![
-            self.promise.promise(&self.unit)?,
+            self.promise.promise(&self.unit, self.sums)?,
             format!("privacy: {masked}"),
             format!(
                 "privacy: epsilon {:.4} of the owner's {epsilon} at delta {delta:e} is spent, by {} sums; nothing else is said of the rows but their number",
@@ -323,7 +187,7 @@ impl PrivateSeat {
     /// The silo, with its number of rows.
     pub(super) fn silo<M: Model>(
         &self,
-        name: &str,
+        (name, index): (&str, u32),
         model: &M,
         rows: &M::Data,
         device: &Device,
@@ -331,12 +195,9 @@ impl PrivateSeat {
     ) -> partita_inference::Result<(Box<dyn SiloProgram>, usize)> {
         let sums = NoisedSums::new(Some(self.ledger.clone()), Box::new(SystemEntropy::default()));
         let sums = sums.telling(&self.clipped);
-        let (own, count) =
-            private::study_silo((name, &self.study), (model, rows), device, &fit.settings, &self.rounds, sums)?;
-        Ok(match &self.masking {
-            None => (own, count),
-            Some(masking) => (Box::new(MaskedSilo::new(own, masking.clone())), count),
-        })
+        let seated = Seated { name, index, study: &self.study };
+        let (own, count) = private::silo(seated, (model, rows), device, fit, sums)?;
+        Ok((behind(own, self.masking.as_ref()), count))
     }
 
     /// What the owner reads after the report: which rows were shorter in the sums than they are.
@@ -389,55 +250,6 @@ impl PrivateSeat {
         });
         write_atomically(&folder.join(PRIVACY), format!("{text:#}\n").as_bytes())
     }
-}
-
-/// With whom a silo masks its sums.
-fn masking(study: &StudyFile, file: &SiloFile, promise: &StudyPrivacy) -> Result<Option<Masking>> {
-    let what = "secure sums";
-    let secure = match (promise.secure_sums, &file.secure) {
-        (false, None) => return Ok(None),
-        (false, Some(_)) => {
-            let expected = "`secure_sums = true` under `[privacy]`: this silo's file has `[secure]`".into();
-            let remedy = "Ask for a study with masks, or take `[secure]` out: then the coordinator reads this silo's noised sums.";
-            return unwelcome(what, "a study without masks".into(), expected, remedy);
-        }
-        (true, None) => {
-            let expected = "`[secure]`, with `fewest` and the public keys of the other silos".into();
-            let remedy =
-                "Get `NAME-signs.pub` of every other silo from its owner, and name the files under `[secure.peers]`.";
-            return unwelcome(what, "no `[secure]` in the silo's file".into(), expected, remedy);
-        }
-        (true, Some(secure)) => secure,
-    };
-    if secure.fewest < 2 {
-        let remedy =
-            "Write 2 or more as `fewest` under `[secure]` in the silo's file; with 2 each silo learns the other's sum.";
-        return unwelcome(
-            "`fewest` of this silo's file",
-            secure.fewest.to_string(),
-            "at least 2: the sum over one silo hides nothing".into(),
-            remedy,
-        );
-    }
-    let Some(signs) = &file.signs else {
-        let expected = "the file of the silo's private key".into();
-        return unwelcome(what, "no `signs` in the silo's file".into(), expected, "Make it by `partita keys silo`.");
-    };
-    let key = SiloKey::from_bytes(&PartyKey::read(signs)?.secret_bytes());
-    let mut peers = Peers::from([(file.name.clone(), key.public())]);
-    for name in study.silos.iter().filter(|name| **name != file.name) {
-        let Some(path) = secure.peers.get(name) else {
-            let expected = "a key of every silo of the study".into();
-            let remedy = "Get `NAME-signs.pub` from its owner, and name the file under `[secure.peers]`.";
-            return unwelcome(what, format!("no key of silo `{name}`"), expected, remedy);
-        };
-        peers.insert(name.clone(), PartyPublicKey::read(path)?.bytes());
-    }
-    if peers.len() < secure.fewest {
-        let expected = format!("at least {}, as this silo's file says", secure.fewest);
-        return unwelcome("the silos of a secure sum", peers.len().to_string(), expected, "Wait for more silos.");
-    }
-    Ok(Some(Masking { key, peers, fewest: secure.fewest }))
 }
 
 /// Writes what a fit promised of single rows, and what the noise did to each number; nothing of a fit without privacy.

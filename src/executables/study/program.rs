@@ -127,7 +127,7 @@ impl StudySilo {
         let held_out = held_out.as_ref().map(rows_of).transpose().map_err(|error| declined(&error))?;
         let model = plan.model.clone();
         let (program, count) = match private {
-            Some(private) => private.silo(self.name(), &model, &rows, &self.device, fit)?,
+            Some(private) => private.silo((self.name(), *index), &model, &rows, &self.device, fit)?,
             None => silo_program(&model, silos, *index, &rows, &self.device, fit)?,
         };
         let program: Box<dyn SiloProgram> = match &held_out {

@@ -7,17 +7,19 @@ use std::time::Duration;
 use partita_inference::{Arrival, Error, Exchange, Manifest, Message, Outcome, Refusal, Request, Result, Resumable};
 use partita_privacy::{Entropy, Masked, SignedKey, SystemEntropy};
 
-use super::fixed_point::Unit;
-use super::messages::{KEY, MaskedRequest, PLAIN, fields, key_of, values_of};
+use super::messages::{KEY, MaskedRequest, fields, key_of, values_of};
+use super::parts::{Frame, is_additive};
 use crate::private::declined;
 
 /// Silos behind another exchange whose sums only their coordinator's total is read of.
 ///
-/// A method that asks all silos for noised sums gets the total in the first silo's answer, and zeros in the others'. A silo
+/// A method that asks all silos the same for a sum gets the total in the first silo's answer, and zeros in the others'. A silo
 /// that was started again in between has lost its keys: then keys are exchanged anew, and the sum is asked for again.
 pub(crate) struct SecureSums<'a> {
-    own: &'a mut dyn Exchange,
+    pub(super) own: &'a mut dyn Exchange,
     session: Option<Session>,
+    /// The sums asked for so far: no mask of a session is for two of them.
+    round: u64,
     ready: VecDeque<Arrival>,
 }
 
@@ -35,7 +37,7 @@ const MOST: usize = 1 << 24;
 
 impl<'a> SecureSums<'a> {
     pub(crate) fn new(own: &'a mut dyn Exchange) -> Self {
-        Self { own, session: None, ready: VecDeque::new() }
+        Self { own, session: None, round: 0, ready: VecDeque::new() }
     }
 
     /// The same for all silos.
@@ -46,7 +48,7 @@ impl<'a> SecureSums<'a> {
     }
 
     /// A session and its keys, exchanged now if there is none.
-    fn session(&mut self, step: u64, deadline: Option<Duration>) -> Result<Session> {
+    fn session(&mut self, deadline: Option<Duration>) -> Result<Session> {
         if let Some(own) = &self.session {
             return Ok(own.clone());
         }
@@ -55,61 +57,44 @@ impl<'a> SecureSums<'a> {
         let name: String = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
         let outcomes = self.ask(&Message::new(KEY).setting("session", &name), deadline)?;
         let each = outcomes.into_iter().zip(self.own.silos());
-        let keys = each.map(|(outcome, silo)| key_of(&outcome.reply(silo, step)?)).collect::<Result<_>>()?;
+        let keys = each.map(|(outcome, silo)| key_of(&outcome.reply(silo, self.round)?)).collect::<Result<_>>()?;
         Ok(self.session.insert(Session { name, keys }).clone())
     }
 
     /// The total of what all silos answer to `plain`: the sum of some is a part of nothing, so that a silo without an
     /// answer ends the round with an error that names it.
-    fn total(&mut self, plain: &Message, deadline: Option<Duration>) -> Result<Vec<f64>> {
-        let (unit, step, roster) = (Unit::of(plain)?, plain.get_word("step")?, self.own.silos().to_vec());
+    fn total(&mut self, plain: &Message, deadline: Option<Duration>) -> Result<(Frame, Vec<u128>)> {
+        let (roster, step) = (self.own.silos().to_vec(), plain.get_word("step").unwrap_or(self.round));
         let mut last = None;
         for _ in 0..ATTEMPTS {
-            let Session { name: session, keys } = self.session(step, deadline)?;
+            let Session { name: session, keys } = self.session(deadline)?;
+            self.round += 1;
             // An attempt of the same silos has the same noise: the difference of two would be zero.
-            let request =
-                MaskedRequest { session, attempt: 0, roster: roster.clone(), keys, plain: plain.clone() }.write()?;
+            let (round, roster_of) = (self.round, roster.clone());
+            let request = MaskedRequest { session, round, attempt: 0, roster: roster_of, keys, plain: plain.clone() };
             let (mut answers, mut keyless) = (Vec::new(), None);
-            for (outcome, silo) in self.ask(&request, deadline)?.into_iter().zip(&roster) {
+            let mut frame: Option<Frame> = None;
+            for (outcome, silo) in self.ask(&request.write()?, deadline)?.into_iter().zip(&roster) {
                 match outcome.reply(silo, step) {
-                    Ok(reply) => answers.push(values_of(&reply)?),
+                    Ok(reply) => {
+                        let (own, values) = values_of(&reply)?;
+                        if frame.get_or_insert_with(|| own.clone()) != &own {
+                            let problem = "its answer has other numbers than those of the silos before it: parties have to have the same model and settings".into();
+                            return Err(Error::Message { kind: reply.kind.clone(), problem }.in_silo(silo, step));
+                        }
+                        answers.push(values);
+                    }
                     Err(error) if error.refusal() == Some(Refusal::Keys) => keyless = Some(error),
                     // Another attempt would mend nothing.
                     Err(error) => return Err(error),
                 }
             }
-            if keyless.is_none() {
-                return Masked::sum(&answers, roster.len()).map_err(declined).map(|sum| unit.read(&sum));
+            if let (None, Some(frame)) = (&keyless, frame) {
+                return Masked::sum(&answers, roster.len()).map_err(declined).map(|sum| (frame, sum));
             }
             (self.session, last) = (None, keyless);
         }
         Err(last.unwrap_or_else(|| Error::Exchange { problem: "a masked sum had no attempt".into() }))
-    }
-}
-
-/// The answers that a method gets of a total: the first has it, the others zeros.
-fn shared(total: &[f64], silos: usize, globals: usize) -> Vec<Message> {
-    let none = vec![0.0; total.len()];
-    let message = |numbers: &[f64]| {
-        let (gradient, others) = numbers.split_at(globals.min(numbers.len()));
-        let (curvature, clipped) = others.split_at(others.len().saturating_sub(1));
-        let answer = Message::new("private.answer").floats("gradient", gradient).floats("curvature", curvature);
-        answer.number("clipped", clipped.iter().sum())
-    };
-    (0..silos).map(|silo| message(if silo == 0 { total } else { &none })).collect()
-}
-
-/// The number of globals of which a sum has so many numbers: $`d + d (d + 1) / 2`$ of gradient and curvature, and one of
-/// clipped rows.
-fn globals(numbers: usize) -> Result<usize> {
-    let found = (1..=numbers).find(|own| own + own * (own + 1) / 2 + 1 >= numbers);
-    match found {
-        Some(own) if own + own * (own + 1) / 2 + 1 == numbers => Ok(own),
-        _ => Err(Error::Exchange {
-            problem: format!(
-                "a masked sum of {numbers} numbers, which are no gradient, curvature and count of clipped rows"
-            ),
-        }),
     }
 }
 
@@ -120,15 +105,18 @@ impl Exchange for SecureSums<'_> {
 
     fn send(&mut self, requests: Vec<Request>, deadline: Option<Duration>) -> Result<()> {
         let count = self.own.silos().len();
-        let is_sum = requests.len() == count && requests.iter().all(|request| request.message.kind == PLAIN);
+        let is_sum = requests.len() == count && requests.iter().all(|request| is_additive(&request.message.kind));
         let same = requests.first().filter(|first| requests.iter().all(|own| own.message == first.message));
         match same.filter(|_| is_sum) {
+            // A silo that masks its sums refuses what is none.
             None => self.own.send(requests, deadline),
             Some(first) => {
-                let plain = first.message.clone();
-                let total = self.total(&plain, deadline)?;
-                let answers = shared(&total, count, globals(total.len())?).into_iter().map(Outcome::Reply);
-                self.ready.extend(answers.enumerate().map(|(silo, outcome)| Arrival { silo, outcome }));
+                let (frame, total) = self.total(&first.message, deadline)?;
+                let nothing = vec![0; total.len()];
+                for silo in 0..count {
+                    let outcome = Outcome::Reply(frame.with(if silo == 0 { &total } else { &nothing })?);
+                    self.ready.push_back(Arrival { silo, outcome });
+                }
                 Ok(())
             }
         }

@@ -1,15 +1,17 @@
 //! Writes and reads what silos and coordinator say to each other for a masked sum: keys first, then one exchange a sum.
 
 use partita_inference::{DataType, Error, Field, Message, Record, Release, Result};
-use partita_privacy::SignedKey;
+use partita_privacy::{Masked, SignedKey};
 use serde::{Deserialize, Serialize};
+
+use super::parts::Frame;
 
 /// Asks a silo for its key of a session.
 pub(super) const KEY: &str = "private.key";
 /// Asks for a masked sum.
 pub(super) const MASKED: &str = "private.masked_round";
-/// Asks for a sum without masks.
-pub(super) const PLAIN: &str = "private.round";
+/// The most words of eight bytes of a frame.
+const FRAME: usize = 1 << 13;
 
 /// All that may leave a silo that masks its sums.
 pub(super) fn fields(numbers: usize) -> Vec<Field> {
@@ -17,7 +19,8 @@ pub(super) fn fields(numbers: usize) -> Vec<Field> {
     vec![
         field("key", "an X25519 key for one session, and the silo's signature of it", 256, Release::Public),
         field("roster", "a hash of run, round, attempt, roster and request", 8, Release::Public),
-        field("values", "the noised sums, with masks that cancel in the sum over all silos", numbers, Release::Noised),
+        field("frame", "the names and lengths of what is summed", FRAME, Release::Public),
+        field("values", "the sums, with masks that cancel in the sum over all silos", 2 * numbers, Release::Noised),
     ]
 }
 
@@ -34,6 +37,8 @@ struct Key {
 /// What a masked sum is asked with.
 pub(super) struct MaskedRequest {
     pub(super) session: String,
+    /// The place of this sum among those of the session.
+    pub(super) round: u64,
     pub(super) attempt: u64,
     pub(super) roster: Vec<String>,
     pub(super) keys: Vec<SignedKey>,
@@ -79,7 +84,8 @@ impl MaskedRequest {
         bytes.resize(bytes.len().next_multiple_of(8), 0);
         let keys: Vec<Key> = self.keys.iter().map(written).collect();
         let message = Message::new(MASKED).setting("session", &self.session).word("attempt", self.attempt);
-        let message = message.setting("roster", &text(&self.roster)?).setting("keys", &text(&keys)?);
+        let message =
+            message.word("round", self.round).setting("roster", &text(&self.roster)?).setting("keys", &text(&keys)?);
         let mut message = message.word("length", length);
         let shape = vec![(bytes.len() / 8) as u64];
         message.records.push(Record { name: "plain".into(), data_type: DataType::U64, shape, bytes: bytes.into() });
@@ -95,29 +101,35 @@ impl MaskedRequest {
         let roster = serde_json::from_str(message.get_setting("roster")?);
         let roster = roster.map_err(|error| wrong(message, error.to_string()))?;
         let (session, attempt) = (message.get_setting("session")?.to_owned(), message.get_word("attempt")?);
+        let round = message.get_word("round")?;
         let record = message.records.iter().find(|record| record.name == "plain");
         let length = usize::try_from(message.get_word("length")?).unwrap_or(usize::MAX);
         let bytes = record.and_then(|record| record.bytes.get(..length));
         let plain = Message::decode(bytes.ok_or_else(|| wrong(message, "it asks for nothing".into()))?)?;
-        Ok(Self { session, attempt, roster, keys, plain })
+        Ok(Self { session, round, attempt, roster, keys, plain })
     }
 }
 
 /// The answer to [`MASKED`].
-pub(super) fn masked(values: &[u64], roster: &[u8; 32]) -> Message {
-    let bytes: Vec<u8> = values.iter().flat_map(|value| value.to_le_bytes()).collect();
-    let hexadecimal: String = roster.iter().map(|byte| format!("{byte:02x}")).collect();
-    let mut message = Message::new("private.masked").setting("roster", &hexadecimal);
-    let shape = vec![values.len() as u64];
+pub(super) fn masked(frame: &Frame, own: &Masked) -> Result<Message> {
+    let bytes: Vec<u8> = own.values.iter().flat_map(|value| value.to_le_bytes()).collect();
+    let hexadecimal: String = own.roster.iter().map(|byte| format!("{byte:02x}")).collect();
+    let mut message = Message::new("private.masked").setting("roster", &hexadecimal).setting("frame", &text(frame)?);
+    let shape = vec![own.values.len() as u64, 2];
     message.records.push(Record { name: "values".into(), data_type: DataType::U64, shape, bytes: bytes.into() });
-    message
+    Ok(message)
 }
 
-/// The numbers and the roster's hash of an answer to [`MASKED`].
-pub(super) fn values_of(reply: &Message) -> Result<partita_privacy::Masked> {
+/// The frame, the numbers and the roster's hash of an answer to [`MASKED`].
+pub(super) fn values_of(reply: &Message) -> Result<(Frame, Masked)> {
     let record = reply.records.iter().find(|record| record.name == "values" && record.data_type == DataType::U64);
     let record = record.ok_or_else(|| wrong(reply, "it has no numbers".into()))?;
-    let values = record.bytes.as_chunks::<8>().0.iter().map(|eight| u64::from_le_bytes(*eight)).collect();
+    let (sixteen, rest) = record.bytes.as_chunks::<16>();
+    if !rest.is_empty() {
+        return Err(wrong(reply, "its numbers have another length".into()));
+    }
+    let values = sixteen.iter().map(|own| u128::from_le_bytes(*own)).collect();
+    let frame = serde_json::from_str(reply.get_setting("frame")?).map_err(|error| wrong(reply, error.to_string()))?;
     let written = reply.get_setting("roster")?;
     let mut roster = [0; 32];
     let digits = |at: usize| written.get(2 * at..2 * at + 2).and_then(|two| u8::from_str_radix(two, 16).ok());
@@ -125,7 +137,7 @@ pub(super) fn values_of(reply: &Message) -> Result<partita_privacy::Masked> {
         *byte =
             digits(at).filter(|_| written.len() == 64).ok_or_else(|| wrong(reply, "its roster is no hash".into()))?;
     }
-    Ok(partita_privacy::Masked { values, roster })
+    Ok((frame, Masked { values, roster }))
 }
 
 /// Whether this asks for a masked sum as [`MaskedRequest`] does.
@@ -149,16 +161,22 @@ pub(crate) mod corpus {
     use partita_inference::Message;
     use partita_privacy::{Masked, SignedKey};
 
-    use super::{MaskedRequest, PLAIN, keyed, masked};
+    use super::{MaskedRequest, keyed, masked};
+    use crate::private::secure::parts::apart;
+
+    fn plain() -> Message {
+        Message::new("private.round").word("step", 1).number("clip", 0.3).number("curvature", 2.0)
+    }
 
     pub(crate) fn request(names: &[&str], keys: &[SignedKey]) -> Message {
-        let plain = Message::new(PLAIN).word("step", 1).number("clip", 0.3).number("curvature", 2.0);
         let roster = names.iter().map(|name| (*name).to_owned()).collect();
-        MaskedRequest { session: "s1".into(), attempt: 0, roster, keys: keys.to_vec(), plain }.write().unwrap()
+        let (session, keys) = ("s1".into(), keys.to_vec());
+        MaskedRequest { session, round: 1, attempt: 0, roster, keys, plain: plain() }.write().unwrap()
     }
 
     pub(crate) fn answer(own: &Masked) -> Message {
-        masked(&own.values, &own.roster)
+        let sums = Message::new("private.answer").floats("gradient", &[1.0]).floats("curvature", &[2.0]);
+        masked(&apart(&sums.number("clipped", 0.0), &plain()).unwrap().0, own).unwrap()
     }
 
     pub(crate) fn key(own: &SignedKey) -> Message {

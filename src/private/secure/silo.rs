@@ -3,8 +3,8 @@
 use partita_inference::{Error, Message, Refusal, Result, SiloProgram};
 use partita_privacy::{Departures, Masker, Peers, Place, RunKey, SiloKey, SystemEntropy};
 
-use super::fixed_point::{Unit, numbers_of};
-use super::messages::{KEY, MASKED, MaskedRequest, PLAIN, keyed, masked};
+use super::messages::{KEY, MASKED, MaskedRequest, keyed, masked};
+use super::parts::{apart, is_additive};
 use crate::private::declined;
 
 /// With whom a silo masks its sums.
@@ -16,12 +16,14 @@ pub(crate) struct Masking {
     pub(crate) peers: Peers,
     /// The fewest silos of a sum.
     pub(crate) fewest: usize,
+    /// Whether a silo may leave. Where its sums have no noise none may: every sum is over all of `peers`.
+    pub(crate) departures: Departures,
 }
 
 /// A private silo whose sums leave it behind masks.
 pub(crate) struct MaskedSilo {
     own: Box<dyn SiloProgram>,
-    masking: Masking,
+    pub(super) masking: Masking,
     session: Session,
 }
 
@@ -51,25 +53,45 @@ impl MaskedSilo {
     }
 
     fn round(&mut self, message: &Message) -> Result<Message> {
-        let MaskedRequest { session, attempt, roster, keys, plain } = MaskedRequest::read(message)?;
-        if plain.kind != PLAIN {
-            let problem = format!("it asks for `{}` behind masks, expected a noised sum", plain.kind);
+        let MaskedRequest { session, round, attempt, roster, keys, plain } = MaskedRequest::read(message)?;
+        if !is_additive(&plain.kind) {
+            let problem = format!("it asks for `{}` behind masks, expected a request for a sum", plain.kind);
             return Err(Error::Message { kind: message.kind.clone(), problem });
         }
-        let (step, unit) = (plain.get_word("step")?, Unit::of(&plain)?);
+        self.whole(&roster)?;
         self.share(&session, &keys)?;
         let Session::Shared { masker, .. } = &mut self.session else { return Err(unknown(&session)) };
-        let place = Place { round: step, attempt };
+        let place = Place { round, attempt };
         // Before anything is spent: the roster is one that this silo accepts.
         masker.check(place, &roster).map_err(declined)?;
         // Masks cancel among silos that were asked the same alone: whoever asks one of them something else reads nothing.
         let asked = plain.ordered().encode();
-        // Sums over other silos have other noise, whoever asks for them: the ledger knows each by what it was asked with.
-        let plain = plain.setting("roster", &roster.join("\n")).word("attempt", attempt);
-        let answer = self.own.answer(&plain)?;
-        let numbers = numbers_of(&answer)?;
-        let hidden = masker.mask(place, &roster, &asked, &unit.write(&numbers)?).map_err(declined)?;
-        Ok(masked(&hidden.values, &hidden.roster))
+        let answer = match self.masking.departures {
+            Departures::Refused => self.own.answer(&plain)?,
+            // Sums over other silos have other noise, whoever asks for them: the ledger knows each by what it was asked with.
+            Departures::FreshNoise => {
+                let plain = plain.clone().setting("roster", &roster.join("\n")).word("attempt", attempt);
+                self.own.answer(&plain)?
+            }
+        };
+        let (frame, numbers) = apart(&answer, &plain)?;
+        let hidden = masker.mask(place, &roster, &asked, &numbers).map_err(declined)?;
+        masked(&frame, &hidden)
+    }
+
+    /// Refuses a sum over some of the silos where it has no noise: the difference to that over all is exact.
+    fn whole(&self, roster: &[String]) -> Result<()> {
+        let Masking { peers, departures, .. } = &self.masking;
+        if *departures == Departures::FreshNoise || peers.keys().all(|name| roster.contains(name)) {
+            return Ok(());
+        }
+        let all: Vec<&str> = peers.keys().map(String::as_str).collect();
+        let problem = format!(
+            "the roster is {}, expected {}: sums without noise are over all silos whose keys this one has, or over none",
+            roster.join(", "),
+            all.join(", ")
+        );
+        Err(Error::Declined { problem })
     }
 
     /// Shares secrets with the other silos of a session, once.
@@ -115,9 +137,13 @@ impl SiloProgram for MaskedSilo {
         match request.kind.as_str() {
             KEY => self.key(request),
             MASKED => self.round(request),
-            PLAIN => {
-                let problem = "found a request for this silo's own sum, expected one for masked sums alone: its file has `[secure]`. Ask for masks by `secure_sums = true` under `[privacy]` in study.toml";
-                Err(Error::Declined { problem: problem.into() })
+            // What the keeper of its state asks.
+            kind if kind.starts_with("silo.") => self.own.answer(request),
+            kind if is_additive(kind) || self.masking.departures == Departures::Refused => {
+                let problem = format!(
+                    "found `{kind}`, a request for this silo's own numbers, expected one for masked sums alone: its file has `[secure]`. Ask for masks by `secure_sums = true`"
+                );
+                Err(Error::Declined { problem })
             }
             _ => self.own.answer(request),
         }

@@ -3,23 +3,31 @@
 use std::path::Path;
 use std::time::Duration;
 
-use partita_core::Device;
+use partita_core::vertical::{Labels, Party};
+use partita_core::{Design, Device, Normal};
+use partita_inference::vertical::{self, PredictedModel, Predictive, party_program};
 use partita_inference::{
-    Algorithm, AlgorithmChoice, Arrival, Error, Exchange, FitOptions, InProcess, Manifest, Message, Outcome,
-    PrivateRoundsOptions, Refusal, Request, Result, RunOptions, Settings, Silent, SiloProgram, coordinator, run,
+    Algorithm, AlgorithmChoice, Arrival, Counters, Error, Exchange, FitOptions, InProcess, Manifest, Message, Outcome,
+    PrivateRoundsOptions, Refusal, Request, Result, RunOptions, Settings, Silent, SiloProgram, StartFrom,
+    VerticalOptions, coordinator, fit_parties, run, silo_program,
 };
 use partita_models::GaussianMean;
-use partita_privacy::{Budget, Ledger, RunKey, SeededBits, SignedKey, SiloKey, SystemEntropy};
+use partita_models::vertical::{BernoulliHead, Linear, WithIntercept, binary_labels};
+use partita_privacy::{Budget, Departures, Ledger, RunKey, SeededBits, SignedKey, SiloKey, SystemEntropy};
 
-use super::fixed_point::{Unit, numbers_of};
-use super::messages::{KEY, MaskedRequest, key_of};
+use super::messages::{KEY, MaskedRequest, key_of, values_of};
+use super::parts::{apart, write};
 use super::{MaskedSilo, Masking, SecureSums};
-use crate::private::{NoisedSums, silo};
+use crate::private::{NoisedSums, Seated, silo};
 
 const NAMES: [&str; 3] = ["north", "south", "west"];
 
 fn options() -> PrivateRoundsOptions {
     PrivateRoundsOptions { rounds: 4, ..PrivateRoundsOptions::new(1.0, 1e-5, 2.0) }
+}
+
+fn fit_options() -> FitOptions {
+    FitOptions { algorithm: AlgorithmChoice::PrivateRounds(options()), ..FitOptions::default() }
 }
 
 /// A silo with seeded noise, and a ledger where a folder is given.
@@ -34,7 +42,8 @@ fn with_budget(place: usize, folder: Option<&Path>, epsilon: f64) -> Box<dyn Sil
     let budget = Budget { epsilon, delta: 1e-5, unit: "row".into() };
     let ledger = folder.map(|folder| Ledger::open(&folder.join(name), budget).unwrap());
     let sums = NoisedSums::new(ledger, Box::new(SeededBits::new(place as u64)));
-    silo(name, &GaussianMean {}, &rows, &device, &Settings::default(), &options(), sums).unwrap().0
+    let seated = Seated { name, index: place as u32, study: "" };
+    silo(seated, (&GaussianMean {}, &rows), &device, &fit_options(), sums).unwrap().0
 }
 
 fn keys() -> Vec<SiloKey> {
@@ -48,12 +57,11 @@ fn masked(place: usize, fewest: usize, folder: Option<&Path>) -> MaskedSilo {
 fn behind_masks(own: Box<dyn SiloProgram>, place: usize, fewest: usize) -> MaskedSilo {
     let keys = keys();
     let peers = NAMES.iter().zip(&keys).map(|(name, key)| ((*name).to_owned(), key.public())).collect();
-    MaskedSilo::new(own, Masking { key: keys[place].clone(), peers, fewest })
+    MaskedSilo::new(own, Masking { key: keys[place].clone(), peers, fewest, departures: Departures::FreshNoise })
 }
 
 fn method() -> Box<dyn Algorithm> {
-    let fit = FitOptions { algorithm: AlgorithmChoice::PrivateRounds(options()), ..FitOptions::default() };
-    coordinator(&GaussianMean {}, &NAMES.map(str::to_owned), &[50; 3], &Device::flex(), &fit).unwrap()
+    coordinator(&GaussianMean {}, &NAMES.map(str::to_owned), &[50; 3], &Device::flex(), &fit_options()).unwrap()
 }
 
 fn in_process(programs: Vec<Box<dyn SiloProgram>>) -> InProcess {
@@ -63,27 +71,23 @@ fn in_process(programs: Vec<Box<dyn SiloProgram>>) -> InProcess {
 #[test]
 fn the_masked_sum_has_the_bits_of_the_plain_one() {
     let request = method().outgoing().unwrap().remove(0).message;
-    let unit = Unit::of(&request).unwrap();
     // What silos are asked has the roster in it, which their noise is drawn for.
-    let mut sum = vec![0_u64; 3];
+    let mut sum = vec![0_u128; 3];
+    let mut frame = None;
     for place in 0..3 {
-        let answer = plain(place, None).answer(&request).unwrap();
-        let numbers = numbers_of(&answer).unwrap();
-        let own = unit.write(&numbers).unwrap();
-        sum.iter_mut().zip(own).for_each(|(slot, own)| *slot = slot.wrapping_add(own));
+        let (own, numbers) = apart(&plain(place, None).answer(&request).unwrap(), &request).unwrap();
+        sum.iter_mut().zip(numbers).for_each(|(slot, own)| *slot = slot.wrapping_add(own));
+        assert_eq!(frame.get_or_insert_with(|| own.clone()), &own);
     }
-    let expected = unit.read(&sum);
+    let frame = frame.unwrap();
     let mut own = in_process((0..3).map(|place| Box::new(masked(place, 3, None)) as Box<dyn SiloProgram>).collect());
     let mut secure = SecureSums::new(&mut own);
     let manifest = method().manifest().clone();
     let outcomes = secure.exchange(Request::to_all(3, &request), &manifest, None).unwrap();
-    let numbers = |outcome: &Outcome| match outcome {
-        Outcome::Reply(reply) => numbers_of(reply).unwrap(),
-        other => panic!("{other:?}"),
-    };
-    assert_eq!(numbers(&outcomes[0]), expected);
-    assert!(expected.iter().all(|number| *number != 0.0));
-    assert!(numbers(&outcomes[1]).iter().chain(&numbers(&outcomes[2])).all(|number| *number == 0.0));
+    let replies: Vec<Message> = outcomes.into_iter().map(|own| own.reply("a silo", 0).unwrap()).collect();
+    assert_eq!(replies[0], frame.with(&sum).unwrap());
+    assert!(sum.iter().all(|number| *number != 0));
+    assert!(replies[1..].iter().all(|own| *own == frame.with(&[0; 3]).unwrap()));
 }
 
 #[test]
@@ -119,7 +123,7 @@ fn asked(session: &str, attempt: u64, roster: &[&str], keys: &[SignedKey]) -> Me
 
 fn asked_for(plain: Message, session: &str, attempt: u64, roster: &[&str], keys: &[SignedKey]) -> Message {
     let roster = roster.iter().map(|name| (*name).to_owned()).collect();
-    MaskedRequest { session: session.into(), attempt, roster, keys: keys.to_vec(), plain }.write().unwrap()
+    MaskedRequest { session: session.into(), round: 1, attempt, roster, keys: keys.to_vec(), plain }.write().unwrap()
 }
 
 /// The request of the first round, with one of its numbers multiplied.
@@ -131,45 +135,44 @@ fn changed(number: &str, by: f64) -> Message {
 }
 
 /// What a coordinator reads that asks north for one thing and all others for the usual in a session, and north's own numbers,
-/// both modulo 2⁶⁴ in units of north's request.
-fn betrayed(folder: &Path, session: &str, north: &Message) -> (Vec<u64>, Vec<u64>) {
+/// both modulo 2¹²⁸.
+fn betrayed(folder: &Path, session: &str, north: &Message) -> (Vec<u128>, Vec<u128>) {
     let mut silos: Vec<MaskedSilo> = (0..3).map(|place| masked(place, 3, Some(folder))).collect();
     let keys = exchange_keys(&mut silos, session);
-    let mut sum = vec![0_u64; 3];
+    let mut sum = vec![0_u128; 3];
     for (place, silo) in silos.iter_mut().enumerate() {
         let plain = if place == 0 { north.clone() } else { changed("clip", 1.0) };
         let reply = silo.answer(&asked_for(plain, session, 0, &NAMES, &keys)).unwrap();
-        let own = super::messages::values_of(&reply).unwrap().values;
+        let own = values_of(&reply).unwrap().1.values;
         sum.iter_mut().zip(own).for_each(|(slot, own)| *slot = slot.wrapping_add(own));
     }
     // Its ledger has what it gave.
     drop(silos);
     let request = north.clone().setting("roster", &NAMES.join("\n")).word("attempt", 0);
     let answer = plain(0, Some(folder)).answer(&request).unwrap();
-    let numbers = numbers_of(&answer).unwrap();
-    (sum, Unit::of(north).unwrap().write(&numbers).unwrap())
+    (sum, apart(&answer, north).unwrap().1)
 }
 
-/// How far numbers modulo 2⁶⁴ are apart.
-fn apart(one: u64, other: u64) -> u64 {
+/// How far numbers modulo 2¹²⁸ are from each other.
+fn distance(one: u128, other: u128) -> u128 {
     one.wrapping_sub(other).cast_signed().unsigned_abs()
 }
 
-/// Two random numbers modulo 2⁶⁴ are nearer than this with probability 2⁻¹⁹.
-const NEAR: u64 = 1 << 44;
+/// Two random numbers modulo 2¹²⁸ are nearer than this with probability 2⁻¹⁹.
+const NEAR: u128 = 1 << 108;
 
 #[test]
 fn a_request_changed_for_one_silo_leaves_no_number_near_its_own_sum() {
-    // Without the request in the masks, the others are small beside north in its finer unit.
+    // Without the request in the masks, they would cancel whatever north alone was asked.
     let folder = tempfile::tempdir().unwrap();
     let (sum, own) = betrayed(folder.path(), "s1", &changed("curvature", 16_384.0));
-    assert!(apart(sum[0], own[0]) > NEAR, "its gradient is read through the masks: {sum:?}, {own:?}");
+    assert!(distance(sum[0], own[0]) > NEAR, "its gradient is read through the masks: {sum:?}, {own:?}");
     // And a coordinator that is honest sees that something is amiss.
     let mut silos: Vec<MaskedSilo> = (0..3).map(|place| masked(place, 3, None)).collect();
     let keys = exchange_keys(&mut silos, "s2");
     let replies = silos.iter_mut().enumerate().map(|(place, silo)| {
         let plain = changed("curvature", if place == 0 { 2.0 } else { 1.0 });
-        super::messages::values_of(&silo.answer(&asked_for(plain, "s2", 0, &NAMES, &keys)).unwrap()).unwrap()
+        values_of(&silo.answer(&asked_for(plain, "s2", 0, &NAMES, &keys)).unwrap()).unwrap().1
     });
     let refused = partita_privacy::Masked::sum(&replies.collect::<Vec<_>>(), 3).unwrap_err().to_string();
     assert!(refused.contains("the rosters or requests of the answers"), "{refused}");
@@ -183,7 +186,7 @@ fn two_sessions_with_other_requests_for_one_silo_do_not_give_it_by_difference() 
     let (other, changed) = betrayed(folder.path(), "s2", &changed("clip", 0.5));
     for at in 0..2 {
         let (found, expected) = (other[at].wrapping_sub(honest[at]), changed[at].wrapping_sub(own[at]));
-        assert!(expected != 0 && apart(found, expected) > NEAR, "number {at}: {found} is near {expected}");
+        assert!(expected != 0 && distance(found, expected) > NEAR, "number {at}: {found} is near {expected}");
     }
 }
 
@@ -215,7 +218,7 @@ fn what_a_silo_does_not_mask_with_is_refused_before_anything_is_spent() {
     let mut other = asked("s3", 0, &NAMES, &keys);
     other =
         MaskedRequest { plain: Message::new("private.key"), ..MaskedRequest::read(&other).unwrap() }.write().unwrap();
-    assert!(refused(&other).contains("expected a noised sum"));
+    assert!(refused(&other).contains("expected a request for a sum"));
     let ledger = std::fs::read_to_string(folder.path().join("north")).unwrap();
     assert!(!ledger.contains("\"spent\""), "{ledger}");
     silos[0].answer(&asked("s3", 0, &NAMES, &keys)).unwrap();
@@ -235,8 +238,7 @@ fn another_roster_or_attempt_has_fresh_noise_and_is_charged_and_the_same_one_is_
         let keys = exchange_keys(&mut silos, session);
         let request = asked(session, attempt, roster, &keys);
         let members = silos.iter_mut().filter(|silo| roster.contains(&silo.name()));
-        let replies: Vec<_> =
-            members.map(|silo| super::messages::values_of(&silo.answer(&request).unwrap()).unwrap()).collect();
+        let replies: Vec<_> = members.map(|silo| values_of(&silo.answer(&request).unwrap()).unwrap().1).collect();
         sums.push(partita_privacy::Masked::sum(&replies, roster.len()).unwrap());
     }
     assert_eq!(charged(), 3);
@@ -333,4 +335,132 @@ fn a_refusal_by_the_budget_is_told_once_and_a_silo_that_stalls_is_named() {
     let said = error.to_string();
     assert!(said.contains("silo `west`, step 0: no answer (no answer in 60 s)"), "{said}");
     assert!(said.contains("`lost_silo = \"go-on\"`") && !said.contains("::") && asked.len() == 3, "{said}");
+}
+
+/// A silo of SFVI behind masks, of whose sums none has noise.
+fn open(place: usize, secure: bool) -> Box<dyn SiloProgram> {
+    let device = Device::flex();
+    let rows = GaussianMean::data(&[0.5, 1.5 + place as f64, -0.3], &device);
+    let names = NAMES.map(str::to_owned);
+    // It may be asked on the way to a mode, too.
+    let fit = FitOptions { settings: Settings { start: StartFrom::Mode, ..sfvi().settings }, ..sfvi() };
+    let own = silo_program(&GaussianMean {}, &names, place as u32, &rows, &device, &fit).unwrap().0;
+    if secure { Box::new(without_noise(own, place)) } else { own }
+}
+
+fn without_noise(own: Box<dyn SiloProgram>, place: usize) -> MaskedSilo {
+    let mut own = behind_masks(own, place, 3);
+    own.masking.departures = Departures::Refused;
+    own
+}
+
+fn sfvi() -> FitOptions {
+    let settings = Settings { steps: 30, start: StartFrom::Declared, ..Settings::default() };
+    FitOptions { algorithm: AlgorithmChoice::Sfvi, settings, trust_draws: Some(0), ..FitOptions::default() }
+}
+
+#[test]
+fn sfvi_by_masked_sums_is_that_by_plain_ones_to_rounding() {
+    let found = |secure: bool| {
+        let mut own = in_process((0..3).map(|place| open(place, secure)).collect());
+        let names = NAMES.map(str::to_owned);
+        let mut method = coordinator(&GaussianMean {}, &names, &[3; 3], &Device::flex(), &sfvi()).unwrap();
+        let mut fitted = |exchange: &mut dyn Exchange| {
+            fit_parties(&GaussianMean {}, &Device::flex(), &sfvi(), &mut *method, exchange, None).unwrap()
+        };
+        let fitted = if secure { fitted(&mut SecureSums::new(&mut own)) } else { fitted(&mut own) };
+        (method.posterior().parameters.to_vec(), fitted.report.elbo, fitted.record.counters.rounds)
+    };
+    let ((masked, bound, rounds), (plain, expected, of_plain)) = (found(true), found(false));
+    assert!(rounds == of_plain && (bound - expected).abs() < 1e-9, "{bound} of {expected}, {rounds} rounds");
+    for (masked, plain) in masked.iter().zip(plain) {
+        assert!((masked - plain).abs() < 1e-9, "{masked} of {plain}");
+    }
+    // On the way to a mode the slopes are summed.
+    let settings = Settings { start: StartFrom::Mode, ..sfvi().settings };
+    let names = NAMES.map(str::to_owned);
+    let mode = FitOptions { settings, ..sfvi() };
+    let mut method = coordinator(&GaussianMean {}, &names, &[3; 3], &Device::flex(), &mode).unwrap();
+    let (request, manifest) = (method.outgoing().unwrap().remove(0).message, method.manifest().clone());
+    assert_eq!(request.kind, "sfvi.slope");
+    let mut own = in_process((0..3).map(|place| open(place, true)).collect());
+    let total = SecureSums::new(&mut own).exchange(Request::to_all(3, &request), &manifest, None).unwrap().remove(0);
+    let total = total.reply("all", 0).unwrap().get_floats("slope").unwrap();
+    let each = (0..3).map(|place| open(place, false).answer(&request).unwrap().get_floats("slope").unwrap()[0]);
+    let expected: f64 = each.sum();
+    assert!(expected.abs() > 0.1 && (total[0] - expected).abs() < 1e-12, "{total:?} of {expected}");
+}
+
+#[test]
+fn columns_at_parties_that_mask_their_contributions_give_the_fit_and_the_predictions_of_plain_ones() {
+    let device = Device::flex();
+    let column = |place: usize, rows: usize| {
+        let values: Vec<f64> = (0..rows).map(|row| ((row * 7 + place * 5) % 11) as f64 / 5.0 - 1.0).collect();
+        Party::new(NAMES[place], Linear::new(1), Design::new(values, [rows, 1, 1]).unwrap())
+    };
+    let labels = |rows: usize| {
+        let yes: Vec<bool> = (0..rows).map(|row| row * row % 5 < 2).collect();
+        Labels::new(WithIntercept::new(BernoulliHead {}, Normal::new(0.0, 1.0)), binary_labels(&yes, &device))
+    };
+    for how in [VerticalOptions::augmented(0.5), VerticalOptions::direct()] {
+        let settings = Settings { steps: 12, particles: 2, ..Settings::default() };
+        let fit =
+            FitOptions { algorithm: AlgorithmChoice::Vertical(how), settings, elbo_draws: 8, ..FitOptions::default() };
+        let found = |secure: bool| {
+            let party = |place: usize| {
+                let mut own = party_program(&column(place, 20), place as u32, None, &device, &fit).unwrap();
+                own.hold_out(column(place, 6));
+                match secure {
+                    true => Box::new(without_noise(Box::new(own), place)) as Box<dyn SiloProgram>,
+                    false => Box::new(own),
+                }
+            };
+            let mut own = in_process((0..3).map(party).collect());
+            let mut masks = SecureSums::new(&mut own);
+            let exchange: &mut dyn Exchange = if secure { &mut masks } else { masks.own };
+            let names = NAMES.map(str::to_owned);
+            let mut method = vertical::coordinator(&labels(20), &names, &device, &fit).unwrap();
+            let fitted = vertical::fit_parties(&labels(20), &device, &fit, &mut *method, exchange, None).unwrap();
+            let ask = Predictive { draws: 5, model: PredictedModel::Declared, seed: 1, deadline: None };
+            let mut counters = Counters::default();
+            let predicted = vertical::predict(&labels(6), &device, &*method, exchange, ask, &mut counters).unwrap();
+            let means = fitted.report.sites.iter().map(|site| site.mean);
+            means.chain([fitted.report.elbo]).chain(predicted.mean.values).collect::<Vec<f64>>()
+        };
+        let (masked, plain) = (found(true), found(false));
+        assert_eq!(masked.len(), 8);
+        for (masked, plain) in masked.iter().zip(plain) {
+            assert!((masked - plain).abs() < 1e-9, "{how:?}: {masked} of {plain}");
+        }
+    }
+}
+
+#[test]
+fn a_silo_without_noise_gives_sums_over_all_silos_and_nothing_else() {
+    let mut silos: Vec<MaskedSilo> = (0..3).map(|place| without_noise(open(place, false), place)).collect();
+    let names = NAMES.map(str::to_owned);
+    let mut method = coordinator(&GaussianMean {}, &names, &[3; 3], &Device::flex(), &sfvi()).unwrap();
+    let plain = method.outgoing().unwrap().remove(0).message;
+    assert_eq!(plain.kind, "sfvi.step");
+    let keys = exchange_keys(&mut silos, "s1");
+    // Two of three, whose difference to the sum of three would be the third's own numbers.
+    silos.iter_mut().for_each(|silo| silo.masking.fewest = 2);
+    for kind in ["sfvi.step", "few.start", "trust.values", "evaluate.rows", "avg.round"] {
+        let found = silos[0].answer(&Message { kind: kind.into(), ..plain.clone() }).unwrap_err().to_string();
+        assert!(found.contains("masked sums alone"), "{kind}: {found}");
+    }
+    let found = silos[0].answer(&asked_for(plain.clone(), "s1", 0, &NAMES[..2], &keys)).unwrap_err().to_string();
+    assert!(found.contains("sums without noise are over all silos"), "{found}");
+    for kind in ["few.round", "avg.round", "vertical.factor"] {
+        let other = Message { kind: kind.into(), ..plain.clone() };
+        let found = silos[0].answer(&asked_for(other, "s1", 0, &NAMES, &keys)).unwrap_err().to_string();
+        assert!(found.contains("expected a request for a sum"), "{kind}: {found}");
+    }
+    // All of them answer, with numbers that are not their own.
+    let own = open(0, false).answer(&plain).unwrap();
+    let (_, hidden) = values_of(&silos[0].answer(&asked_for(plain.clone(), "s1", 0, &NAMES, &keys)).unwrap()).unwrap();
+    let (_, numbers) = apart(&own, &plain).unwrap();
+    assert!(numbers.len() == hidden.values.len() && !numbers.is_empty());
+    assert!(hidden.values.iter().zip(&numbers).all(|(hidden, own)| distance(*hidden, *own) > NEAR >> 20));
+    assert!(numbers.iter().all(|own| distance(*own, write(0.0).unwrap()) < 1 << 80));
 }

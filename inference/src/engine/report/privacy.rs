@@ -75,6 +75,14 @@ const EXPLAINED: f64 = 4.0;
 const MOSTLY_NOISE: f64 = 3.0;
 
 impl Report {
+    /// Says in a word what is protected, such as `child` where the rows of the model are the children of a study; nothing of a
+    /// fit without a promise.
+    pub fn protects(&mut self, unit: &str) {
+        if let Some(own) = &mut self.privacy {
+            unit.clone_into(&mut own.unit);
+        }
+    }
+
     /// Says what the clip does to rows like those that the posterior expects, and whether more rows are clipped than it
     /// expects, whose tails are longer then than the family has them. The verdict counts both.
     pub fn tell_clipping(&mut self, expected: &ExpectedClipping) {

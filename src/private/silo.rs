@@ -1,0 +1,87 @@
+//! Makes a silo of a private fit by any method: it answers with what follows from noised sums, and with nothing else.
+
+use partita_core::{Device, Model};
+use partita_inference::{
+    AlgorithmChoice, AveragingSilo, Error, FitOptions, Manifest, PrivateParty, PrivateRoundsSilo, PrivateSfviSilo,
+    PrivateSteps, PviSilo, Result, Silo, SiloProgram,
+};
+
+use super::NoisedSums;
+use super::subject::subject;
+
+/// Which silo of which fit it is.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Seated<'a> {
+    pub(crate) name: &'a str,
+    /// Its place among the silos.
+    pub(crate) index: u32,
+    /// The name of the study: a ledger answers an identical request about the same one from what it stores.
+    pub(crate) study: &'a str,
+}
+
+/// The silo of a fit by a private algorithm, whose sums `sums` makes private, and the number of its rows.
+///
+/// # Errors
+/// [`Error::Setting`] for an algorithm without a promise, and for what the method refuses of the model.
+pub(crate) fn silo<M: Model>(
+    Seated { name, index, study }: Seated<'_>,
+    (model, data): (&M, &M::Data),
+    device: &Device,
+    fit: &FitOptions,
+    sums: NoisedSums,
+) -> Result<(Box<dyn SiloProgram>, usize)> {
+    let about = subject(study, model, data, device).map_err(|error| error.in_silo(name, 0))?;
+    let (sums, settings) = (Box::new(sums.about(about)), &fit.settings);
+    let own = |settings| -> Result<Silo> {
+        let silo = Silo::new(name, index, model, data, device, settings)?;
+        Ok(match fit.private_seed {
+            Some(seed) => silo.private_seed(seed),
+            None => silo,
+        })
+    };
+    match &fit.algorithm {
+        AlgorithmChoice::PrivateRounds(how) => {
+            let silo = PrivateRoundsSilo::new(name, model, data, device, settings, how, sums)?;
+            let (rows, manifest) = (silo.rows(), silo.manifest());
+            Ok((noised_alone(silo, manifest), rows))
+        }
+        AlgorithmChoice::PrivateSfvi(how) => {
+            let silo = PrivateSfviSilo::new(own(settings)?, index, how, sums)?;
+            let (rows, manifest) = (silo.rows(), silo.manifest());
+            Ok((noised_alone(silo, manifest), rows))
+        }
+        AlgorithmChoice::Pvi(how) => {
+            let silo = PviSilo::new(own(settings)?, index, how.clone())?.private(sums)?;
+            let (rows, manifest) = (silo.rows(), silo.manifest());
+            Ok((noised_alone(silo, manifest), rows))
+        }
+        AlgorithmChoice::SfviAvg(how) => {
+            averaging(AveragingSilo::new(own(settings)?, index).at_most(how.local_steps), how.private, sums)
+        }
+        AlgorithmChoice::FedOpt(how) => {
+            let silo = own(&how.settings(settings.clone()))?;
+            averaging(AveragingSilo::of_points(silo, index)?.at_most(how.local_steps), how.private, sums)
+        }
+        other => Err(Error::Setting {
+            setting: "algorithm",
+            found: format!("{other:?} for a private silo"),
+            expected: "a method with a promise, as `private::fit` and studies with `[privacy]` make it",
+        }),
+    }
+}
+
+/// A silo of rounds of local steps, and the number of its rows.
+fn averaging(
+    silo: AveragingSilo,
+    private: Option<PrivateSteps>,
+    sums: Box<NoisedSums>,
+) -> Result<(Box<dyn SiloProgram>, usize)> {
+    let silo = silo.private(private, sums)?;
+    let (rows, manifest) = (silo.rows(), silo.manifest());
+    Ok((noised_alone(silo, manifest), rows))
+}
+
+/// A silo that holds back every field which its manifest does not list as public or noised.
+fn noised_alone(silo: impl SiloProgram + 'static, manifest: Manifest) -> Box<dyn SiloProgram> {
+    Box::new(PrivateParty::new(Box::new(silo), manifest))
+}
