@@ -89,6 +89,29 @@ fn every_mistake_is_mended_by_what_its_message_says() {
             done: Given { file: b"y,x,x2\n1,2,3\n2,3,3\n3,3,1\n", ..PLAIN },
         },
         Mistake {
+            given: Given { file: b"y,x\n1,2\n2,3,4\n3,3\n5,4\n", ..PLAIN },
+            words: &["clinic.csv: line 3 has 3 cells, expected 2 as in the first line", "in quotes"],
+            done: Given { file: b"y,x\n1,2\n2,\"3,4\"\n3,3\n5,4\n", ..PLAIN },
+        },
+        Mistake {
+            given: Given { file: b"Wheeze, by age\ny,x\n1,2\n2,3\n5,4\n", ..PLAIN },
+            words: &[
+                "found \"Wheeze, by age\", expected names of columns",
+                "\"y,x\". Take out what is above the names",
+            ],
+            done: Given { file: b"y,x\n1,2\n2,3\n5,4\n", ..PLAIN },
+        },
+        Mistake {
+            given: Given { file: b"y,x\n1;5,2\n2;3,1\n5;4,0\n", ..PLAIN },
+            words: &["found ',' between the names of columns, expected ';'", "Write the first line as `y;x`"],
+            done: Given { file: b"y;x\n1;5,2\n2;3,1\n5;4,0\n", ..PLAIN },
+        },
+        Mistake {
+            given: Given { file: b"y,x\na,1,2\nb,2,3\nc,5,4\n", ..PLAIN },
+            words: &["found 2 names of columns, expected 3", "Write the first line as `row,y,x`"],
+            done: Given { file: b"row,y,x\na,1,2\nb,2,3\nc,5,4\n", ..PLAIN },
+        },
+        Mistake {
             given: Given { formula: "y ~ x + (1 | s", ..PLAIN },
             words: &["expected an operator or `)`", "y ~ x + (1 | s\n                ^"],
             done: Given { formula: "y ~ x + (1 | s)", ..PLAIN },
