@@ -94,9 +94,9 @@ fn every_mistake_is_mended_by_what_its_message_says() {
             done: Given { file: b"y,x\n1,2\n2,\"3,4\"\n3,3\n5,4\n", ..PLAIN },
         },
         Mistake {
-            given: Given { file: b"Wheeze, by age\ny,x\n1,2\n2,3\n5,4\n", ..PLAIN },
+            given: Given { file: b"Wheeze by age; all clinics\ny,x\n1,2\n2,3\n5,4\n", ..PLAIN },
             words: &[
-                "found \"Wheeze, by age\", expected names of columns",
+                "found \"Wheeze by age; all clinics\", expected names of columns",
                 "\"y,x\". Take out what is above the names",
             ],
             done: Given { file: b"y,x\n1,2\n2,3\n5,4\n", ..PLAIN },

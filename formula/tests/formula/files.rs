@@ -112,9 +112,9 @@ fn twenty_bad_files_say_where_and_what_to_do() {
             "reading north.csv: line 3 has 3 cells, expected 2 as in the first line. Put a cell",
         ),
         (
-            b"Wheeze; by age, all clinics\n\ny,x\n1,2\n3,4\n",
+            b"Wheeze by age; all clinics\n\ny,x\n1,2\n3,4\n",
             "y ~ x",
-            "line 1: found \"Wheeze; by age, all clinics\", expected names of columns, which are below it: \"y,x\". Take out what is above",
+            "line 1: found \"Wheeze by age; all clinics\", expected names of columns, which are below it: \"y,x\". Take out what is above",
         ),
         (
             b"Wheeze,,\ny,x,z\n1,2,a\n3,4,b\n",

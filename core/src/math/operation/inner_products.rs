@@ -47,10 +47,10 @@ mod tests {
         let columns = Array { values: vec![1.0, 0.5, 1.0, -1.0, 2.0, 8.0], shape: vec![3, 2] };
         let found = inner_products(effects.clone().into(), columns, [1, 0, 1].into()).typed::<1>();
         // 3 + 4/2, 1 - 2 and 6 + 32.
-        assert_eq!(found.clone().into_data().to_vec::<f64>().unwrap(), [5.0, -1.0, 38.0]);
+        assert_eq!(Handle::from(found.clone()).read().unwrap().values, [5.0, -1.0, 38.0]);
         let slopes = device.tensor::<1>(vec![1.0, 10.0, 100.0], [3]);
         let gradients = (found * slopes).sum().backward();
-        let by: Vec<f64> = effects.grad(&gradients).unwrap().into_data().to_vec().unwrap();
+        let by = Handle::from(effects.grad(&gradients).unwrap()).read().unwrap().values;
         // Of the first row 10 · (1, -1), of the second (1, 0.5) and 100 · (2, 8).
         assert_eq!(by, [10.0, -10.0, 201.0, 800.5]);
     }

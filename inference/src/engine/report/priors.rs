@@ -151,13 +151,22 @@ mod tests {
     #[test]
     fn a_number_is_told_of_whose_interval_is_that_of_its_prior() {
         let draws = |scale: f64| (0..1_000).map(|place| scale * f64::from(place)).collect::<Vec<_>>();
-        let told = |scale: f64, away: f64| {
+        let told_of = |name: &str, scale: f64, away: f64| {
             let draws_there: Vec<f64> = draws(scale).iter().map(|draw| draw + away).collect();
             let posterior = SiteSummary::of("shape".into(), "shape".into(), &draws_there);
             let prior = [("shape".to_owned(), "shape".to_owned(), draws(1.0))];
-            of_widths("shape", "gamma(1, 1)", &[&posterior], &prior).first().and_then(|own| own.number)
+            let line = PriorLine {
+                name: name.into(),
+                prior: "gamma(1, 1)".into(),
+                source: PriorSource::Usual,
+                normal: None,
+                numbers: if name == "several" { vec!["other".into(), "shape".into()] } else { Vec::new() },
+            };
+            of_widths(&line, &[&posterior], &prior).first().and_then(|own| own.number)
         };
+        let told = |scale: f64, away: f64| told_of("shape", scale, away);
         assert!((told(0.95, 0.0).unwrap() - 0.95).abs() < 1e-9);
+        assert_eq!((told_of("several", 0.95, 0.0), told_of("another", 0.95, 0.0)), (told(0.95, 0.0), None));
         assert_eq!(told(0.85, 0.0), None);
         // As wide as the prior, and where it hardly is: the data have moved it.
         assert!(told(0.95, 400.0).is_some());
