@@ -15,11 +15,14 @@ pub(super) fn check_heading(file: &str, text: &str, delimiter: Option<u8>) -> Re
     let candidates = stated.as_deref().unwrap_or(&CANDIDATES);
     let Some((first, below)) = lines.split_first() else { return Ok(()) };
     let file = file.to_owned();
-    let found = || candidates.iter().find_map(|mark| titled(&lines, *mark));
     let is_table = candidates.iter().any(|mark| {
         let names = cells(first, *mark);
         names.len() > 1 && names.iter().all(|name| !name.is_empty()) && width(below, *mark) == Some(names.len())
     });
+    let title = || candidates.iter().find_map(|mark| titled(&lines, *mark));
+    if let Some(names) = (!is_table).then(title).flatten() {
+        return Err(FrameError::Title { file, found: first.trim_end().into(), names: names.trim_end().into() });
+    }
     if delimiter.is_none()
         && let Some((found, expected)) = candidates.iter().find_map(|mark| other_mark(first, below, *mark))
     {
@@ -28,9 +31,6 @@ pub(super) fn check_heading(file: &str, text: &str, delimiter: Option<u8>) -> Re
     }
     if is_table {
         return Ok(());
-    }
-    if let Some(names) = found() {
-        return Err(FrameError::Title { file, found: first.trim_end().into(), names: names.trim_end().into() });
     }
     for mark in candidates {
         let names = cells(first, *mark);
