@@ -8,6 +8,7 @@ mod delimiter;
 mod doubts;
 mod error;
 mod frame;
+mod heading;
 mod write;
 
 pub use columns::{ColumnKind, Columns, MissingCells};

@@ -28,8 +28,8 @@ use response::{Observed, Parameter};
 ///
 /// # Shapes
 /// Globals: one site `[1]` for each coefficient, named as its column; for effects of grouping `g` a site
-/// `sd(COLUMN | g)` `[1]` for each column and, where they are correlated, `cor(A, B | g)` `[1]` of two columns, or of
-/// more the Cholesky factor `cholesky(g)` `[K, K]`, from which every `cor(A, B | g)` is found; `effect(COLUMN | g = GROUP)`
+/// `sd(COLUMN | g)` `[1]` for each column and, where they are correlated, the Cholesky factor `correlation(g)` `[K, K]`, of which
+/// reports have every `cor(A, B | g)` `[1]`; `effect(COLUMN | g = GROUP)`
 /// `[1]` of each group that all silos know; the parameters of the response. Locals: `effects(g)` `[groups, K]` in the plate `g`, levels inside one another, those of the silo
 /// outermost in the plate `silo` of one row. Data: `y` `[rows]` in the
 /// plate `row`.
@@ -191,12 +191,11 @@ impl Regression {
             if Some(place) == fused {
                 continue;
             }
-            let effects = rows.expand(effects)?;
             let each = match own {
-                EffectRows::Intercepts => effects,
-                EffectRows::Columns(columns) => (effects * rows.take::<2>(columns)?).sum_dim(1),
+                EffectRows::Intercepts => rows.expand(effects)?.reshape([-1]),
+                EffectRows::Columns(columns) => rows.inner_products(effects, columns)?,
             };
-            *predictor = predictor.clone() + each.reshape([-1]);
+            *predictor = predictor.clone() + each;
         }
         Ok(())
     }

@@ -75,10 +75,11 @@ impl Plan {
     }
 }
 
-/// The exponentials of the median and of the ends of the 95 % interval, as they are printed.
+/// The exponentials of the median and of the ends of the 95 % interval, which is four standard deviations wide, as they are
+/// printed.
 pub(super) fn ratios(own: &SiteSummary) -> [String; 3] {
     let [middle, low, high] = [own.quantiles.p50, own.quantiles.p2_5, own.quantiles.p97_5].map(f64::exp);
-    [middle, low, high].map(|own| in_places(own, high - low))
+    [middle, low, high].map(|own| in_places(own, 0.25 * (high - low)))
 }
 
 /// The effects of an answer that are read as ratios; no text without any.

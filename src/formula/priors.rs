@@ -69,7 +69,10 @@ pub(super) fn parameters(response: &Response, outcome: &OutcomeScale) -> Vec<(St
 pub(super) fn lines(plan: &RegressionPlan, usual: &RegressionPlan) -> Vec<PriorLine> {
     let usual = texts(usual);
     let source = |own: &Text| if usual.contains(own) { PriorSource::Usual } else { PriorSource::Stated };
-    let line = |own: Text| PriorLine { source: source(&own), name: own.name, prior: own.prior, normal: own.normal };
+    let line = |own: Text| {
+        let (source, Text { name, prior, normal, numbers }) = (source(&own), own);
+        PriorLine { source, name, prior, normal, numbers }
+    };
     texts(plan).into_iter().map(line).collect()
 }
 
@@ -79,17 +82,25 @@ struct Text {
     name: String,
     prior: String,
     normal: Option<[f64; 2]>,
+    numbers: Vec<String>,
 }
 
 fn texts(plan: &RegressionPlan) -> Vec<Text> {
-    let line = |(name, prior): (String, &dyn fmt::Display)| Text { name, prior: prior.to_string(), normal: None };
+    let line = |(name, prior): (String, &dyn fmt::Display)| Text {
+        name,
+        prior: prior.to_string(),
+        normal: None,
+        numbers: Vec::new(),
+    };
     let named = |(name, prior): &(String, Prior)| {
         let normal = if let Prior::Normal { mean, sd } = prior { Some([*mean, *sd]) } else { None };
         Text { normal, ..line((name.clone(), prior)) }
     };
     let effects = plan.effects().flat_map(|own| {
         let correlation = match (&own.dependence, own.correlation_name()) {
-            (Dependence::Correlated(prior), Some(name)) => Some(line((name, prior))),
+            (Dependence::Correlated(prior), Some(name)) => {
+                Some(Text { numbers: own.correlation_names(), ..line((name, prior)) })
+            }
             _ => None,
         };
         let deviations = own.deviation_names().zip(&own.deviations);

@@ -284,14 +284,8 @@ pub(super) fn put(stated: &BTreeMap<String, StatedPrior>, plan: &mut RegressionP
 
 /// What the correlations of these effects may be called.
 fn correlation_names(effects: &Effects) -> Vec<String> {
-    match effects.columns.as_slice() {
-        [] | [_] => Vec::new(),
-        [one, two] => {
-            let group = &effects.group;
-            vec![CORRELATIONS.into(), format!("correlation({group})"), format!("cor({one}, {two} | {group})")]
-        }
-        _ => vec![CORRELATIONS.into(), format!("correlation({})", effects.group)],
-    }
+    let all = [CORRELATIONS.to_owned(), format!("correlation({})", effects.group)];
+    effects.correlation_name().map_or_else(Vec::new, |own| all.into_iter().chain([own]).collect())
 }
 
 /// A name without spaces, and `Intercept` as brms writes it.

@@ -10,7 +10,7 @@
 use std::path::{Path, PathBuf};
 
 use partita::formula::{SiloTable, Study};
-use partita::inference::{SiteSummary, write_atomically};
+use partita::inference::{SiteSummary, in_places, write_atomically};
 use partita::{FitOptions, Report, fit};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -242,6 +242,11 @@ pub fn deal_in_three(path: &Path, column: &str, folder: &Path) -> Result<Vec<Pat
     parts.iter().enumerate().map(write).collect()
 }
 
+/// A mean and a standard deviation, or an estimate and its standard error, with the digits of a report.
+fn printed(own: [f64; 2]) -> [String; 2] {
+    own.map(|number| in_places(number, own[1]))
+}
+
 impl Coefficient {
     /// From the package's estimate, in its standard errors.
     fn beside_package(&self) -> f64 {
@@ -254,9 +259,12 @@ impl Coefficient {
         ((mean - other).abs() / sd).max((other_sd / sd - 1.0).abs())
     }
 
-    fn has_same_digits(&self) -> bool {
-        let digits = |own: [f64; 2]| own.map(|number| format!("{number:.4}"));
-        digits(self.one_file) == digits(self.three_silos)
+    /// Between one file and three silos, in units of the last digit that is printed of either number.
+    fn last_digits(&self) -> f64 {
+        let unit = 10_f64.powf(self.one_file[1].log10().floor() - 1.0);
+        let number = |text: String| text.parse().unwrap_or(f64::NAN);
+        let apart = printed(self.one_file).into_iter().zip(printed(self.three_silos));
+        apart.map(|(one, three)| ((number(one) - number(three)) / unit).abs().round()).fold(0.0, f64::max)
     }
 }
 
@@ -289,9 +297,10 @@ fn claims(rows: &[Row]) -> Vec<Claim> {
         claim("three silos are within a tenth of a standard deviation of one file", &|own| {
             own.most(Coefficient::between) < TENTH
         }),
-        claim("three silos have the four decimals of one file", &|own| {
-            own.coefficients.iter().all(Coefficient::has_same_digits)
+        claim("three silos have every digit of one file that a report prints", &|own| {
+            own.most(Coefficient::last_digits) < 0.5
         }),
+        claim("three silos are within one of the last digit", &|own| own.most(Coefficient::last_digits) < 1.5),
     ]
 }
 
@@ -306,9 +315,10 @@ fn book(rows: &[Row], claims: &Claims) -> String {
         .to_owned();
     text += &claims.table();
     text += "\nDistances, the largest of all coefficients: of the means over one file from the package's estimates, in its standard\n\
-        errors; of means and standard deviations over three silos from those over one file, in standard deviations. Where `surv` states\n\
-        no cuts, they are quantiles that silos agree on from a few of each: not those of the pooled file to every digit.\n\n";
-    text += "| command | package | from it | three silos from one file | verdict |\n|---|---|---|---|---|\n";
+        errors; of means and standard deviations over three silos from those over one file, in standard deviations, and in units\n\
+        of the last digit that a report prints, which is the second of the standard deviation. Where `surv` states no cuts, they are\n\
+        quantiles that silos agree on from a few of each: not those of the pooled file to every digit.\n\n";
+    text += "| command | package | from it | three silos from one file | in last digits | verdict |\n|---|---|---|---|---|---|\n";
     for own in rows {
         let (from, between) = (own.most(Coefficient::beside_package), own.most(Coefficient::between));
         let verdict = match own.verdicts.as_slice() {
@@ -316,7 +326,8 @@ fn book(rows: &[Row], claims: &Claims) -> String {
             all => all.join("; three silos: "),
         };
         let command = own.command.replace('|', "\\|");
-        text += &format!("| `{command}` | {} | {from:.2} | {between:.4} | {verdict} |\n", own.package);
+        let last = own.most(Coefficient::last_digits);
+        text += &format!("| `{command}` | {} | {from:.2} | {between:.4} | {last:.0} | {verdict} |\n", own.package);
     }
     text += "\n## Coefficients\n\nEstimate and standard error of the package, then mean and standard deviation over one file and\n\
         over three silos.\n";
@@ -326,7 +337,10 @@ fn book(rows: &[Row], claims: &Claims) -> String {
             own.command, own.package
         );
         for Coefficient { name, package, one_file, three_silos } in &own.coefficients {
-            let of = |[mean, sd]: [f64; 2]| format!("{mean:.4} ({sd:.4})");
+            let of = |own: [f64; 2]| {
+                let [mean, sd] = printed(own);
+                format!("{mean} ({sd})")
+            };
             text += &format!("| `{name}` | {} | {} | {} |\n", of(*package), of(*one_file), of(*three_silos));
         }
     }

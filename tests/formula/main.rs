@@ -11,6 +11,7 @@ mod exploding;
 mod families;
 mod hostile;
 mod mistakes;
+mod near_zero;
 mod packages;
 mod priors;
 mod private;

@@ -89,6 +89,24 @@ fn every_mistake_is_mended_by_what_its_message_says() {
             done: Given { file: b"y,x,x2\n1,2,3\n2,3,3\n3,3,1\n", ..PLAIN },
         },
         Mistake {
+            given: Given { file: b"Wheeze by age; all clinics\ny,x\n1,2\n2,3\n5,4\n", ..PLAIN },
+            words: &[
+                "found \"Wheeze by age; all clinics\", expected names of columns",
+                "\"y,x\". Take out what is above the names",
+            ],
+            done: Given { file: b"y,x\n1,2\n2,3\n5,4\n", ..PLAIN },
+        },
+        Mistake {
+            given: Given { file: b"y,x\n1;5,2\n2;3,1\n5;4,0\n", ..PLAIN },
+            words: &["found ',' between the names of columns, expected ';'", "Write the first line as `y;x`"],
+            done: Given { file: b"y;x\n1;5,2\n2;3,1\n5;4,0\n", ..PLAIN },
+        },
+        Mistake {
+            given: Given { file: b"y,x\na,1,2\nb,2,3\nc,5,4\n", ..PLAIN },
+            words: &["found 2 names of columns, expected 3", "Write the first line as `row,y,x`"],
+            done: Given { file: b"row,y,x\na,1,2\nb,2,3\nc,5,4\n", ..PLAIN },
+        },
+        Mistake {
             given: Given { formula: "y ~ x + (1 | s", ..PLAIN },
             words: &["expected an operator or `)`", "y ~ x + (1 | s\n                ^"],
             done: Given { formula: "y ~ x + (1 | s)", ..PLAIN },
@@ -141,7 +159,7 @@ fn every_mistake_is_mended_by_what_its_message_says() {
         },
         Mistake {
             given: Given { file: b"y,x\n1,1.5\n2,2.5\n3,1,5\n", ..PLAIN },
-            words: &["line 4 has 3", "unquoted commas"],
+            words: &["line 4 has 3", "in quotes"],
             done: Given { file: b"y,x\n1,1.5\n2,2.5\n3,1.5\n", ..PLAIN },
         },
         Mistake {
@@ -185,7 +203,7 @@ fn one_bad_cell_in_a_million_rows_is_named_by_its_line_in_seconds() {
     let (is_done, said) = run(Given { file: file.as_bytes(), formula: "y ~ x", family: "gaussian", more: &[] });
     // The first line has the names, and rows count from 0.
     assert!(
-        !is_done && said.contains("has 999999 numbers and 1 other cells") && said.contains("line 765434: \"1O\""),
+        !is_done && said.contains("has 999999 numbers and 1 other cell,") && said.contains("line 765434: \"1O\""),
         "{said}"
     );
     assert!(begun.elapsed().as_secs() < 60, "{:?}", begun.elapsed());

@@ -71,7 +71,9 @@ fn an_lkj_prior_of_two_effects_has_the_density_of_its_determinant() {
     let formula = "y ~ 1 + (1 + x | g)";
     let densities = ["lkj(2)", "lkj(4)"].map(|prior| {
         let prepared = prepared(formula, "gaussian", &[("cor", prior)]).unwrap();
-        assert!(prepared.plan.priors.iter().any(|line| line.to_string() == format!("correlation(g) ~ {prior}")));
+        assert!(
+            prepared.plan.priors.iter().any(|line| line.to_string() == format!("cor((Intercept), x | g) ~ {prior}"))
+        );
         let (device, model) = (Device::flex(), &prepared.plan.model);
         let table = SiteTable::of(model, &device, &prepared.silos[0].1).unwrap();
         // At a correlation of 0 the densities are those of a beta distribution's middle, over 2.

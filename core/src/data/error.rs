@@ -74,7 +74,10 @@ pub enum DataError {
         column: String,
     },
     /// Rows with more or fewer cells than the header.
-    #[error("reading {file}: {count} rows have another number of cells than the header's {expected}: {}. Check for unquoted commas and for cut lines.", ragged(rows, *count))]
+    #[error(
+        "reading {file}: {}, expected {expected} as in the first line. Put a cell that has the character between columns in quotes, or complete a line that was cut.",
+        ragged(rows, *count)
+    )]
     RaggedRows {
         /// The file.
         file: String,
@@ -252,8 +255,9 @@ fn listed(cells: &[impl Display], count: usize) -> String {
 }
 
 fn ragged(rows: &[(u64, usize)], count: usize) -> String {
-    let text = rows.iter().map(|(line, cells)| format!("line {line} has {cells}")).collect::<Vec<_>>().join("; ");
-    text + &more(rows.len(), count)
+    let cells = |count: &usize| if *count == 1 { "1 cell".into() } else { format!("{count} cells") };
+    let each = rows.iter().map(|(line, count)| format!("line {line} has {}", cells(count)));
+    each.collect::<Vec<_>>().join("; ") + &more(rows.len(), count)
 }
 
 fn more(shown: usize, count: usize) -> String {

@@ -12,7 +12,7 @@ use crate::declare::uploaded::{Uploaded, indices};
 use crate::distribution::Distribution;
 use crate::error::{Error, Result};
 use crate::handle::Handle;
-use crate::math::operation::expand_rows;
+use crate::math::operation::{expand_rows, inner_products};
 
 /// The rows of a plate that are being evaluated.
 #[derive(Debug, Clone)]
@@ -215,6 +215,56 @@ impl<'a> Rows<'a> {
             (Some(gathered), Some(chosen)) => gathered.expanded(chosen, &source, expand).typed(),
             _ => expand().typed(),
         })
+    }
+
+    /// What the outer rows have times constant columns of these rows, summed over columns: of the intercept and the slope of
+    /// each patient, $`b_{g0} + b_{g1} t`$ at each visit. It is one node of the tape.
+    ///
+    /// # Shapes
+    /// `effects`: `[outer len, width]`; `columns`: `[total, width]` → `[len]`.
+    ///
+    /// # Errors
+    /// Those of [`Rows::expand`] and [`Rows::take`].
+    ///
+    /// # Example
+    /// ```
+    /// # use partita_core::{Device, Groups, Latents, Model, Normal, Result, Scope, SiteTable, burn, natural_values};
+    /// # use burn::{module::Module, tensor::Tensor};
+    /// #[derive(Module, Debug)]
+    /// struct Slopes {}
+    ///
+    /// impl Model for Slopes {
+    ///     type Globals = ();
+    ///     type Data = (Groups, Tensor<2>);
+    ///     fn global(&self, _: &mut Scope) -> Result<()> { Ok(()) }
+    ///     fn local(&self, scope: &mut Scope, _: &(), (visits, columns): &Self::Data) -> Result<()> {
+    ///         scope.plate("patient", visits.groups(), |scope, patients| {
+    ///             let effects = scope.sample("effects", Normal::new(0.0, 1.0).iid([patients.len(), 2]))?;
+    ///             scope.plate("visit", visits, |scope, rows| {
+    ///                 scope.deterministic("level", rows.inner_products(&effects, columns)?).map(|_| ())
+    ///             })
+    ///         })
+    ///     }
+    /// }
+    ///
+    /// let device = Device::flex();
+    /// let columns = device.tensor(vec![1.0, 0.0, 1.0, 2.0, 1.0, 3.0], [3, 2]);
+    /// let data = (Groups::of_sizes(&[2, 1]).unwrap(), columns);
+    /// let table = SiteTable::of(&Slopes {}, &device, &data)?;
+    /// let locals = [vec![0.5, 1.0, -1.0, 2.0], Vec::new()];
+    /// let found = natural_values(&Slopes {}, &device, &table, &data, Latents { globals: &[], locals: &locals })?;
+    /// assert_eq!(found[1].1.values, [0.5, 2.5, 5.0]);
+    /// # Ok::<(), partita_core::Error>(())
+    /// ```
+    pub fn inner_products(&self, effects: &Tensor<2>, columns: &Tensor<2>) -> Result<Tensor<1>> {
+        let columns = self.take(columns)?;
+        match &self.outer {
+            Outer::Plate { len, places, .. } if !self.on_device && effects.dims() == [*len, columns.dims()[1]] => {
+                let (effects, columns) = (Handle::from(effects.clone()), Handle::from(columns).read()?);
+                Ok(inner_products(effects, columns, Arc::clone(places)).typed())
+            }
+            _ => Ok((self.expand(effects)? * columns).sum_dim(1).reshape([-1])),
+        }
     }
 
     /// These rows of a constant stored in its own layout: `gather` is called with the indices, `None` for all rows.

@@ -71,6 +71,8 @@ struct Place<'a> {
     weight: f64,
     /// The prefix of the names of sites, dot included.
     prefix: String,
+    /// Whether values of sites are kept for reports.
+    reported: bool,
 }
 
 /// How the local part of a model is evaluated.
@@ -99,7 +101,15 @@ impl<'a> Scope<'a> {
     }
 
     fn starting(device: &'a Device, table: Table<'a>, source: Source<'a>, reading: Reading<'a>) -> Self {
-        let place = Place { part: Part::Global, next: 0, plate: None, pass: 0, weight: 1.0, prefix: String::new() };
+        let place = Place {
+            part: Part::Global,
+            next: 0,
+            plate: None,
+            pass: 0,
+            weight: 1.0,
+            prefix: String::new(),
+            reported: true,
+        };
         Self {
             device,
             table,
@@ -226,7 +236,7 @@ impl<'a> Scope<'a> {
 
     /// Keeps a value on its natural scale, if the reading keeps values.
     fn keep(&mut self, name: &str, handle: &Handle) -> Result<()> {
-        if let Reading::NaturalValues | Reading::Simulate(_) = self.reading {
+        if self.place.reported && matches!(self.reading, Reading::NaturalValues | Reading::Simulate(_)) {
             let name = self.full(name).into_owned();
             self.outcome.values.push((name, handle.read()?));
         }

@@ -121,7 +121,7 @@ impl Reading<'_> {
 }
 
 /// The number that `cell` is with a comma before its decimals, if it has no point.
-fn with_comma(cell: &str) -> Option<f64> {
+pub(super) fn with_comma(cell: &str) -> Option<f64> {
     let plain = !cell.contains('.') && cell.matches(',').count() <= 1;
     Some(cell).filter(|_| plain).and_then(|cell| cell.replace(',', ".").parse().ok()).filter(|x: &f64| x.is_finite())
 }

@@ -2,7 +2,7 @@
 
 use super::error::FrameError;
 
-const CANDIDATES: [char; 4] = [',', ';', '\t', '|'];
+pub(super) const CANDIDATES: [char; 4] = [',', ';', '\t', '|'];
 
 /// The lines that decide where the first one has several candidates.
 const LINES: usize = 20;
@@ -27,7 +27,7 @@ pub(super) fn delimiter(file: &str, text: &str) -> Result<u8, FrameError> {
 }
 
 /// The first lines that hold something; a line ends outside of quotes.
-fn lines(text: &str) -> Vec<&str> {
+pub(super) fn lines(text: &str) -> Vec<&str> {
     let (mut lines, mut start, mut quoted) = (Vec::new(), 0, false);
     for (at, byte) in text.bytes().enumerate() {
         quoted ^= byte == b'"';

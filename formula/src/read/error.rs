@@ -95,6 +95,58 @@ pub enum FrameError {
         /// The line.
         found: String,
     },
+    /// Lines above the names of columns.
+    #[error(
+        "reading {file}: line 1: found {found:?}, expected names of columns, which are below it: {names:?}. Take out what is above the names."
+    )]
+    Title {
+        /// The file.
+        file: String,
+        /// The first line.
+        found: String,
+        /// The line of names.
+        names: String,
+    },
+    /// Names have another character between them than the cells below.
+    #[error(
+        "reading {file}: line 1: found {found:?} between the names of columns, expected {expected:?} as in the lines below it, such as {below:?}. Write the first line as `{names}`; if it is right, say `delimiter = \"{found}\"` (of a command `--delimiter '{found}'`)."
+    )]
+    OtherDelimiter {
+        /// The file.
+        file: String,
+        /// The character between names.
+        found: char,
+        /// The character between cells.
+        expected: char,
+        /// The line below the names.
+        below: String,
+        /// The first line as it should be.
+        names: String,
+    },
+    /// Each line has one cell more than there are names.
+    #[error(
+        "reading {file}: line 1: found {found} names of columns, expected {}: each line below has one cell more. Write the first line as `{names}`, or write the file without names of rows (`row.names = FALSE` in R).",
+        found + 1
+    )]
+    RowNames {
+        /// The file.
+        file: String,
+        /// The number of names.
+        found: usize,
+        /// The first line as it should be.
+        names: String,
+    },
+    /// Columns have no name.
+    #[error(
+        "reading {file}: line 1: found no name for the columns {}, expected one for each. Name them in the first line, or take these columns out.",
+        unnamed.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ")
+    )]
+    Unnamed {
+        /// The file.
+        file: String,
+        /// The columns, from 1.
+        unnamed: Vec<usize>,
+    },
     /// The first line has numbers in the place of names.
     #[error("reading {file}: line 1: found {found:?}, expected names of columns. Add a first line with the names.")]
     Header {
@@ -119,7 +171,8 @@ pub enum FrameError {
     },
     /// A column has numbers and other text.
     #[error(
-        "reading {file}: column `{column}` has {numbers} numbers and {count} other cells, expected numbers alone: {}{}. Correct these cells, write NA where there is no value or name their word in `missing` (of a command `--missing-cells`), or write `factor({column})` if the column has levels.",
+        "reading {file}: column `{column}` has {numbers} numbers and {count} other cell{}, expected numbers alone: {}{}. Correct these cells, write NA where there is no value or name their word in `missing` (of a command `--missing-cells`), or write `factor({column})` if the column has levels.",
+        if *count == 1 { "" } else { "s" },
         cells.iter().map(ToString::to_string).collect::<Vec<_>>().join("; "),
         if *count > cells.len() { format!("; and {} more", count - cells.len()) } else { String::new() }
     )]

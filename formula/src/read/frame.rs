@@ -8,6 +8,7 @@ use serde::Deserialize;
 use super::decode::decode;
 use super::delimiter::{delimiter, open_quote};
 use super::error::FrameError;
+use super::heading::check_heading;
 
 /// How the characters of a file are written as bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
@@ -126,10 +127,12 @@ impl Frame {
         if let Some(found) = text.lines().next().filter(|line| line.starts_with("sep=")) {
             return Err(FrameError::Separator { file: file.into(), found: found.trim_end().into() });
         }
-        let delimiter = match options.delimiter {
-            Delimiter::Byte(byte) => byte,
-            Delimiter::AsFound => delimiter(file, &text)?,
+        let stated = match options.delimiter {
+            Delimiter::Byte(byte) => Some(byte),
+            Delimiter::AsFound => None,
         };
+        check_heading(file, &text, stated)?;
+        let delimiter = stated.map_or_else(|| delimiter(file, &text), Ok)?;
         if let Some(line) = open_quote(&text, delimiter) {
             return Err(FrameError::Quote { file: file.into(), line });
         }

@@ -101,12 +101,39 @@ fn without_the_rows_that_are_dropped_a_file_is_the_one_without_these_rows() {
 
 #[test]
 fn twenty_bad_files_say_where_and_what_to_do() {
-    let cases: [(&[u8], &str, &str); 25] = [
+    let cases: [(&[u8], &str, &str); 32] = [
         (b"", "y ~ x", "found nothing, expected a line of column names"),
         (b"y,x\n", "y ~ x", "found column names but no rows"),
         (b"sep=;\r\ny;x\r\n1;2\r\n", "y ~ x", "line 1: found \"sep=;\", expected names of columns. Take this line out"),
         (b"y,x,x\n1,2,3\n", "y ~ x", "column name `x` occurs twice"),
-        (b"y,x\n1,2\n3\n4,5,6\n", "y ~ x", "line 3 has 1; line 4 has 3"),
+        (
+            b"y,x\n1,2\n3,4,5\n6,7\n",
+            "y ~ x",
+            "reading north.csv: line 3 has 3 cells, expected 2 as in the first line. Put a cell",
+        ),
+        (
+            b"Wheeze by age; all clinics\n\ny,x\n1,2\n3,4\n",
+            "y ~ x",
+            "line 1: found \"Wheeze by age; all clinics\", expected names of columns, which are below it: \"y,x\". Take out what is above",
+        ),
+        (
+            b"Wheeze,,\ny,x,z\n1,2,a\n3,4,b\n",
+            "y ~ x",
+            "line 1: found \"Wheeze,,\", expected names of columns, which are below it: \"y,x,z\"",
+        ),
+        (
+            b"y,x\n1;5,2\n2;6\n",
+            "y ~ x",
+            "line 1: found ',' between the names of columns, expected ';' as in the lines below it, such as \"1;5,2\". Write the first line as `y;x`; if it is right, say `delimiter = \",\"` (of a command `--delimiter ','`).",
+        ),
+        (b"y;x\n1,5\n2,6\n", "y ~ x", "line 1: found ';' between the names of columns, expected ','"),
+        (
+            b"y,x\nann,1,5\nbea,2,6\n",
+            "y ~ x",
+            "line 1: found 2 names of columns, expected 3: each line below has one cell more. Write the first line as `row,y,x`",
+        ),
+        (b"y,x,,\n1,2,3,4\n", "y ~ x", "line 1: found no name for the columns 3, 4, expected one for each"),
+        (b"y,x\n1,2\n3\n4,5,6\n", "y ~ x", "line 3 has 1 cell; line 4 has 3 cells, expected 2 as in the first line"),
         (b"1,2\n3,4\n", "y ~ x", "line 1: found [\"1\", \"2\"], expected names of columns. Add a first line"),
         (
             b"y,smoke\n1,2\n",
@@ -118,7 +145,7 @@ fn twenty_bad_files_say_where_and_what_to_do() {
         (
             b"y,x\n1,2\n2,three\n3,4\n",
             "y ~ x",
-            "column `x` has 2 numbers and 1 other cells, expected numbers alone: line 3: \"three\". Correct these cells, write NA where there is no value or name their word in `missing` (of a command `--missing-cells`), or write `factor(x)`",
+            "column `x` has 2 numbers and 1 other cell, expected numbers alone: line 3: \"three\". Correct these cells, write NA where there is no value or name their word in `missing` (of a command `--missing-cells`), or write `factor(x)`",
         ),
         (b"y,x\n1,2\n2,inf\n3,4\n", "y ~ x", "line 3: \"inf\""),
         (b"y,x\n1,2\n2,N/A\n3,4\n", "y ~ x", "line 3: \"N/A\""),

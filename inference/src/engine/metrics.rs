@@ -25,7 +25,7 @@ pub use log_likelihood::test_log_likelihood;
 pub use predictions::Predictions;
 pub use r_hat::r_hat;
 pub use smoothed_weights::SmoothedWeights;
-pub(crate) use smoothed_weights::threshold as pareto_k_threshold;
+pub(crate) use smoothed_weights::{shape_beyond, threshold as pareto_k_threshold};
 pub use symmetry::Symmetry;
 pub use top_words::top_words;
 pub use uniformity::{Counts, SimultaneousBand};

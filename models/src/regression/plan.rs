@@ -1,7 +1,7 @@
 //! Says what a regression is made of: coefficients with priors, effects of groups, and a response.
 
 use burn::tensor::Tensor;
-use partita_core::{Error, LkjCholesky, Normal, Result, Scope, Uniform, elementwise};
+use partita_core::{Error, LkjCholesky, Normal, Result, Scope};
 
 use super::{Family, Lkj, Prior, Response};
 
@@ -230,18 +230,20 @@ impl Effects {
         self.columns.iter().map(|column| format!("sd({column} | {})", self.group))
     }
 
-    /// The name of the correlation of two effects, or of the correlations of more; `None` of those without.
-    ///
-    /// Of two effects LKJ(1) is the uniform distribution of their correlation, a number that people read.
+    /// The name of the correlation of every two effects; none of effects without.
+    #[must_use]
+    pub fn correlation_names(&self) -> Vec<String> {
+        let pairs = self.columns.iter().enumerate().flat_map(|(place, one)| {
+            self.columns[place + 1..].iter().map(move |two| format!("cor({one}, {two} | {})", self.group))
+        });
+        if self.dependence == Dependence::Independent { Vec::new() } else { pairs.collect() }
+    }
+
+    /// The name of all correlations together, which have one prior: that of the correlation of two effects.
     #[must_use]
     pub fn correlation_name(&self) -> Option<String> {
-        match (&self.dependence, self.columns.as_slice()) {
-            (Dependence::Independent, _) | (_, [] | [_]) => None,
-            (Dependence::Correlated(prior), [one, two]) if prior.is_uniform() => {
-                Some(format!("cor({one}, {two} | {})", self.group))
-            }
-            _ => Some(format!("correlation({})", self.group)),
-        }
+        let mut names = self.correlation_names();
+        if names.len() > 1 { Some(format!("correlation({})", self.group)) } else { names.pop() }
     }
 
     /// Samples the standard deviations and correlations; their factor $F$, `[K, K]`, or $\sigma$, `[1, K]`, of
@@ -251,32 +253,24 @@ impl Effects {
         let names = self.deviation_names().zip(&self.deviations);
         let deviations = names.map(|(name, prior)| prior.sample(scope, &name)).collect::<Result<_>>()?;
         let deviations: Tensor<1> = Tensor::cat(deviations, 0);
-        let (Dependence::Correlated(prior), Some(name)) = (&self.dependence, self.correlation_name()) else {
+        let (Dependence::Correlated(prior), 2..) = (&self.dependence, count) else {
             return Ok(deviations.reshape([1, count]));
         };
-        if count > 2 || !prior.is_uniform() {
-            let factor = LkjCholesky::new(prior.concentration, count);
-            let factor = scope.sample(&format!("cholesky({})", self.group), factor)?;
-            self.say_correlations(scope, &factor)?;
-            return Ok(deviations.reshape([count, 1]) * factor);
-        }
-        let correlation = scope.sample(&name, Uniform::new(-1.0, 1.0))?;
-        let [first, second] = [0, 1].map(|place| deviations.clone().narrow(0, place, 1));
-        let rest = elementwise(correlation.clone(), |r| (1.0 - r * r).sqrt(), |r| -r / (1.0 - r * r).sqrt());
-        let zero = first.clone().zeros_like();
-        let all = vec![first, zero, second.clone() * correlation, second * rest];
-        Ok(Tensor::cat(all, 0).reshape([2, 2]))
+        let factor = LkjCholesky::new(prior.concentration, count);
+        let factor = scope.sample_unreported(&format!("correlation({})", self.group), factor)?;
+        self.say_correlations(scope, &factor)?;
+        Ok(deviations.reshape([count, 1]) * factor)
     }
 
     /// Reports the correlation of every two effects, given the Cholesky factor of all.
     fn say_correlations(&self, scope: &mut Scope<'_>, factor: &Tensor<2>) -> Result<()> {
         let factor = factor.clone().detach();
         let all = factor.clone().matmul(factor.transpose());
-        for (row, one) in self.columns.iter().enumerate() {
-            for (column, two) in self.columns.iter().enumerate().skip(row + 1) {
-                let correlation: Tensor<1> = all.clone().narrow(0, row, 1).narrow(1, column, 1).reshape([1]);
-                scope.deterministic(&format!("cor({one}, {two} | {})", self.group), correlation)?;
-            }
+        let count = self.columns.len();
+        let pairs = (0..count).flat_map(|row| (row + 1..count).map(move |column| (row, column)));
+        for ((row, column), name) in pairs.zip(self.correlation_names()) {
+            let correlation: Tensor<1> = all.clone().narrow(0, row, 1).narrow(1, column, 1).reshape([1]);
+            scope.deterministic(&name, correlation)?;
         }
         Ok(())
     }

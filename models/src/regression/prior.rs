@@ -191,14 +191,6 @@ pub struct Lkj {
     pub concentration: f64,
 }
 
-impl Lkj {
-    /// Whether it is the uniform distribution, of two effects that of their correlation between −1 and 1.
-    #[must_use]
-    pub fn is_uniform(&self) -> bool {
-        (self.concentration - 1.0).abs() <= 0.0
-    }
-}
-
 impl fmt::Display for Lkj {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(out, "lkj({})", self.concentration)

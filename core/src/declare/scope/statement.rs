@@ -29,6 +29,51 @@ impl Scope<'_> {
         self.latent(name, law)
     }
 
+    /// Declares a latent site that reports leave out, for sites declared by [`Scope::deterministic`] say what it holds: as a
+    /// Cholesky factor, of which people read correlations.
+    ///
+    /// # Errors
+    /// Those of [`Scope::sample`].
+    ///
+    /// # Example
+    /// ```
+    /// use partita_core::{Device, Latents, Model, Normal, Result, Scope, SiteTable, burn, natural_values};
+    /// # use burn::module::Module;
+    /// #[derive(Module, Debug)]
+    /// struct Twice {}
+    ///
+    /// impl Model for Twice {
+    ///     type Globals = ();
+    ///     type Data = ();
+    ///     fn global(&self, scope: &mut Scope) -> Result<()> {
+    ///         let half = scope.sample_unreported("half", Normal::new(0.0, 1.0).iid([1]))?;
+    ///         scope.deterministic("whole", half * 2.0).map(|_| ())
+    ///     }
+    ///     fn local(&self, _: &mut Scope, _: &(), _: &()) -> Result<()> {
+    ///         Ok(())
+    ///     }
+    /// }
+    ///
+    /// let device = Device::flex();
+    /// let table = SiteTable::of(&Twice {}, &device, &())?;
+    /// let found = natural_values(&Twice {}, &device, &table, &(), Latents { globals: &[1.5], locals: &[] })?;
+    /// assert_eq!(found.iter().map(|(name, own)| (name.as_str(), own.values[0])).collect::<Vec<_>>(), [("whole", 3.0)]);
+    /// # Ok::<(), partita_core::Error>(())
+    /// ```
+    pub fn sample_unreported<const D: usize, S>(
+        &mut self,
+        name: &str,
+        distribution: Distribution<D, S>,
+    ) -> Result<Tensor<D>>
+    where
+        Distribution<D, S>: Latent,
+    {
+        let before = std::mem::replace(&mut self.place.reported, false);
+        let value = self.sample(name, distribution);
+        self.place.reported = before;
+        value
+    }
+
     /// Declares an observed site: its log density enters the joint density, or minus its loss in a reading with
     /// [`crate::LogDensity::loss`].
     ///

@@ -19,6 +19,9 @@ pub struct PriorLine {
     /// The mean and the standard deviation of a normal prior of one number.
     #[serde(skip)]
     pub normal: Option<[f64; 2]>,
+    /// The numbers that it is of, by their labels, where their names are others: the correlations of several effects.
+    #[serde(skip)]
+    pub numbers: Vec<String>,
 }
 
 /// Whose a prior is.
@@ -67,12 +70,12 @@ impl Report {
     /// which less than half of these lie is the data's, however wide.
     pub fn tell_priors(&mut self, priors: &[PriorLine], draws: &[(String, String, Vec<f64>)]) {
         let answer = self.answer();
-        let of = |PriorLine { name, prior, normal, .. }: &PriorLine| match *normal {
+        let of = |line: &PriorLine| match line.normal {
             Some(moments) => {
-                let found = answer.iter().find(|own| own.label == *name);
-                found.and_then(|own| of_normal(name, moments, own.mean, own.sd)).into_iter().collect()
+                let found = answer.iter().find(|own| own.label == line.name);
+                found.and_then(|own| of_normal(&line.name, moments, own.mean, own.sd)).into_iter().collect()
             }
-            None => of_widths(name, prior, &answer, draws),
+            None => of_widths(line, &answer, draws),
         };
         let usual = priors.iter().filter(|own| own.source == PriorSource::Usual);
         let warnings = usual.flat_map(of).collect();
@@ -82,11 +85,12 @@ impl Report {
 }
 
 /// The numbers of a site of which the data say next to nothing.
-fn of_widths(site: &str, prior: &str, answer: &[&SiteSummary], draws: &[(String, String, Vec<f64>)]) -> Vec<Warning> {
+fn of_widths(line: &PriorLine, answer: &[&SiteSummary], draws: &[(String, String, Vec<f64>)]) -> Vec<Warning> {
+    let PriorLine { name: site, prior, numbers, .. } = line;
     let width = |own: &SiteSummary| own.quantiles.p97_5 - own.quantiles.p2_5;
     let of = |own: &&SiteSummary| {
         let (.., draws) = draws.iter().find(|(_, label, _)| *label == own.label)?;
-        let share = width(own) / width(&SiteSummary::of(site.into(), own.label.clone(), draws));
+        let share = width(own) / width(&SiteSummary::of(site.clone(), own.label.clone(), draws));
         let interval = own.quantiles.p2_5..=own.quantiles.p97_5;
         let is_prior = 2 * draws.iter().filter(|draw| interval.contains(draw)).count() >= draws.len();
         let problem = format!(
@@ -99,7 +103,8 @@ fn of_widths(site: &str, prior: &str, answer: &[&SiteSummary], draws: &[(String,
         let warning = || Warning::new(Severity::Limit, problem, remedy).at(&own.label);
         (share.is_finite() && share > WIDTH && is_prior).then(|| warning().measured(share).beyond(WIDTH, "nearly all"))
     };
-    answer.iter().filter(|own| own.site == site || own.label == site).filter_map(of).collect()
+    let is_of = |own: &&&SiteSummary| own.site == *site || own.label == *site || numbers.contains(&own.label);
+    answer.iter().filter(is_of).filter_map(of).collect()
 }
 
 fn of_normal(label: &str, [prior_mean, prior_sd]: [f64; 2], mean: f64, sd: f64) -> Option<Warning> {
@@ -146,13 +151,22 @@ mod tests {
     #[test]
     fn a_number_is_told_of_whose_interval_is_that_of_its_prior() {
         let draws = |scale: f64| (0..1_000).map(|place| scale * f64::from(place)).collect::<Vec<_>>();
-        let told = |scale: f64, away: f64| {
+        let told_of = |name: &str, scale: f64, away: f64| {
             let draws_there: Vec<f64> = draws(scale).iter().map(|draw| draw + away).collect();
             let posterior = SiteSummary::of("shape".into(), "shape".into(), &draws_there);
             let prior = [("shape".to_owned(), "shape".to_owned(), draws(1.0))];
-            of_widths("shape", "gamma(1, 1)", &[&posterior], &prior).first().and_then(|own| own.number)
+            let line = PriorLine {
+                name: name.into(),
+                prior: "gamma(1, 1)".into(),
+                source: PriorSource::Usual,
+                normal: None,
+                numbers: if name == "several" { vec!["other".into(), "shape".into()] } else { Vec::new() },
+            };
+            of_widths(&line, &[&posterior], &prior).first().and_then(|own| own.number)
         };
+        let told = |scale: f64, away: f64| told_of("shape", scale, away);
         assert!((told(0.95, 0.0).unwrap() - 0.95).abs() < 1e-9);
+        assert_eq!((told_of("several", 0.95, 0.0), told_of("another", 0.95, 0.0)), (told(0.95, 0.0), None));
         assert_eq!(told(0.85, 0.0), None);
         // As wide as the prior, and where it hardly is: the data have moved it.
         assert!(told(0.95, 400.0).is_some());

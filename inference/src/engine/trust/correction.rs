@@ -9,7 +9,7 @@ use super::round::Round;
 use super::sample::Sample;
 use crate::engine::error::Result;
 use crate::engine::family::real;
-use crate::engine::metrics::SmoothedWeights;
+use crate::engine::metrics::{SmoothedWeights, shape_beyond};
 use crate::engine::report::saved::or_nan;
 use crate::engine::report::summary::{NaturalDraws, SiteSummary};
 use crate::engine::trust::estimate::ElboEstimate;
@@ -110,6 +110,11 @@ impl Correction {
     #[must_use]
     pub fn is_trusted(&self) -> bool {
         self.pareto_k < self.threshold
+    }
+
+    /// Whether the shape of a tail is below the threshold by more than the error of its estimate.
+    pub(super) fn is_surely_below(&self, shape: f64) -> bool {
+        shape_beyond(shape, self.draws) < self.threshold
     }
 }
 

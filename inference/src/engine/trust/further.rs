@@ -6,7 +6,7 @@ use super::correction::Wide;
 use super::proposal::Proposal;
 use super::sample::Sample;
 use crate::engine::family::real;
-use crate::engine::metrics::SmoothedWeights;
+use crate::engine::metrics::{SmoothedWeights, shape_beyond};
 use crate::engine::report::summary::NaturalDraws;
 
 /// How well the standard deviation of a number is known.
@@ -18,15 +18,10 @@ pub(super) struct Spread {
     pub(super) pareto_k: Option<f64>,
 }
 
-/// The shape of a tail above which a further look is worth an exchange.
-const FURTHER: f64 = 0.5;
 /// The part of the draws of a look that they have to be worth together.
 const ENOUGH: f64 = 0.25;
 /// The error of a standard deviation above which a further look is worth an exchange.
 const LARGE: f64 = 0.06;
-/// The error below which no further look is, after this many, whatever the tail.
-const SMALL: f64 = 0.03;
-const SOME_LOOKS: usize = 3;
 /// The part of a variance that has to be corrected for the tail of what corrects it to matter.
 const MATTERS: f64 = 0.1;
 /// The looks there are at most.
@@ -58,18 +53,16 @@ impl Wide {
         let first = self.round.first_look()?;
         let (looks, len) = (self.round.looks(), first.around.len());
         let worth = self.smoothed.effective_sample_size();
-        // Weights on a handful of draws say nothing of scales.
-        if looks == MOST_LOOKS || worth < 10.0 * real(len) {
+        // Weights on a handful of draws say nothing of scales. On few they say little, and the next look is drawn to this one.
+        if looks == MOST_LOOKS || worth < 2.0 * real(len) {
             return None;
         }
+        let is_light = |shape: f64| shape_beyond(shape, self.round.draws.len()) < self.smoothed.threshold();
         let spreads = before.iter().enumerate().map(|(index, (_, _, draws))| (index, self.spread(index, draws)));
-        let is_known = |own: &Spread| looks >= SOME_LOOKS && own.error < SMALL;
-        let is_open =
-            |own: &Spread| own.error > LARGE || (own.pareto_k.is_some_and(|own| own > FURTHER) && !is_known(own));
+        let is_open = |own: &Spread| own.error > LARGE || own.pareto_k.is_some_and(|own| !is_light(own));
         let open = spreads.filter(|(_, own)| is_open(own)).max_by(|(_, a), (_, b)| a.error.total_cmp(&b.error));
         let is_enough = worth >= ENOUGH * real(self.round.draws.len() / looks);
-        let is_light = self.smoothed.pareto_k < if looks == 1 { FURTHER } else { self.smoothed.threshold() };
-        if open.is_none() && is_enough && is_light {
+        if open.is_none() && is_enough && is_light(self.smoothed.pareto_k) {
             return None;
         }
         let weights: Vec<f64> = match open {

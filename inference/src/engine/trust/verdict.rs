@@ -176,6 +176,8 @@ const OFF_DEVIATION: f64 = 0.25;
 /// The standard deviations beyond which a silo, or the prior, disagrees with the rest.
 const CONFLICT: f64 = 4.0;
 
+/// What to do where a shape is below its threshold by less than its own error.
+const TO_BE_CERTAIN: &str = "Fit again with another seed, which has other draws (`--seed 2` of `partita fit`), and compare; or sample where data may be pooled (`--method nuts`).";
 const VEHTARI: &str = "Vehtari, Simpson, Gelman, Yao and Gabry (2024)";
 
 fn of_correction(correction: &Correction) -> Vec<Warning> {
@@ -189,6 +191,11 @@ fn of_correction(correction: &Correction) -> Vec<Warning> {
         );
         let warning = Warning::new(Severity::Doubt, problem, remedy);
         return vec![warning.measured(pareto_k).beyond(threshold, VEHTARI)];
+    }
+    if !correction.is_surely_below(pareto_k) {
+        let problem = "it is not certain that importance weights correct the posterior: by the error of its estimate from as many draws as there are, their Pareto k may be above the threshold";
+        let warning = Warning::new(Severity::Limit, problem, TO_BE_CERTAIN);
+        all.push(warning.measured(pareto_k).beyond(threshold, VEHTARI));
     }
     all.extend(of_spread(correction));
     let error = correction.largest_error();
@@ -222,14 +229,20 @@ fn of_correction(correction: &Correction) -> Vec<Warning> {
 fn of_spread(correction: &Correction) -> Option<Warning> {
     let shapes = correction.sites.iter().filter_map(|own| Some((own, own.sd_pareto_k?)));
     let (worst, shape) = shapes.max_by(|(_, a), (_, b)| a.total_cmp(b))?;
-    if shape < correction.threshold {
+    if correction.is_surely_below(shape) {
         return None;
     }
-    let problem =
-        "much of the variance comes from a few draws far out, and more may be farther: Pareto k of what they add";
-    let remedy =
-        format!("{SAMPLE}; or look for what is not identified or has a heavy tail, and give it a narrower prior.");
-    let warning = Warning::new(Severity::Doubt, problem, remedy).at(&worst.summary.label);
+    let warning = if shape < correction.threshold {
+        let problem = "it is not certain that the standard deviation is right: by the error of its estimate from as many draws as there are, the Pareto k of what draws far out add to the variance may be above the threshold";
+        Warning::new(Severity::Limit, problem, TO_BE_CERTAIN)
+    } else {
+        let problem =
+            "much of the variance comes from a few draws far out, and more may be farther: Pareto k of what they add";
+        let remedy =
+            format!("{SAMPLE}; or look for what is not identified or has a heavy tail, and give it a narrower prior.");
+        Warning::new(Severity::Doubt, problem, remedy)
+    };
+    let warning = warning.at(&worst.summary.label);
     Some(warning.measured(shape).beyond(correction.threshold, VEHTARI))
 }
 
@@ -269,4 +282,38 @@ fn of_conflict(left_out: &LeftOut, correction: &Correction) -> Option<Warning> {
     };
     let warning = Warning::new(Severity::Limit, problem, remedy).of_silo(left_out.silo.as_ref());
     Some(warning.at(&correction.sites[place].summary.label).measured(conflict).beyond(CONFLICT, "standard deviations"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::engine::report::SiteSummary;
+    use crate::engine::trust::correction::CorrectedSite;
+
+    #[test]
+    fn a_shape_within_its_error_of_the_threshold_is_a_limit_and_one_above_it_a_doubt() {
+        // Of 16,384 draws a shape has to be below (0.7 - a) / (1 + a) with a = 1.645 / √384: 0.568.
+        let found = |pareto_k: f64, sd_pareto_k: f64| {
+            let summary = SiteSummary::of("a".into(), "a".into(), &[-1.0, 0.0, 1.0]);
+            let (error, sd_error, moved, sd_ratio, skewness) = (0.01, 0.01, 0.0, 1.0, 0.0);
+            let sd_pareto_k = Some(sd_pareto_k);
+            let correction = Correction {
+                draws: 16_384,
+                pareto_k,
+                threshold: 0.7,
+                effective_sample_size: 5_000.0,
+                log_evidence: 0.0,
+                log_evidence_se: 0.0,
+                impossible: 0,
+                sites: vec![CorrectedSite { summary, error, moved, sd_ratio, skewness, sd_error, sd_pareto_k }],
+                left_out: Vec::new(),
+            };
+            Verdict::of(&of_correction(&correction))
+        };
+        let of = |own| [found(own, 0.0), found(0.0, own)];
+        assert_eq!([0.56, 0.58, 0.69, 0.71].map(of), {
+            use Verdict::{DoNotTrust, Trust, TrustWithLimits};
+            [Trust, TrustWithLimits, TrustWithLimits, DoNotTrust].map(|own| [own; 2])
+        });
+    }
 }

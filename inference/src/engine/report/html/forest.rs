@@ -4,7 +4,7 @@ use maud::{Markup, html};
 
 use super::chart::{Frame, Picture, Spacing, Span, at, line, text};
 use super::effects::Scale;
-use super::words::{cut, rounded, table};
+use super::words::{cut, in_digits, table};
 use crate::engine::report::summary::Quantiles;
 
 /// A middle with the 95 % interval around it, on the scale that is shown.
@@ -35,14 +35,10 @@ impl Interval {
     }
 
     fn words(&self) -> String {
-        let width = self.high - self.low;
-        let like = |own: f64| match self.low {
-            // Ends that are decades apart have their own digits each, and ratios around one have two places.
-            low if low > 0.0 && self.high > 10.0 * low => own,
-            low if (0.1..10.0).contains(&low) && width > 0.05 => width.max(1.0),
-            _ => width,
-        };
-        let [low, middle, high] = [self.low, self.middle, self.high].map(|own| rounded(own, like(own)));
+        // A 95 % interval is four standard deviations wide; ends that are decades apart have their own digits each.
+        let is_wide = self.low > 0.0 && self.high > 10.0 * self.low;
+        let sd = |own: f64| if is_wide { 0.1 * own } else { 0.25 * (self.high - self.low) };
+        let [low, middle, high] = [self.low, self.middle, self.high].map(|own| in_digits(own, sd(own)));
         format!("{middle} ({low} to {high})")
     }
 }

@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 
 use super::Page;
 use super::chart::{Frame, Picture, Spacing, Span, at, line, text};
-use super::words::{cut, grouped, rounded, table};
+use super::words::{cut, grouped, in_digits, rounded, table};
 use crate::engine::moments::mean_and_variance;
 use crate::engine::report::SiteSummary;
 use crate::engine::report::density::Density;
@@ -38,7 +38,7 @@ impl Page<'_> {
             let beside = if corrected.is_some() { vec![before.mean, before.sd] } else { Vec::new() };
             let numbers = [own.mean, own.sd, q.p2_5, q.p50, q.p97_5].into_iter().chain(beside);
             let agreed = chains.map(|chains| chains.beside(&own.label)).into_iter().flatten();
-            let numbers = numbers.map(|number| rounded(number, own.sd));
+            let numbers = numbers.map(|number| in_digits(number, own.sd));
             [own.label.clone()].into_iter().chain(numbers).chain(agreed).collect()
         };
         let rows: Vec<Vec<String>> = report.answer().into_iter().zip(&report.sites).take(SHOWN).map(row).collect();
@@ -196,7 +196,7 @@ fn panel(index: usize, own: &SiteSummary, marginal: &Marginal) -> Markup {
         g transform="translate(0 20)" { (frame.lower_axis("", 4.0)) }
         g.strong { (text("start", [12.0, 14.0], &cut(&own.label, 28))) }
     };
-    let [low, middle, high] = [q.p2_5, q.p50, q.p97_5].map(|value| rounded(value, own.sd));
+    let [low, middle, high] = [q.p2_5, q.p50, q.p97_5].map(|value| in_digits(value, own.sd));
     let description = format!("Median {middle}, 95 % interval {low} to {high}.");
     let title = format!("Marginal density of {}", own.label);
     let (id, width, height) = (format!("marginal-{index}"), 240.0, 158.0);

@@ -4,7 +4,7 @@ use maud::{Markup, html};
 
 use super::Page;
 use super::content::listed;
-use super::words::{grouped, rounded, table};
+use super::words::{grouped, in_digits, rounded, table};
 use crate::engine::trust::correction::Correction;
 use crate::engine::trust::left_out::{LeftOut, WithoutIt};
 use crate::engine::trust::left_out_rows::LeftOutRows;
@@ -51,7 +51,7 @@ impl Page<'_> {
         let numbers = |own: &&LeftOut| {
             let each = own.sites.iter().take(SHOWN_NUMBERS).enumerate();
             let row = |(place, number): (usize, &WithoutIt)| {
-                let [mean, sd] = [number.mean, number.sd].map(|own| rounded(own, number.sd));
+                let [mean, sd] = [number.mean, number.sd].map(|own| in_digits(own, number.sd));
                 vec![label(place), mean, sd, rounded(number.moves, 1.0), rounded(number.conflict, 1.0)]
             };
             each.map(row).collect::<Vec<_>>()

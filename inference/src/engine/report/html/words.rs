@@ -2,25 +2,16 @@
 
 use maud::{Markup, html};
 
-use crate::engine::report::text::LARGE;
+use crate::engine::report::text::in_places;
 
-/// A number with as many places as give `like` three digits; a dash where there is none.
+/// A number to the second digit of its standard deviation, as on the terminal; a dash where there is none.
+pub(super) fn in_digits(value: f64, sd: f64) -> String {
+    if value.is_finite() { in_places(value, sd).replace('-', "\u{2212}") } else { "–".into() }
+}
+
+/// A number with as many places as give `like` three digits, or two; a dash where there is none.
 pub(super) fn rounded(value: f64, like: f64) -> String {
-    if !value.is_finite() {
-        return "–".into();
-    }
-    let power = like.abs().log10().floor();
-    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "from 0 to 16")]
-    let text = match power {
-        power if (-5.0..7.0).contains(&power) && value.abs() < LARGE => {
-            format!("{value:.*}", (2.0 - power).max(0.0) as usize)
-        }
-        power if (-14.0..-5.0).contains(&power) && value.abs() >= 1e-3 => format!("{value:.*}", (2.0 - power) as usize),
-        power if power.is_finite() => format!("{value:.2e}"),
-        _ => format!("{value:.2}"),
-    };
-    let is_zero = !text.contains(|letter: char| ('1'..='9').contains(&letter));
-    if is_zero { text.replace('-', "") } else { text.replace('-', "\u{2212}") }
+    in_digits(value, if like.is_finite() && like.abs() > 0.0 { 0.1 * like } else { 0.1 })
 }
 
 /// A count with a thin space before every third digit from the right.
@@ -83,6 +74,8 @@ mod tests {
         let written = [(0.46412, 0.288), (-3.1559, 0.2234), (-0.0004, 1.0), (123_456.7, 1_234.0), (1e-9, 1e-9)];
         let found = written.map(|(value, like)| rounded(value, like));
         assert_eq!(found, ["0.464", "−3.156", "0.00", "123457", "1.00e−9"]);
+        let found = written.map(|(value, sd)| in_digits(value, sd));
+        assert_eq!(found, ["0.46", "−3.16", "0.0", "123457", "1.0e−9"]);
         assert_eq!(rounded(f64::NAN, 1.0), "–");
         assert_eq!(rounded(2.0, 0.0), "2.00");
     }

@@ -1,0 +1,35 @@
+//! Holds the verdict on a standard deviation that may be zero to the same answer from seeds that once disagreed.
+
+use std::path::Path;
+
+use partita::formula::{SiloTable, Study};
+use partita::inference::Verdict;
+use partita::{Device, FitOptions, Settings, fit};
+use partita_studies::deal_in_three;
+
+#[test]
+fn slopes_that_may_not_vary_are_trusted_from_seeds_whose_first_look_has_a_heavy_tail() {
+    let scratch = tempfile::tempdir().unwrap();
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("golden/family_data/orthodont.csv");
+    let parts = deal_in_three(&path, "Subject", scratch.path()).unwrap();
+    let silo = |(place, path)| SiloTable { name: format!("silo {place}"), path };
+    let silos: Vec<SiloTable> = parts.into_iter().enumerate().map(silo).collect();
+    let study = Study::new("distance ~ age * Sex + (1 + age | Subject)", "gaussian".parse().unwrap()).unwrap();
+    let device = Device::flex();
+    let prepared = study.prepare(&silos, &device).unwrap();
+    let of = |seed: u64| {
+        let options =
+            FitOptions { threads: 2, settings: Settings { seed, ..Settings::default() }, ..FitOptions::default() };
+        fit(&prepared.plan.model, &prepared.silos, &device, &options, None).unwrap().report
+    };
+    let reports = [4, 7].map(of);
+    for report in &reports {
+        assert_ne!(report.verdict, Verdict::DoNotTrust, "{report}");
+    }
+    let [one, other] = reports.each_ref().map(|report| report.answer());
+    for (one, other) in one.into_iter().zip(other) {
+        // Five errors of a difference of two, each of 0.02 standard deviations at most.
+        let apart = ((one.mean - other.mean) / one.sd).abs().max((one.sd / other.sd - 1.0).abs());
+        assert!(apart < 5.0 * 0.02 * 2.0_f64.sqrt(), "{}: {apart}\n{}", one.label, reports[1]);
+    }
+}
