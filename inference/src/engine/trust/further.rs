@@ -20,6 +20,10 @@ pub(super) struct Spread {
 
 /// The part of the draws of a look that they have to be worth together.
 const ENOUGH: f64 = 0.25;
+/// After so many looks a shape below its threshold is left within its error of it where the standard deviation has a small
+/// error: an exchange costs more than a verdict without limits.
+const SOME_LOOKS: usize = 3;
+const SMALL: f64 = 0.03;
 /// The error of a standard deviation above which a further look is worth an exchange.
 const LARGE: f64 = 0.06;
 /// The part of a variance that has to be corrected for the tail of what corrects it to matter.
@@ -57,12 +61,17 @@ impl Wide {
         if looks == MOST_LOOKS || worth < 2.0 * real(len) {
             return None;
         }
-        let is_light = |shape: f64| shape_beyond(shape, self.round.draws.len()) < self.smoothed.threshold();
+        let threshold = self.smoothed.threshold();
+        let is_light = |shape: f64| shape_beyond(shape, self.round.draws.len()) < threshold;
+        let is_known = |own: &Spread, shape: f64| looks >= SOME_LOOKS && own.error < SMALL && shape < threshold;
         let spreads = before.iter().enumerate().map(|(index, (_, _, draws))| (index, self.spread(index, draws)));
-        let is_open = |own: &Spread| own.error > LARGE || own.pareto_k.is_some_and(|own| !is_light(own));
+        let is_open = |own: &Spread| {
+            own.error > LARGE || own.pareto_k.is_some_and(|shape| !is_light(shape) && !is_known(own, shape))
+        };
         let open = spreads.filter(|(_, own)| is_open(own)).max_by(|(_, a), (_, b)| a.error.total_cmp(&b.error));
         let is_enough = worth >= ENOUGH * real(self.round.draws.len() / looks);
-        if open.is_none() && is_enough && is_light(self.smoothed.pareto_k) {
+        let is_settled = if looks == 1 { is_light(self.smoothed.pareto_k) } else { self.smoothed.pareto_k < threshold };
+        if open.is_none() && is_enough && is_settled {
             return None;
         }
         let weights: Vec<f64> = match open {

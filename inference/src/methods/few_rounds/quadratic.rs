@@ -21,7 +21,9 @@ impl Quadratic {
     /// # Errors
     /// As for [`without_rise`].
     pub(super) fn new(around: Normal, share: &Share) -> Result<Self> {
-        Ok(Self { around, gradient: share.gradient.clone(), curvature: without_rise(&share.matrix())? })
+        // By its lower triangle, as it is saved and sent.
+        let curvature = pack(&without_rise(&share.matrix())?, 1.0, 1.0);
+        Ok(Self { gradient: share.gradient.clone(), curvature: unpack(around.len(), &curvature, 1.0, 1.0), around })
     }
 
     /// Value and gradient at a point.
