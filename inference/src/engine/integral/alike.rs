@@ -3,7 +3,7 @@
 //! Children with the same visits, the same treatment and the same outcomes have the same integral at every draw of the
 //! globals. In tables of categories they are most rows.
 
-use partita_core::{Minibatch, SiteTable};
+use partita_core::{Key, Minibatch, Noise, Purpose, SiteTable};
 
 use super::{Conditionals, Integrand, Observation};
 
@@ -19,6 +19,9 @@ pub(super) struct Alike {
 const SAMPLE: usize = 4_096;
 /// The part of the rows that must be left over for it to be worth while.
 const WORTH: f64 = 0.8;
+/// The places at which log densities of all rows are compared with those evaluated, and how far they are from a start.
+const PLACES: u64 = 3;
+const APART: f64 = 0.5;
 /// The relative difference at which log densities of rows that are alike are rounded alike.
 const ROUNDING: f64 = 1e-9;
 
@@ -64,10 +67,22 @@ impl Alike {
         })
     }
 
-    /// Whether log densities are those of the rows evaluated: a model may read data by other means than `rows.take`.
+    /// Whether log densities are those of the rows evaluated, around `globals`: a model may read data by other means than
+    /// `rows.take`, or make numbers of the place of a row.
     fn holds(&self, integrand: &Integrand<'_>, globals: &[f64]) -> bool {
+        let minibatch = self.minibatch(integrand.table);
+        (0..PLACES).all(|place| {
+            // Not at a start, where coefficients are zero and columns do not count.
+            let mut there = vec![0.0; globals.len()];
+            Noise::new(0).stream(Key::new(Purpose::Check, place)).normal(&mut there);
+            there.iter_mut().zip(globals).for_each(|(slot, start)| *slot = start + APART * *slot);
+            self.holds_at(integrand, &there, &minibatch)
+        })
+    }
+
+    /// The same at one place.
+    fn holds_at(&self, integrand: &Integrand<'_>, globals: &[f64], minibatch: &[Minibatch]) -> bool {
         let table = integrand.table;
-        let minibatch = self.minibatch(table);
         let read = |minibatch: &[Minibatch]| {
             let rows = |block: usize| {
                 let own = table.rows_evaluated(block, minibatch).ok()?;
@@ -86,13 +101,13 @@ impl Alike {
             let levels = (0..table.blocks().len()).map(Some).chain([None]);
             Some(levels.map(|block| found.rows(0, block).to_vec()).collect::<Vec<_>>())
         };
-        let (Some(all), Some(few)) = (read(&[]), read(&minibatch)) else { return false };
+        let (Some(all), Some(few)) = (read(&[]), read(minibatch)) else { return false };
         let is_near =
             |own: f64, log: f64| (own - log).abs() <= ROUNDING * (1.0 + log.abs()) || own.to_bits() == log.to_bits();
         let outside = all[table.blocks().len()].iter().zip(&few[table.blocks().len()]);
         outside.into_iter().all(|(all, few)| is_near(*few, *all))
             && (0..table.blocks().len()).all(|block| {
-                let Ok(evaluated) = table.rows_evaluated(block, &minibatch) else { return false };
+                let Ok(evaluated) = table.rows_evaluated(block, minibatch) else { return false };
                 let own = |place: usize| evaluated.as_ref().map_or(place, |rows| rows[place]);
                 let mut known = vec![f64::NAN; table.blocks()[block].rows];
                 few[block].iter().enumerate().for_each(|(place, log)| known[own(place)] = *log);
@@ -222,6 +237,10 @@ mod tests {
         Indices,
         /// Outcomes that are not taken, but as they lie in the data.
         Whole,
+        /// The place of a row among those evaluated, times the effect.
+        Place,
+        /// The same, without latents of patients.
+        BarePlace,
     }
 
     /// Patients with visits: outcomes are yes or no, so that many patients are alike.
@@ -253,6 +272,11 @@ mod tests {
             };
             scope.plate("patient", data.visits.groups(), |scope, rows| {
                 let treated = match self.reads {
+                    Reads::Place | Reads::BarePlace => {
+                        #[expect(clippy::cast_precision_loss, reason = "patients are few")]
+                        let places = (0..rows.len()).map(|place| place as f64 * 0.1).collect();
+                        scope.device().tensor(places, [rows.len()]) * effect.clone() + rows.take(&data.treated)?
+                    }
                     Reads::Predictor => rows.take(&(data.treated.clone() * effect.clone()))?,
                     _ => rows.take(&data.treated)? * effect.clone(),
                 };
@@ -260,7 +284,7 @@ mod tests {
                     assert!(rows.indices().is_none_or(|rows| !rows.is_empty()));
                 }
                 let mut level = match self.reads {
-                    Reads::Bare | Reads::BareClinic => treated,
+                    Reads::Bare | Reads::BareClinic | Reads::BarePlace => treated,
                     _ => scope.sample("level", Normal::new(treated, 1.2))?,
                 };
                 if let Some(clinic) = &clinic {
@@ -305,7 +329,8 @@ mod tests {
         let table = SiteTable::of(&model, &device, &data).unwrap();
         let (model, data) = (AnyModel::new(&model), AnyData::new(&data));
         let integrand = Integrand { model: &model, data: &data, device: &device, table: &table };
-        let few = RowIntegral::of(&integrand, &[0.3]).unwrap();
+        // At a start of zero the effect does not count.
+        let few = RowIntegral::of(&integrand, &[0.0]).unwrap();
         // Of a model that reads its data whole, no rows can be repeated either.
         let all = RowIntegral::over_all(&integrand, &[0.3]).unwrap();
         let mut apart = 0.0_f64;
@@ -350,10 +375,9 @@ mod tests {
 
     #[test]
     fn rows_that_differ_or_cannot_be_compared_are_all_evaluated() {
-        for (reads, differ) in
-            [(Reads::Outcomes, true), (Reads::Predictor, false), (Reads::Indices, false), (Reads::Whole, false)]
-        {
-            assert_eq!(compared(reads, differ), (PATIENTS, 0.0), "{reads:?}");
+        assert_eq!(compared(Reads::Outcomes, true), (PATIENTS, 0.0));
+        for reads in [Reads::Predictor, Reads::Indices, Reads::Whole, Reads::Place, Reads::BarePlace] {
+            assert_eq!(compared(reads, false), (PATIENTS, 0.0), "{reads:?}");
         }
     }
 }
