@@ -64,8 +64,8 @@ impl Takes {
             }
         }
         let mut same: Vec<Vec<usize>> = Vec::with_capacity(blocks);
-        for block in 0..blocks {
-            let found = match (&outer[block], all.get(&block)) {
+        for (block, outer) in outer.iter().enumerate() {
+            let found = match (outer, all.get(&block)) {
                 (Some((around, places)), _) => follow(&same[*around], places),
                 (None, Some(Taken::Numbers(own))) => first_of(own),
                 (None, _) => (0..rows(block)).collect(),
