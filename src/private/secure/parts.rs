@@ -71,7 +71,7 @@ fn wrong<T>(kind: &str, problem: String) -> Result<T> {
 ///
 /// # Errors
 /// [`Error::Message`] for an answer with words, which have no sum, or with a word of the request that is another;
-/// otherwise as for [`write`].
+/// otherwise as for [`write()`].
 pub(super) fn apart(answer: &Message, asked: &Message) -> Result<(Frame, Vec<u128>)> {
     let Message { kind, records, numbers, settings, .. } = answer;
     if let Some((name, _)) = settings.first() {
