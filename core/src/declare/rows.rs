@@ -259,7 +259,10 @@ impl<'a> Rows<'a> {
     pub fn inner_products(&self, effects: &Tensor<2>, columns: &Tensor<2>) -> Result<Tensor<1>> {
         let columns = self.take(columns)?;
         match &self.outer {
-            Outer::Plate { len, places, .. } if !self.on_device && effects.dims() == [*len, columns.dims()[1]] => {
+            // A column that depends on latents has a gradient of its own.
+            Outer::Plate { len, places, .. }
+                if !self.on_device && !columns.is_autodiff() && effects.dims() == [*len, columns.dims()[1]] =>
+            {
                 let (effects, columns) = (Handle::from(effects.clone()), Handle::from(columns).read()?);
                 Ok(inner_products(effects, columns, Arc::clone(places)).typed())
             }

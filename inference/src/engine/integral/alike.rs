@@ -60,7 +60,7 @@ impl Alike {
     /// Whether enough rows are left out.
     fn is_worth_while(&self) -> bool {
         self.same.iter().any(|own| {
-            let evaluated = own.iter().enumerate().filter(|(row, first)| row == *first).count();
+            let evaluated = evaluated(own).count();
             #[expect(clippy::cast_precision_loss, reason = "rows are below 2^52")]
             let part = evaluated as f64 / own.len().max(1) as f64;
             !own.is_empty() && part <= WORTH
@@ -164,15 +164,14 @@ impl Alike {
         for own in found.chunk_by(|a, b| a.site() == b.site()) {
             let site = &table.sites()[own[0].site()];
             let same = site.plate.as_ref().map_or(&[][..], |_| &self.same[site.block()]);
-            let evaluated = same.iter().enumerate().filter(|(row, first)| row == *first).count();
-            if evaluated == 0 {
+            let count = evaluated(same).count();
+            if count == 0 {
                 all.extend_from_slice(own);
                 continue;
             }
-            let width = own.len() / evaluated;
+            let width = own.len() / count;
             let mut place = vec![0; same.len()];
-            let rows = same.iter().enumerate().filter(|(row, first)| row == *first);
-            rows.enumerate().for_each(|(at, (row, _))| place[row] = at);
+            evaluated(same).enumerate().for_each(|(at, row)| place[row] = at);
             for (row, first) in same.iter().enumerate() {
                 let numbers = own[place[*first] * width..][..width].iter().enumerate();
                 all.extend(numbers.map(|(number, own)| own.moved_to(row * width + number)));
@@ -200,6 +199,11 @@ impl Alike {
         };
         found.into_iter().map(spread).collect()
     }
+}
+
+/// The rows that are evaluated, of those of a block.
+fn evaluated(same: &[usize]) -> impl Iterator<Item = usize> {
+    same.iter().enumerate().filter(|(row, first)| row == *first).map(|(row, _)| row)
 }
 
 /// Some rows of plates with more than are looked at first, at equal distances.
