@@ -321,3 +321,47 @@ impl<S> Distribution<1, S> {
         rows.repeat(self)
     }
 }
+
+#[cfg(all(test, feature = "flex"))]
+mod tests {
+    use burn::module::Module;
+    use burn::tensor::Tensor;
+
+    use crate::{Device, Groups, Latents, LogDensity, Model, Normal, Result, Scope, SiteTable};
+
+    /// Visits whose column is multiplied by a global.
+    #[derive(Module, Debug)]
+    struct Scaled {}
+
+    impl Model for Scaled {
+        type Globals = Tensor<1>;
+        type Data = (Groups, Tensor<2>, Tensor<1>);
+
+        fn global(&self, scope: &mut Scope<'_>) -> Result<Tensor<1>> {
+            scope.sample("scale", Normal::new(0.0, 1.0))
+        }
+
+        fn local(&self, scope: &mut Scope<'_>, scale: &Tensor<1>, (visits, column, y): &Self::Data) -> Result<()> {
+            scope.plate("patient", visits.groups(), |scope, patients| {
+                let effects = scope.sample("effect", Normal::new(0.0, 1.0).iid([patients.len(), 1]))?;
+                scope.plate("visit", visits, |scope, rows| {
+                    let scaled = column.clone() * scale.clone().reshape([1, 1]);
+                    scope.observe("y", Normal::new(rows.inner_products(&effects, &scaled)?, 1.0), rows.take(y)?)
+                })
+            })
+        }
+    }
+
+    #[test]
+    fn columns_that_depend_on_a_global_have_a_gradient_by_it() {
+        let device = Device::flex();
+        let (column, y) = (device.tensor(vec![1.0, 2.0, 3.0], [3, 1]), device.tensor(vec![0.0; 3], [3]));
+        let data = (Groups::of_sizes(&[2, 1]).unwrap(), column, y);
+        let table = SiteTable::of(&Scaled {}, &device, &data).unwrap();
+        let locals = [vec![0.5, -1.0], Vec::new()];
+        let density = LogDensity::new(&Scaled {}, &device, &table);
+        let found = density.local(Latents { globals: &[2.0], locals: &locals }, &data).unwrap();
+        // Minus the scale of two times the squares of (0.5, 1, -3).
+        assert!((found.globals[0] + 2.0 * 10.25).abs() < 1e-12, "{:?}", found.globals);
+    }
+}
