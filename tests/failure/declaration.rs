@@ -106,6 +106,8 @@ fn a_vector_of_no_numbers_is_refused() {
 fn a_distribution_without_location_and_scale_is_not_standardised() {
     let model = Recipe::global(|scope| scope.sample("z", Gamma::new(2.0, 1.0).non_centred()));
     refused!(table(&model), Error::Argument { argument: "distribution", .. }, ["Gamma", "location-scale", "leave out"]);
+    let model = Recipe::global(|scope| scope.sample("z", LogNormal::new(1.0, 0.5).non_centred()));
+    refused!(table(&model), Error::Argument { argument: "distribution", .. }, ["LogNormal", "all numbers"]);
 }
 
 #[test]

@@ -3,7 +3,7 @@
 use burn::module::Module;
 use burn::tensor::Tensor;
 use partita::burn;
-use partita::inference::{Ending, start};
+use partita::inference::{Ending, Posterior, start};
 use partita::models::{Child, MixedLogistic, RepeatedBinary, six_cities_silos};
 use partita::{AlgorithmChoice, Device, FitOptions, Model, Normal, Precision, Result, Schedule, Scope, Settings, fit};
 
@@ -74,6 +74,15 @@ fn default_options_have_the_answer_in_a_handful_of_rounds() {
         run.step().unwrap();
     }
     assert_eq!(run.posterior().parameters, found.posterior().parameters);
+    // Steps after the end are looks at the same answer.
+    let sds = |posterior: Posterior<'_>| posterior.family.covariance_matrix(posterior.parameters).deviations();
+    let before = sds(run.posterior());
+    for _ in 0..20 {
+        run.step().unwrap();
+    }
+    for (before, after) in before.iter().zip(sds(run.posterior())) {
+        assert!((after / before - 1.0).abs() < 0.01, "{before} {after}");
+    }
 }
 
 #[test]

@@ -5,6 +5,7 @@ mod arviz;
 mod choice;
 mod drawn;
 mod exact;
+mod heavy_tails;
 mod leave_one_out;
 mod mixed_models;
 mod not_converged;

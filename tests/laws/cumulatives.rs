@@ -132,6 +132,22 @@ fn a_circle_has_no_distribution_function() {
 }
 
 #[test]
+fn angles_of_hardly_any_concentration_are_drawn() {
+    let mut noise = Noise::new(5).stream(Key::new(Purpose::Check, 0));
+    for concentration in [1e-13, 1.1e-8, 1e-4, 0.5] {
+        let mut cosine = 0.0;
+        for _ in 0..4000 {
+            let mut angle = [0.0];
+            VonMises.draw([&[0.0], &[concentration], &[]], &mut noise, &mut angle);
+            cosine += angle[0].cos() / 4000.0;
+        }
+        // Five standard deviations of a mean of cosines around the ratio of Bessel functions, half the concentration.
+        let expected = 0.5 * concentration * (1.0 - concentration * concentration / 8.0);
+        assert!((cosine - expected).abs() < 5.0 * (0.5_f64 / 4000.0).sqrt(), "{concentration}: {cosine}");
+    }
+}
+
+#[test]
 fn a_planted_fault_in_a_tail_is_found() {
     let golden: Value = serde_json::from_str(include_str!("../golden/cumulatives.json")).unwrap();
     let mut point = golden["cumulatives"]["Gamma"][2].clone();

@@ -4,7 +4,7 @@ use super::gamma::{LARGE_CONCENTRATION, log_gamma_draw};
 use super::tail::{Tail, tails};
 use super::{Density, Gradient, Term, distribution};
 use crate::math::special::{
-    Chance, LogChance, binomial_kernel, digamma_difference, ln_beta, log_incomplete_beta, regularised_beta, sigmoid,
+    Chance, LogChance, binomial_kernel, digamma_difference, ln_beta, log_incomplete_beta, sigmoid,
 };
 use crate::noise::NoiseStream;
 
@@ -95,10 +95,6 @@ impl Density for Beta {
     fn variance(&self, [one, zero, _]: [&[f64]; 3]) -> Option<Vec<f64>> {
         let total = one[0] + zero[0];
         Some(vec![one[0] / total * (zero[0] / total) / (total + 1.0)])
-    }
-
-    fn cumulative(&self, value: f64, [one, zero, _]: [&[f64]; 3]) -> Option<f64> {
-        Some(regularised_beta(one[0], zero[0], Chance { success: value, failure: 1.0 - value }))
     }
 
     tails!();

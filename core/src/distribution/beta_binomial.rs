@@ -19,7 +19,8 @@ distribution! {
     /// The three are numbers or tensors of one shape; a tensor of shape `[1]` serves every event.
     ///
     /// # Numerics
-    /// Three saddle points whose large terms cancel beforehand: accurate for totals and concentrations of any size.
+    /// Three saddle points whose large terms cancel beforehand: accurate for totals up to 10⁹
+    /// (an error below 1e-7) and for concentrations of any size beside such a total.
     /// The distribution function sums probabilities, at most as many as there are trials, and has no derivative by the
     /// total.
     ///

@@ -58,11 +58,6 @@ impl Density for Cauchy {
         None
     }
 
-    fn cumulative(&self, value: f64, [location, scale, _]: [&[f64]; 3]) -> Option<f64> {
-        // The angle form of ½ + atan(z)/π keeps the digits of the lower tail.
-        Some(1.0_f64.atan2((location[0] - value) / scale[0]) / PI)
-    }
-
     tails!();
 }
 

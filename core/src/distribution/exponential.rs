@@ -53,10 +53,6 @@ impl Density for Exponential {
         Some(vec![1.0 / (rate[0] * rate[0])])
     }
 
-    fn cumulative(&self, value: f64, [rate, ..]: [&[f64]; 3]) -> Option<f64> {
-        Some(-(-rate[0] * value).exp_m1())
-    }
-
     tails!();
 }
 

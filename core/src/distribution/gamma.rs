@@ -2,7 +2,7 @@
 
 use super::tail::{Tail, tails};
 use super::{Density, Gradient, Term, distribution};
-use crate::math::special::{digamma, ln_gamma, log_incomplete_gamma, poisson_kernel, regularised_gamma};
+use crate::math::special::{digamma, ln_gamma, log_incomplete_gamma, poisson_kernel};
 use crate::noise::NoiseStream;
 
 /// Loader's form is the more accurate one from this concentration on.
@@ -89,10 +89,6 @@ impl Density for Gamma {
 
     fn variance(&self, [concentration, rate, _]: [&[f64]; 3]) -> Option<Vec<f64>> {
         Some(vec![concentration[0] / rate[0] / rate[0]])
-    }
-
-    fn cumulative(&self, value: f64, [concentration, rate, _]: [&[f64]; 3]) -> Option<f64> {
-        Some(regularised_gamma(concentration[0], rate[0] * value)[0])
     }
 
     tails!();

@@ -62,10 +62,6 @@ impl Density for HalfCauchy {
         None
     }
 
-    fn cumulative(&self, value: f64, [scale, ..]: [&[f64]; 3]) -> Option<f64> {
-        Some(FRAC_2_PI * (value / scale[0]).atan())
-    }
-
     tails!();
 }
 

@@ -57,10 +57,6 @@ impl Density for HalfNormal {
         Some(vec![scale[0] * scale[0] * (1.0 - FRAC_2_PI)])
     }
 
-    fn cumulative(&self, value: f64, [scale, ..]: [&[f64]; 3]) -> Option<f64> {
-        Some(libm::erf(value / scale[0] * FRAC_1_SQRT_2))
-    }
-
     tails!();
 }
 

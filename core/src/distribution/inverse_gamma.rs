@@ -3,7 +3,7 @@
 use super::gamma::{LARGE_CONCENTRATION, log_gamma_draw, log_of};
 use super::tail::{Tail, tails};
 use super::{Density, Gradient, Term, distribution};
-use crate::math::special::{digamma, ln_gamma, log_incomplete_gamma, poisson_kernel, regularised_gamma};
+use crate::math::special::{digamma, ln_gamma, log_incomplete_gamma, poisson_kernel};
 use crate::noise::NoiseStream;
 
 distribution! {
@@ -84,10 +84,6 @@ impl Density for InverseGamma {
 
     fn variance(&self, [concentration, scale, _]: [&[f64]; 3]) -> Option<Vec<f64>> {
         (concentration[0] > 2.0).then(|| vec![(scale[0] / (concentration[0] - 1.0)).powi(2) / (concentration[0] - 2.0)])
-    }
-
-    fn cumulative(&self, value: f64, [concentration, scale, _]: [&[f64]; 3]) -> Option<f64> {
-        Some(if value <= 0.0 { 0.0 } else { regularised_gamma(concentration[0], scale[0] / value)[1] })
     }
 
     tails!();

@@ -68,11 +68,6 @@ impl Density for Laplace {
         Some(vec![2.0 * scale[0] * scale[0]])
     }
 
-    fn cumulative(&self, value: f64, [location, scale, _]: [&[f64]; 3]) -> Option<f64> {
-        let z = (value - location[0]) / scale[0];
-        Some(if z < 0.0 { 0.5 * z.exp() } else { 1.0 - 0.5 * (-z).exp() })
-    }
-
     tails!();
 }
 

@@ -82,19 +82,23 @@ impl Law {
     /// The law of the events in `range` of a flat law, with another shape.
     pub(crate) fn part<const D: usize>(&self, range: Range<usize>, shape: [usize; D]) -> Self {
         let numbers = self.batch.iter().product::<usize>();
-        let own = |parameter: &Parameter| match parameter {
-            Parameter::Tensor(handle) if numbers > 1 && handle.shape() == [numbers] => {
+        let own = |(parameter, rank): (&Parameter, usize)| match parameter {
+            Parameter::Tensor(handle) if numbers > 1 && rank == 0 && handle.shape() == [numbers] => {
                 let part = handle.clone().typed::<1>().slice([range.clone()]).reshape(shape);
                 Parameter::Tensor(Handle::from(part))
             }
             // One vector an event, such as the weights of a mixture.
-            Parameter::Tensor(handle) if numbers > 1 && handle.shape().len() == 2 && handle.shape()[0] == numbers => {
+            Parameter::Tensor(handle)
+                if numbers > 1 && rank == 1 && handle.shape().len() == 2 && handle.shape()[0] == numbers =>
+            {
                 let width = handle.shape()[1];
                 Parameter::Tensor(Handle::from(handle.clone().typed::<2>().slice([range.clone(), 0..width])))
             }
             shared => shared.clone(),
         };
-        let (parameters, start) = (self.parameters.iter().map(own).collect(), self.start.as_ref().map(own));
+        let ranks = self.density.rules().iter().map(|rule| rule.event_rank);
+        let parameters = self.parameters.iter().zip(ranks).map(own).collect();
+        let start = self.start.as_ref().map(|start| own((start, 0)));
         Self { parameters, start, batch: shape.to_vec(), ..self.clone() }
     }
 
@@ -166,6 +170,7 @@ impl Law {
         let arrays = self.arrays()?;
         let view = self.view(&arrays);
         let shape = self.shape();
+        view.check_parameters(shape.iter().product())?;
         let events = shape.iter().product::<usize>() / view.event;
         let mut values = Vec::new();
         // Events with the same parameters have the same moments.

@@ -2,7 +2,7 @@
 
 use super::tail::{Standard, Tail, tails};
 use super::{Density, Gradient, Term, distribution};
-use crate::math::special::{HALF_LOG_TWO_PI, normal_cumulative};
+use crate::math::special::HALF_LOG_TWO_PI;
 use crate::noise::NoiseStream;
 
 distribution! {
@@ -77,10 +77,6 @@ impl Density for LogNormal {
     fn variance(&self, [location, scale, _]: [&[f64]; 3]) -> Option<Vec<f64>> {
         let square = scale[0] * scale[0];
         Some(vec![square.exp_m1() * (2.0 * location[0] + square).exp()])
-    }
-
-    fn cumulative(&self, value: f64, [location, scale, _]: [&[f64]; 3]) -> Option<f64> {
-        Some(normal_cumulative((value.ln() - location[0]) / scale[0]))
     }
 
     tails!();

@@ -3,7 +3,7 @@
 use super::tail::{Standard, Tail, tails};
 use super::{Batch, Density, Gradient, Term, distribution};
 use crate::math::kernel::{NormalTerms, normal};
-use crate::math::special::{HALF_LOG_TWO_PI, normal_cumulative};
+use crate::math::special::HALF_LOG_TWO_PI;
 use crate::noise::NoiseStream;
 
 distribution! {
@@ -55,10 +55,6 @@ impl Density for Normal {
 
     fn variance(&self, [_, scale, _]: [&[f64]; 3]) -> Option<Vec<f64>> {
         Some(vec![scale[0] * scale[0]])
-    }
-
-    fn cumulative(&self, value: f64, [location, scale, _]: [&[f64]; 3]) -> Option<f64> {
-        Some(normal_cumulative((value - location[0]) / scale[0]))
     }
 
     fn batch(&self, batch: &mut Batch<'_>) -> Option<f64> {

@@ -4,7 +4,6 @@ use super::tail::{Standard, Tail, tails};
 use super::{Density, Gradient, Term, distribution};
 use crate::math::special::{
     Chance, LogTails, digamma_difference, ln_gamma_difference, log_incomplete_beta, log_one_minus_exp, log1p_square,
-    regularised_beta,
 };
 use crate::noise::NoiseStream;
 
@@ -101,14 +100,6 @@ impl Density for StudentT {
 
     fn variance(&self, [degrees, _, scale]: [&[f64]; 3]) -> Option<Vec<f64>> {
         (degrees[0] > 2.0).then(|| vec![scale[0] * scale[0] * degrees[0] / (degrees[0] - 2.0)])
-    }
-
-    fn cumulative(&self, value: f64, [degrees, location, scale]: [&[f64]; 3]) -> Option<f64> {
-        let square = ((value - location[0]) / scale[0]).powi(2);
-        let inner = degrees[0] / (degrees[0] + square);
-        let at = Chance { success: inner, failure: square / (degrees[0] + square) };
-        let tail = 0.5 * regularised_beta(0.5 * degrees[0], 0.5, at);
-        Some(if value < location[0] { tail } else { 1.0 - tail })
     }
 
     tails!();

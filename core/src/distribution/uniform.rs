@@ -68,10 +68,6 @@ impl Density for Uniform {
         Some(vec![(high[0] - low[0]).powi(2) / 12.0])
     }
 
-    fn cumulative(&self, value: f64, [low, high, _]: [&[f64]; 3]) -> Option<f64> {
-        Some(((value - low[0]) / (high[0] - low[0])).clamp(0.0, 1.0))
-    }
-
     tails!();
 }
 

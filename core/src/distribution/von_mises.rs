@@ -4,7 +4,7 @@ use super::{Density, Gradient, distribution};
 use crate::math::special::{bessel_ratios, log_bessel_zero};
 use crate::noise::NoiseStream;
 
-use std::f64::consts::{PI, TAU};
+use std::f64::consts::{PI, SQRT_2, TAU};
 
 distribution! {
     /// The von Mises distribution on the angles between $-\pi$ and $\pi$.
@@ -92,15 +92,17 @@ impl Density for VonMises {
 /// An angle around 0 by rejection from a wrapped Cauchy distribution; by the normal limit where that loses its digits.
 fn deviation(concentration: f64, noise: &mut NoiseStream) -> f64 {
     const NORMAL_FROM: f64 = 1e8;
-    const UNIFORM_TO: f64 = 1e-8;
+    const UNIFORM_TO: f64 = 1e-12;
     if concentration > NORMAL_FROM {
         return noise.standard_normal() / concentration.sqrt();
     }
     if concentration < UNIFORM_TO {
         return TAU * (noise.uniform() - 0.5);
     }
-    let tau = 1.0 + 1.0_f64.hypot(2.0 * concentration);
-    let rho = (tau - (2.0 * tau).sqrt()) / (2.0 * concentration);
+    let length = 1.0_f64.hypot(2.0 * concentration);
+    // (τ - √(2τ)) / 2κ with τ = 1 + √(1 + 4κ²), which cancels for small κ.
+    let root = (1.0 + length).sqrt();
+    let rho = 2.0 * concentration * root / ((1.0 + length) * (root + SQRT_2));
     let spread = (1.0 + rho * rho) / (2.0 * rho);
     loop {
         let z = (PI * noise.uniform()).cos();

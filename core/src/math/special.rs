@@ -3,7 +3,6 @@
 mod bessel;
 mod dual;
 mod gamma;
-mod incomplete;
 mod kernel;
 mod log_incomplete;
 mod normal_tail;
@@ -12,7 +11,6 @@ mod quantile;
 
 pub use bessel::{bessel_ratios, log_bessel_zero};
 pub use gamma::{digamma, digamma_difference, ln_beta, ln_gamma, ln_gamma_difference, stirling_error, trigamma};
-pub use incomplete::{regularised_beta, regularised_gamma};
 pub use kernel::{Chance, LogChance, binomial_kernel, deviance, poisson_kernel};
 pub use log_incomplete::{LogTails, log_incomplete_beta, log_incomplete_gamma};
 pub use normal_tail::{log_normal_cumulative, mills_ratio, normal_hazard};

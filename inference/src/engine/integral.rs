@@ -12,6 +12,7 @@ mod carry;
 mod centres;
 mod hermite;
 mod layout;
+mod missed;
 mod observation;
 mod part;
 mod reduce;
@@ -118,11 +119,11 @@ impl RowIntegral {
         Ok(own)
     }
 
-    /// The same with every row evaluated.
+    /// The same with every row evaluated, one pass at a time.
     #[cfg(test)]
-    fn over_all(integrand: &Integrand<'_>, globals: &[f64]) -> Result<Self> {
-        let mut own = Self::new(integrand.table)?;
-        own.parts.iter_mut().try_for_each(|part| part.adapt(integrand, globals))?;
+    fn over_all(table: &SiteTable) -> Result<Self> {
+        let mut own = Self::new(table)?;
+        own.parts.iter_mut().try_for_each(|part| part.take_one_pass(table))?;
         Ok(own)
     }
 

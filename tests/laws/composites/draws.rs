@@ -150,3 +150,18 @@ fn densities_of_composites_integrate_to_one() {
     // A planted fault: an untruncated density does not integrate to one there.
     assert!((integral(&Normal::new(0.3, 1.2), -0.5, 1.0) - 1.0).abs() > 0.1);
 }
+
+#[test]
+fn draws_of_a_hurdle_whose_zeros_are_frequent_are_as_large_as_they_are() {
+    // 92 of 100 counts of this negative binomial are zero, and 15 of 100 that are not are above 2^20.
+    let own = || NegativeBinomial::logits(0.005, (1e5_f64 / 0.005).ln());
+    let counts = own().hurdle(Chance::probability(0.0)).iid([4000]);
+    let mut noise = Noise::new(3).stream(Key::new(Purpose::Check, 77));
+    let draws = counts.draw(&mut noise).unwrap().values;
+    let most = f64::from(1 << 20);
+    let log_survival = |count| own().log_survival_of(&Array::scalar(count)).unwrap().values[0];
+    let chance = (log_survival(most) - log_survival(0.0)).exp();
+    let found = draws.iter().filter(|count| **count > most).count() as f64 / 4000.0;
+    // Four standard deviations of a share of 4,000.
+    assert!((found - chance).abs() < 4.0 * (chance * (1.0 - chance) / 4000.0).sqrt(), "{found} {chance}");
+}

@@ -3,8 +3,9 @@
 use burn::module::Module;
 use burn::tensor::Tensor;
 use partita_core::{
-    Array, Censoring, Chance, Device, Distribution, Exponential, HalfNormal, Latents, LogDensity, Mixture, Model,
-    Normal, Poisson, Result, Scope, SiteTable, Support, natural_values, pointwise_log_likelihood,
+    Array, Censoring, Chance, Device, Distribution, Exponential, Gamma, HalfNormal, Latents, LogDensity, Mixture,
+    Model, Normal, OrderedLogistic, Poisson, Result, Scope, SiteTable, Support, natural_values,
+    pointwise_log_likelihood,
 };
 
 #[test]
@@ -30,6 +31,34 @@ fn a_truncated_normal_has_the_mean_and_the_variance_of_the_formula() {
     let wide = Normal::new(3.0, 0.5).truncated(-1e6, 1e6);
     assert!((wide.mean().unwrap().unwrap().values[0] - 3.0).abs() < 1e-10);
     assert!((wide.variance().unwrap().unwrap().values[0] - 0.25).abs() < 1e-9);
+}
+
+#[test]
+fn a_bound_that_cuts_nothing_leaves_mean_and_variance() {
+    // The mass that is cut is from 1e-127 to less than the smallest number: the slope of the tail there says nothing.
+    for (location, scale) in [(24.0, 1.0), (30.0, 1.0), (37.0, 1.0), (170.0, 6.0), (-1e3, 2.0)] {
+        let whole = Normal::new(location, scale);
+        let cut = if location > 0.0 { whole.truncated(0.0, f64::INFINITY) } else { whole.truncated(-1e9, 0.0) };
+        let mean = cut.mean().unwrap().unwrap().values[0];
+        let variance = cut.variance().unwrap().unwrap().values[0];
+        assert!((mean - location).abs() < 1e-9 * location.abs(), "{location} {scale}: {mean}");
+        assert!((variance / (scale * scale) - 1.0).abs() < 1e-7, "{location} {scale}: {variance}");
+    }
+    let counts = Gamma::new(100.0, 1.0).truncated(1.0, f64::INFINITY);
+    assert!((counts.mean().unwrap().unwrap().values[0] - 100.0).abs() < 1e-8);
+    assert!((counts.variance().unwrap().unwrap().values[0] - 100.0).abs() < 1e-6);
+}
+
+#[test]
+fn a_rare_zero_has_its_chance() {
+    for (log_rate, logits) in [(0.0, -30.0), (0.0, -36.0), (0.0, -38.0), (-1.0, -40.0), (2.0, -700.0)] {
+        let hurdle = Poisson::log_rate(log_rate).hurdle(Chance::logits(logits));
+        let found = hurdle.log_cdf_of(&Array::scalar(0.0)).unwrap().values[0];
+        assert!((found - logits).abs() < 1e-12 * logits.abs(), "{log_rate} {logits}: {found}");
+        // One has more than zero: the ratio of a zero-truncated Poisson.
+        let (rate, one) = (f64::exp(log_rate), hurdle.log_cdf_of(&Array::scalar(1.0)).unwrap().values[0]);
+        assert!((one - (rate / rate.exp_m1()).ln()).abs() < 1e-12, "{log_rate} {logits}: {one}");
+    }
 }
 
 #[test]
@@ -76,6 +105,18 @@ fn a_part_of_a_mixture_keeps_the_weights_of_its_events() {
     let first = mixture.part(0..1).log_prob_of(&Array::new(vec![0.5], vec![1]).unwrap()).unwrap();
     let rest = mixture.part(1..3).log_prob_of(&Array::new(vec![1.0, 3.0], vec![2]).unwrap()).unwrap();
     assert!((whole - first - rest).abs() < 1e-14);
+    // As many weights as events, and as many cutpoints: they are of one event all the same.
+    let weights: Tensor<1> = device.tensor(vec![0.25, 0.75], [2]);
+    let pair = Mixture::weights(weights, vec![Normal::new(0.0, 1.0), Normal::new(4.0, 1.0)]).iid([2]);
+    let at = |values: &[f64]| Array::new(values.to_vec(), vec![values.len()]).unwrap();
+    let parts = [pair.part(0..1).log_prob_of(&at(&[0.5])), pair.part(1..2).log_prob_of(&at(&[3.0]))];
+    let [first, second] = parts.map(|part| part.unwrap());
+    assert!((pair.log_prob_of(&at(&[0.5, 3.0])).unwrap() - first - second).abs() < 1e-14);
+    let (eta, cutpoints) = (device.tensor(vec![0.1, 0.2, 0.3], [3]), device.tensor(vec![-1.0, 0.0, 1.0], [3]));
+    let grades = OrderedLogistic::new(eta, cutpoints);
+    let parts = [grades.part(0..2).log_prob_of(&at(&[3.0, 0.0])), grades.part(2..3).log_prob_of(&at(&[1.0]))];
+    let [first, second] = parts.map(|part| part.unwrap());
+    assert!((grades.log_prob_of(&at(&[3.0, 0.0, 1.0])).unwrap() - first - second).abs() < 1e-14);
 }
 
 #[test]
@@ -87,7 +128,7 @@ fn a_weight_is_how_often_an_event_counts() {
     let repeated = Array::new(vec![0.0, 0.0, 5.0, 5.0, 5.0], vec![5]).unwrap();
     let expected = Poisson::log_rate(0.4).iid([5]).log_prob_of(&repeated).unwrap();
     assert!((found - expected).abs() < 1e-14, "{found} {expected}");
-    // Draws and tails are those without weights.
+    // Draws are those without weights.
     assert_eq!(weighted.mean().unwrap().unwrap().values, [0.4_f64.exp(); 3]);
 }
 

@@ -98,8 +98,19 @@ fn a_distribution_that_a_composite_cannot_be_made_of_is_refused() {
     assert!(matches!(error, Error::Parameter { parameter: "probability", .. }), "{error:?}");
     let error = Normal::new(0.0, 1.0).weighted(-1.0).log_prob_of(&Array::scalar(0.0)).unwrap_err();
     says(&error, &["`weights` is -1", "Weighted(Normal)", ">= 0"]);
+    // A weight would be lost in the tails.
+    let censored = Exponential::new(0.5).weighted(10.0).censored(Censoring::right(0.0));
+    says(&censored.log_prob_of(&Array::scalar(3.0)).unwrap_err(), &["Censored(Weighted(Exponential))", "comes last"]);
     let long = Normal::new(tensor(&[0.0; 3]), 1.0).truncated(tensor(&[0.0; 2]), 1.0);
     says(&long.log_prob_of(&array(&[0.5; 3])).unwrap_err(), &["parameter `low` of Truncated(Normal)", "[2]", "[3]"]);
+}
+
+#[test]
+fn moments_of_bad_parameters_are_refused() {
+    let exchanged = Normal::new(0.0, 1.0).truncated(2.0, 1.0).mean().unwrap_err();
+    assert!(matches!(exchanged, Error::Parameter { parameter: "high", .. }), "{exchanged:?}");
+    let negative = Normal::new(0.0, -1.0).variance().unwrap_err();
+    assert!(matches!(negative, Error::Parameter { parameter: "scale", .. }), "{negative:?}");
 }
 
 #[derive(Module, Debug)]

@@ -279,15 +279,17 @@ impl Law {
     fn location_and_scale(&self) -> Result<Affine> {
         let rules = self.density.leaf().map_or(&[] as &[ParameterRule], |density| density.parameters());
         let find = |wanted: &str| rules.iter().position(|rule| rule.name == wanted);
+        // Whatever the parameters: those of a location-scale family do not bound its values.
+        let is_real = self.density.leaf().is_some_and(|density| density.support([&[1.0]; 3]) == Support::Real);
         match (find("location"), find("scale")) {
-            (Some(location), Some(scale)) if self.density.event_rank() == 0 => {
+            (Some(location), Some(scale)) if self.density.event_rank() == 0 && is_real => {
                 Ok(Affine { location: self.parameters[location].clone(), scale: self.parameters[scale].clone() })
             }
             _ => Err(Error::Argument {
                 operation: format!("{}::non_centred", self.density.name()),
                 argument: "distribution",
                 found: self.density.name().into_owned(),
-                expected: "a location-scale family (Normal, StudentT, Cauchy, Laplace); leave out `.non_centred()`",
+                expected: "a location-scale family on all numbers (Normal, StudentT, Cauchy, Laplace); leave out `.non_centred()`",
             }),
         }
     }

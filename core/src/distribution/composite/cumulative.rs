@@ -9,7 +9,7 @@ use crate::distribution::{Domain, ParameterRule};
 use crate::error::{Error, Result};
 
 /// The words of a refusal.
-pub(super) const NO_CUMULATIVE: &str = "a distribution of numbers with a known cumulative distribution function; a density of your own states it in `log_cdf` and `log_survival`";
+pub(super) const NO_CUMULATIVE: &str = "a distribution of numbers with a known cumulative distribution function; a density of your own states it in `log_cdf` and `log_survival`, and `.weighted(...)` comes last";
 
 /// A tail of a distribution, from a number on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

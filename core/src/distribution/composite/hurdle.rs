@@ -1,8 +1,12 @@
 //! Gives hurdles: zero with some probability, and otherwise a count above zero or a positive number.
 
 use std::borrow::Cow;
+use std::f64::consts::LN_2;
 
-use super::chance::{Chance, Scale};
+use super::chance::{Chance, Inflated, Scale};
+use super::cumulative::Tail;
+use super::inverse::Search;
+use super::mass::{EndSlots, Ends, Mass};
 use super::{Component, ObservedOnly, compose};
 use crate::distribution::batch::{Continuous, Discrete, Distribution};
 use crate::distribution::formula::{Formula, Refusal, Slots};
@@ -12,7 +16,7 @@ use crate::error::{Error, Result};
 use crate::math::special::log_one_minus_exp;
 use crate::noise::NoiseStream;
 
-/// The chance of a zero of a distribution above which counts are drawn one after the other, not by rejection.
+/// The chance of a zero of a distribution above which counts are drawn by inversion, where it has tails, not by rejection.
 const REJECTION: f64 = 0.9;
 
 impl<const D: usize> Distribution<D, Discrete> {
@@ -116,19 +120,26 @@ impl Hurdle {
         log
     }
 
-    /// A draw above zero, one count after the other.
-    fn draw_in_order(&self, parameters: &[&[f64]], log_share: f64, noise: &mut NoiseStream) -> f64 {
-        const MOST: u32 = 1 << 20;
-        let mut left = noise.uniform();
-        let mut count = 0.0;
-        for _ in 0..MOST {
-            count += 1.0;
-            left -= (self.base().log_prob_at(count, parameters) + log_share).exp();
-            if left <= 0.0 {
-                break;
+    /// The logarithm of $P(X \le x)$ by what is not above `at` ≥ 0, which keeps its digits where that is little.
+    fn log_below(&self, at: f64, parameters: &[&[f64]], slots: &mut Slots<'_, '_>) -> f64 {
+        let (range, chance) = (self.base().range.clone(), self.chance(parameters));
+        let counts = Mass::of(self.base(), parameters, Ends { low: 1.0, high: at });
+        let share = counts.log + self.above_zero(parameters, &mut Slots::none());
+        let Inflated { log, by_base, by_chance } = self.scale.inflate(chance, share);
+        if slots.is_wanted() && log > f64::NEG_INFINITY {
+            slots.add(range.end, by_chance);
+            if by_base > 0.0 {
+                counts.add(self.base(), parameters, slots, by_base, EndSlots::default());
+                self.above_zero(parameters, &mut slots.scaled(0..range.end, by_base));
             }
         }
-        count
+        log
+    }
+
+    /// A draw above zero where zeros are frequent: the count whose upper tail is as large as a uniform number says.
+    fn draw_by_inversion(&self, parameters: &[&[f64]], log_share: f64, noise: &mut NoiseStream) -> f64 {
+        let log = noise.uniform().ln() - log_share;
+        Search { component: self.base(), parameters, tail: Tail::Upper, log }.count(1.0, f64::INFINITY)
     }
 }
 
@@ -164,8 +175,8 @@ impl Formula for Hurdle {
             return;
         }
         let log_share = self.above_zero(parameters, &mut Slots::none());
-        if log_share > -log_one_minus_exp(REJECTION.ln()) {
-            out[0] = self.draw_in_order(parameters, log_share, noise);
+        if log_share > -log_one_minus_exp(REJECTION.ln()) && self.base().has_tails() {
+            out[0] = self.draw_by_inversion(parameters, log_share, noise);
             return;
         }
         self.base().form.draw(self.base().at(parameters), noise, out);
@@ -189,6 +200,9 @@ impl Formula for Hurdle {
 
     fn log_cdf(&self, value: f64, parameters: &[&[f64]], slots: &mut Slots<'_, '_>) -> Option<f64> {
         let survival = self.log_survival(value, parameters, &mut Slots::none())?;
+        if survival > -LN_2 && value >= 0.0 {
+            return Some(self.log_below(value, parameters, slots));
+        }
         let log = log_one_minus_exp(survival);
         if slots.is_wanted() && survival > f64::NEG_INFINITY && log > f64::NEG_INFINITY {
             let scale = slots.scale;

@@ -42,8 +42,9 @@ impl Search<'_> {
             0.0
         };
         let slope = self.rise(start).1;
-        // The distance over which a tail falls by e, or one.
-        let first = if slope.is_finite() && slope > 0.0 { 1.0 / slope } else { start.abs().max(1.0) };
+        let widest = start.abs().max(1.0);
+        // The distance over which a tail falls by e, unless it falls by next to nothing there.
+        let first = if slope.is_finite() && slope > 0.0 { (1.0 / slope).min(widest) } else { widest };
         if high.is_infinite() {
             let mut step = first;
             high = start + step;
@@ -71,7 +72,7 @@ impl Search<'_> {
         (low, high)
     }
 
-    /// The number, between the ends.
+    /// The number, between the ends; not a number where it is not found.
     pub(super) fn number(&self, low: f64, high: f64) -> f64 {
         let (mut low, mut high) = self.bracket(low, high);
         let mut at = 0.5 * low + 0.5 * high;
@@ -90,7 +91,7 @@ impl Search<'_> {
             }
             at = next;
         }
-        at
+        f64::NAN
     }
 
     /// The smallest count whose lower tail reaches the probability, or whose upper tail is at most it; from `low` to

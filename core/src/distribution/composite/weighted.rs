@@ -16,7 +16,8 @@ impl<const D: usize, S> Distribution<D, S> {
     /// with $w$ = `weights`, numbers of zero or more: an event of weight 2 is as two events, one of weight 0 as none. May
     /// only be observed.
     ///
-    /// Draws, mean, variance and distribution function are those of this distribution, as if nothing were weighted.
+    /// Draws, mean and variance are those of this distribution, as if nothing were weighted. It comes last: a weighted
+    /// distribution has no distribution function, so that `.censored(...)` and `.truncated(...)` after it are refused.
     ///
     /// # Shapes
     /// `weights` is a number, or a tensor with one number an event.
@@ -100,16 +101,6 @@ impl Formula for Weighted {
     fn censoring(&self) -> Option<Known> {
         // Its own parameters come first.
         self.base().form.censoring()
-    }
-
-    fn log_cdf(&self, value: f64, parameters: &[&[f64]], slots: &mut Slots<'_, '_>) -> Option<f64> {
-        let base = self.base();
-        base.form.log_cdf(value, base.at(parameters), &mut slots.scaled(base.range.clone(), 1.0))
-    }
-
-    fn log_survival(&self, value: f64, parameters: &[&[f64]], slots: &mut Slots<'_, '_>) -> Option<f64> {
-        let base = self.base();
-        base.form.log_survival(value, base.at(parameters), &mut slots.scaled(base.range.clone(), 1.0))
     }
 
     fn check(&self, parameters: &[&[f64]], index: usize) -> Result<()> {

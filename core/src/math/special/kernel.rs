@@ -65,7 +65,8 @@ pub struct Chance {
 impl Chance {
     /// The logarithms of both.
     pub(super) fn ln(self) -> LogChance {
-        LogChance { success: self.success.ln(), failure: self.failure.ln() }
+        let ln = |part: f64, rest: f64| if rest < 0.5 { (-rest).ln_1p() } else { part.ln() };
+        LogChance { success: ln(self.success, self.failure), failure: ln(self.failure, self.success) }
     }
 }
 

@@ -159,6 +159,19 @@ impl AtDraws {
         Ok(())
     }
 
+    /// What log marginal likelihoods at these globals may lack, in nats, where rules have no points; zero where the density is
+    /// no number there.
+    ///
+    /// # Errors
+    /// What the model reports beside that.
+    pub(crate) fn missed(&self, globals: &[f64]) -> Result<f64> {
+        let missed = |own: &mut Centres| self.integral.missed(&self.integrand(), globals, own);
+        match here_or_anew(&self.integral, &self.centres[0], missed) {
+            Err(error) if error.is_outside() => Ok(0.0),
+            other => Ok(other?.0),
+        }
+    }
+
     /// Lays centres out for the rules as they are.
     fn refit(&mut self) {
         let integral = &self.integral;

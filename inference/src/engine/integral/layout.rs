@@ -11,6 +11,8 @@ use crate::engine::error::Result;
 #[derive(Debug, Clone)]
 pub(crate) struct Layout {
     pub(crate) minibatch: Vec<Minibatch>,
+    /// How many passes an evaluation has.
+    pub(crate) repeats: usize,
     /// The rows of every level in every evaluation.
     evaluations: Vec<Vec<Vec<Slot>>>,
     /// The numbers of rows evaluated, and their widths, by block.
@@ -117,7 +119,7 @@ impl Layout {
             tree.levels.iter().enumerate().map(level).collect()
         };
         let evaluations = groups.into_iter().map(evaluation).collect();
-        Ok(Self { minibatch, evaluations, blocks, level_of })
+        Ok(Self { minibatch, repeats, evaluations, blocks, level_of })
     }
 
     /// The latents of every evaluation, one vector a block.

@@ -2,13 +2,13 @@
 
 use partita_core::{AnyModel, Levels, LogDensity, Minibatch, SiteTable, ValueAndGradient};
 
-use super::alike::Alike;
+use super::alike::{Alike, PLACES, away, is_near};
 use super::centres::PartCentres;
 use super::layout::{Layout, Passes};
 use super::reduce::{Grid, Reduced};
 use super::tree::{Ladder, Tree};
 use super::{Conditionals, Integrand, Until};
-use crate::engine::error::Result;
+use crate::engine::error::{Result, is_outside};
 
 /// Rules have stood still when none moved farther, in its own scale.
 const STILL: f64 = 0.3;
@@ -23,7 +23,7 @@ pub(super) struct Part {
     passes: Passes,
     /// The rows of outermost plates; empty for all.
     rows: Vec<Minibatch>,
-    /// Whether a product has fewer points than rows need, since more have too many combinations.
+    /// Whether a product may have fewer points than rows need: more have too many combinations, or there are no more.
     is_held_back: bool,
 }
 
@@ -35,28 +35,63 @@ impl Part {
         Ok(Self { tree, layout, passes, rows, is_held_back: false })
     }
 
-    fn lay_out(&mut self, table: &SiteTable) -> Result<()> {
+    pub(super) fn lay_out(&mut self, table: &SiteTable) -> Result<()> {
         self.layout = Layout::of(table, &self.tree, self.passes, &self.rows)?;
         Ok(())
     }
 
-    /// Evaluates one pass at a time from here on if the model refuses several: it may give shapes by the number of its
-    /// rows of data in place of `rows.len()`.
+    /// Evaluates one pass at a time from here on if the model refuses several, or gives a row another log density among them: it
+    /// may make shapes or numbers of the places or the number of rows evaluated.
     ///
     /// # Errors
     /// What the layout refuses; what the model refuses of one pass shows at the first integral.
     pub(super) fn adapt(&mut self, integrand: &Integrand<'_>, globals: &[f64]) -> Result<()> {
-        let passes = self.layout.passes(&self.tree, &PartCentres::start(&self.tree));
-        let first = passes.get(..1).unwrap_or_default();
-        let refused = match self.density(integrand).level_values(globals, first, integrand.data) {
-            Err(partita_core::Error::NotFiniteMade { .. } | partita_core::Error::NotFinite { .. }) | Ok(_) => false,
-            Err(_) => true,
-        };
-        if refused && self.passes == Passes::Several {
-            self.passes = Passes::One;
-            self.lay_out(integrand.table)?;
+        if self.passes == Passes::One || self.layout.repeats == 1 {
+            return Ok(());
         }
-        Ok(())
+        let alone = Layout::of(integrand.table, &self.tree, Passes::One, &self.rows)?;
+        let mut found = (0..PLACES).map(|place| self.repeats_hold(&alone, integrand, &away(globals, place)));
+        if found.find_map(|holds| holds).unwrap_or(true) {
+            return Ok(());
+        }
+        self.take_one_pass(integrand.table)
+    }
+
+    /// Evaluates one pass at a time from here on.
+    pub(super) fn take_one_pass(&mut self, table: &SiteTable) -> Result<()> {
+        self.passes = Passes::One;
+        self.lay_out(table)
+    }
+
+    /// Whether rows have the log densities of evaluations of one pass, `alone`, where several are evaluated; `None` where the
+    /// density is no number.
+    fn repeats_hold(&self, alone: &Layout, integrand: &Integrand<'_>, globals: &[f64]) -> Option<bool> {
+        let (centres, last) = (PartCentres::start(&self.tree), self.layout.repeats - 1);
+        let read = |layout: &Layout, evaluations: &[usize]| {
+            let passes = layout.passes(&self.tree, &centres);
+            let chosen: Vec<_> = evaluations.iter().map(|own| passes[*own].clone()).collect();
+            let density = integrand.density(&layout.minibatch);
+            let found = density.level_values(globals, &chosen, integrand.data)?;
+            let mut values = Vec::new();
+            for (at, level) in self.tree.levels.iter().enumerate() {
+                let mut own = vec![None; level.paths * level.rows * level.rule.len()];
+                for (index, evaluation) in evaluations.iter().enumerate() {
+                    let rows = found.rows(index, (!level.is_silo).then_some(level.block));
+                    let slots = layout.slots(at, *evaluation).iter().zip(rows);
+                    slots.filter(|(slot, _)| slot.counts).for_each(|(slot, row)| own[slot.place(level)] = Some(*row));
+                }
+                values.push(own);
+            }
+            Ok(values)
+        };
+        match (read(&self.layout, &[0]), read(alone, &[0, last])) {
+            (Ok(several), Ok(one)) => {
+                let pairs = several.iter().flatten().zip(one.iter().flatten());
+                Some(pairs.filter_map(|(a, b)| a.zip(*b)).all(|(a, b)| is_near(a, b)))
+            }
+            (Err(error), _) | (_, Err(error)) if is_outside(&error) => None,
+            _ => Some(false),
+        }
     }
 
     /// Takes the fewest points again.
@@ -238,6 +273,8 @@ impl Part {
                     break;
                 }
                 (*self, *centres, found, raised) = (larger, fitted, finer, true);
+                // The largest rule of all, and the one before was not enough.
+                self.is_held_back |= self.next(level).is_none();
                 if self.tree.ladder == Ladder::Nested {
                     break;
                 }

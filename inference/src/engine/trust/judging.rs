@@ -104,7 +104,12 @@ impl JudgingSilo {
         let draws = usize::try_from(request.draws).unwrap_or(usize::MAX);
         let fitted = self.fitted(&table, &request.theta)?;
         let of = |unit| fitted.leave_one_out(&posterior, request.seed, draws, unit);
-        let found = [of(LeftOutUnit::Row)?, of(LeftOutUnit::Observation)?];
+        let rows = of(LeftOutUnit::Row)?;
+        // Where rows have no latents, they are their observations.
+        let found = match table.blocks().iter().all(|block| block.width == 0) {
+            true => [rows.clone(), rows],
+            false => [rows, of(LeftOutUnit::Observation)?],
+        };
         left_out_answer(self.program.name(), found.each_ref(), draws)
     }
 

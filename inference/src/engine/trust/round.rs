@@ -228,14 +228,16 @@ mod tests {
     use crate::engine::trust::verdict::{Trust, Verdict};
 
     #[test]
-    fn nested_levels_that_are_not_integrated_are_a_doubt_and_other_refusals_a_limit() {
+    fn rows_that_are_not_resolved_are_a_doubt_and_other_refusals_a_limit() {
         let verdict = |refusal: Refusal| {
             let reply = Values { values: None, refusal: refusal as u64 }.write();
             let found = values(Outcome::Reply(reply), 1).unwrap_err();
             assert_eq!(found.reason, refusal.words());
             Verdict::of(&Trust::from(found).warnings())
         };
-        assert_eq!(verdict(Refusal::Levels), Verdict::DoNotTrust);
+        for refusal in [Refusal::Levels, Refusal::Points] {
+            assert_eq!(verdict(refusal), Verdict::DoNotTrust, "{refusal:?}");
+        }
         for refusal in [Refusal::Latents, Refusal::Loss, Refusal::Precision, Refusal::Draws] {
             assert_eq!(verdict(refusal), Verdict::TrustWithLimits, "{refusal:?}");
         }

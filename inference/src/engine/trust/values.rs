@@ -73,10 +73,12 @@ pub(crate) enum Refusal {
     Precision = 4,
     /// Rows are integrated by draws, which say too little.
     Draws = 5,
+    /// Rows are not resolved by the most points.
+    Points = 6,
 }
 
 impl Refusal {
-    const ALL: [Self; 5] = [Self::Latents, Self::Levels, Self::Loss, Self::Precision, Self::Draws];
+    const ALL: [Self; 6] = [Self::Latents, Self::Levels, Self::Loss, Self::Precision, Self::Draws, Self::Points];
 
     /// The refusal of this number; `None` for no refusal.
     pub(crate) fn of(number: u64) -> Option<Self> {
@@ -93,13 +95,16 @@ impl Refusal {
             Self::Draws => {
                 "its rows are integrated by draws, of which 4,096 a row give log likelihoods that are too noisy"
             }
+            Self::Points => {
+                "integrals over its rows are not resolved by points, as with heavy tails or several modes of their latents; sample with `Nuts`, or give latents of rows a normal distribution"
+            }
         }
     }
 
     /// How grave it is that a posterior was not compared: families are far too narrow where few outer rows have nested
-    /// ones.
+    /// ones, and integrals that points do not resolve were those of the fit.
     pub(crate) fn severity(self) -> Severity {
-        if self == Self::Levels { Severity::Doubt } else { Severity::Limit }
+        if matches!(self, Self::Levels | Self::Points) { Severity::Doubt } else { Severity::Limit }
     }
 }
 
@@ -143,11 +148,21 @@ impl Values {
     /// What the model reports at a node, beside that a density is no number.
     pub(crate) fn at(rows: &mut AtDraws, around: &Normal, proposal: &Proposal, count: usize) -> Result<Self> {
         let values = rows.values(around, count, |index| proposal.draw(index))?;
-        if rows.noise <= MOST_NOISE {
+        if rows.missed(&around.mean)? > MOST_MISSED {
+            return Ok(Self::refused(Refusal::Points));
+        }
+        let (refusal, most) = if RowIntegral::drawn(&rows.table).is_some() {
+            (Refusal::Draws, MOST_NOISE)
+        } else if rows.integral.evaluations().is_some() {
+            (Refusal::Levels, MOST_NOISE)
+        } else {
+            // Neighbouring rules err alike: their difference is less than their error.
+            (Refusal::Points, NOISE)
+        };
+        if rows.noise <= most {
             return Ok(Self { values: Some(values), refusal: 0 });
         }
-        let is_drawn = RowIntegral::drawn(&rows.table).is_some();
-        Ok(Self::refused(if is_drawn { Refusal::Draws } else { Refusal::Levels }))
+        Ok(Self::refused(refusal))
     }
 
     fn refused(refusal: Refusal) -> Self {
@@ -159,6 +174,8 @@ impl Values {
 /// are added, and above which nothing is answered.
 pub(crate) const NOISE: f64 = 0.05;
 pub(super) const MOST_NOISE: f64 = 0.2;
+/// The mass that rules may miss, in nats summed over rows: a second mode as large as the first is 0.7 of a single row.
+const MOST_MISSED: f64 = 0.5;
 /// How far numbers of points are raised: the error of the integrals is in nats summed over rows.
 pub(crate) const UNTIL: Until = Until { tolerance: 0.01, most: usize::MAX, nodes: usize::MAX, noise: NOISE };
 

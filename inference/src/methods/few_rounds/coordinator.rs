@@ -343,6 +343,8 @@ impl FewRounds {
             let last = step.take(&self.course.at, 1.0);
             self.accept(last.clone());
             (self.course.next, self.course.phase) = (last, Phase::Done);
+            // Nothing is known there: a step after the end is taken as a first one.
+            self.course.share = None;
         } else if self.course.reach < LEAST_REACH || self.step > MOST_ROUNDS {
             self.course.phase = Phase::Stuck;
         } else {

@@ -298,6 +298,7 @@ enum Counted<'a> {
 }
 
 const POINTS: &str = "rules.points";
+const RULE_NOISE: &str = "rules.noise";
 const SEEN: &str = "seen.globals";
 const SAID: &str = "said";
 
@@ -323,6 +324,7 @@ impl Program for FewRoundsSilo {
         #[expect(clippy::cast_precision_loss, reason = "points are few")]
         let points = self.rows.integral.points().into_iter().map(|each| each as f64).collect();
         let mut state = vec![(POINTS.to_owned(), points), (SEEN.to_owned(), self.seen.flat())];
+        state.push((RULE_NOISE.to_owned(), vec![self.rows.noise]));
         state.extend(self.said.iter().map(|said| (SAID.to_owned(), said.flat())));
         for (index, centres) in self.rows.centres.iter().enumerate() {
             state.push((format!("rules.{index}"), centres.flat()));
@@ -333,6 +335,7 @@ impl Program for FewRoundsSilo {
     fn load(&mut self, step: u64, state: &[(String, Vec<f64>)]) -> Result<bool> {
         let find = |name: &str| state.iter().find(|(known, _)| known == name).map(|(_, values)| values.as_slice());
         let (Some(points), Some(seen)) = (find(POINTS), find(SEEN)) else { return Ok(false) };
+        let Some(&[noise]) = find(RULE_NOISE) else { return Ok(false) };
         let Some(seen) = Normal::of_flat(seen, self.rows.table.global_len()) else { return Ok(false) };
         let said = find(SAID).map(|values| Quadratic::of_flat(values, self.rows.table.global_len()));
         if said.as_ref().is_some_and(Option::is_none) {
@@ -350,7 +353,8 @@ impl Program for FewRoundsSilo {
             let Some(own) = own else { return Ok(false) };
             all.push(own);
         }
-        (self.rows.integral, self.rows.centres, self.seen, self.step) = (integral, all, seen, step);
+        (self.rows.integral, self.rows.centres, self.rows.noise) = (integral, all, noise);
+        (self.seen, self.step) = (seen, step);
         self.said = said.flatten();
         Ok(true)
     }
