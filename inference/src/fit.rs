@@ -122,7 +122,7 @@ pub struct FitOptions {
     pub elbo_draws: usize,
     /// Draws around the posterior at which silos are asked for the log marginal likelihood of their rows, so that the
     /// report can correct it and say whether to trust it: 0 for none, at most 4,096, and `None` for as many as the
-    /// method calls for, 2,048 unless there are many rows. Where their weights call for it, as many more are drawn, up to seven times.
+    /// method calls for, 2,048 unless there are many rows; rounded up to a multiple of 256. Where their weights call for it, as many more are drawn, up to seven times.
     pub trust_draws: Option<usize>,
     /// Draws from the posterior at which silos leave their rows out one at a time, so that the report has the sum over all
     /// rows ([`Report::leave_one_out`]); 0 for none, and 1,000 or more serve.
@@ -144,7 +144,8 @@ pub struct FitOptions {
     /// How long to wait for a silo, in the run and for the bound at its end.
     pub deadline: Option<Duration>,
     /// The seed of a silo's local noise and minibatches, which no other party knows; `None` for that of the run, by which a
-    /// simulation can be repeated and whoever has it knows this noise.
+    /// simulation can be repeated and whoever has it knows this noise. Few rounds have no such noise, and `Central` and `OnDevice` no
+    /// other party.
     pub private_seed: Option<u64>,
 }
 

@@ -432,8 +432,12 @@ fn a_step_that_one_party_clipped_is_counted_where_the_head_did_not() {
                 infos.push(hand.algorithm.incoming(outcomes).unwrap());
             }
             // Once a step, with its last exchange.
-            let counted = infos.iter().filter(|info| info.clipped).count();
-            assert_eq!((counted, infos.last().unwrap().clipped), (usize::from(said > 0), said > 0), "{options:?}");
+            let counted = infos.iter().filter(|info| info.clipped_steps > 0).count();
+            assert_eq!(
+                (counted, infos.last().unwrap().clipped_steps),
+                (usize::from(said > 0), u64::from(said > 0)),
+                "{options:?}"
+            );
         }
     }
 }

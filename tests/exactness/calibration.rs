@@ -13,8 +13,8 @@ use partita::inference::{
 };
 use partita::models::{GaussianMean, LinearRegression, MeasuredRows, MixedLogistic, RepeatedBinary};
 use partita::{
-    Censoring, Design, Device, Exponential, FamilyPlan, FitOptions, Gaussian, Groups, LogNormal, Model, Normal, Result,
-    Scope, Settings, SiteTable,
+    Censoring, Design, Device, Exponential, FamilyPlan, FitOptions, Gaussian, Groups, LkjCholesky, LogNormal, Model,
+    Normal, Nuts, Result, Scope, Settings, SiteTable,
 };
 
 /// The seed of every calibration here, literal: each test has the same outcome at every run.
@@ -74,6 +74,43 @@ impl Model for Started {
     fn local(&self, scope: &mut Scope<'_>, mu: &Tensor<1>, data: &Tensor<1>) -> Result<()> {
         GaussianMean {}.local(scope, mu, data)
     }
+}
+
+/// A factor of two correlated effects, of which an element is always zero, and a number that the model keeps to itself.
+#[derive(Module, Debug)]
+struct Correlated {}
+
+impl Model for Correlated {
+    type Globals = [Tensor<1>; 2];
+    type Data = Tensor<1>;
+
+    fn global(&self, scope: &mut Scope<'_>) -> Result<[Tensor<1>; 2]> {
+        let factor: Tensor<2> = scope.sample("factor", LkjCholesky::new(2.0, 2))?;
+        let hidden = scope.sample_unreported("hidden", Normal::new(0.0, 1.0))?;
+        Ok([factor.slice([1..2, 0..1]).reshape([1]), hidden])
+    }
+
+    fn local(&self, scope: &mut Scope<'_>, [correlation, hidden]: &[Tensor<1>; 2], y: &Tensor<1>) -> Result<()> {
+        let mean = correlation.clone() + hidden.clone();
+        scope.plate("row", y.dims()[0], |scope, rows| {
+            scope.observe("y", Normal::new(mean.expand([rows.len()]), 0.5), rows.take(y)?)
+        })
+    }
+}
+
+#[test]
+fn numbers_that_are_always_the_same_have_no_rank_and_hidden_ones_are_left_out() {
+    let device = Device::flex();
+    let calibration = calibrate(&Correlated {}, &numbers(&device, [20, 20]), &device, &options(24), None).unwrap();
+    let labels: Vec<&str> = calibration.fitted.numbers.iter().map(|number| number.label.as_str()).collect();
+    assert!(calibration.failed.is_empty() && labels == ["factor[1,0]", "factor[1,1]"], "{labels:?}\n{calibration}");
+    assert!(calibration.is_calibrated(), "{calibration}");
+    // Chains move in the two numbers that are left, and agree.
+    let data = [("a".to_owned(), device.tensor((0..20).map(|row| 0.1 * f64::from(row) - 0.8).collect(), [20]))];
+    let fit =
+        Nuts { warmup: 300, draws: 400, chains: 2, ..Nuts::default() }.sample(&Correlated {}, &data, &device).unwrap();
+    assert!(!fit.to_string().contains("the same in every draw"), "{fit}");
+    assert!(fit.diagnostics.convergence.iter().all(|one| one.r_hat.is_finite()), "{:?}", fit.diagnostics.convergence);
 }
 
 #[test]

@@ -154,6 +154,11 @@ fn clipping_is_counted_and_reported_when_it_acts_and_only_then() {
     assert_eq!(steps(1e9), (0, false));
     let (clipped, said) = steps(1e-3);
     assert!(clipped > 0 && said);
+    // Of rounds of local steps every step counts, not every round.
+    let settings = Settings { steps: 50, clip: Some(Clip { norm: 1e-3 }), ..Settings::default() };
+    let algorithm = AlgorithmChoice::SfviAvg(RoundOptions::paper(10));
+    let report = fitted(settings, |options| options.algorithm = algorithm).report;
+    assert!(report.clipped_steps > 10 * 4, "{report}");
 }
 
 #[test]

@@ -102,8 +102,9 @@ impl<D: Clone> SimulatedData<D> {
         let table = SiteTable::of(model, device, data)?;
         refuse(model, &table, data)?;
         let drawn = silo_draw(model, device, &table, data, noise.globals(), noise.own())?;
-        let kept = table.sites().iter().filter(|site| matches!(site.role, Role::Latent | Role::Deterministic));
-        let globals = kept.filter(|site| site.part == Part::Global).count();
+        // Those of globals come first, of which a model may keep some to itself.
+        let is_global = |name: &str| table.site(name).is_some_and(|site| site.part == Part::Global);
+        let globals = drawn.values.iter().take_while(|(name, _)| is_global(name)).count();
         let outcomes = Outcomes::new(&drawn.observed, device);
         Ok(Self { data: data.clone(), drawn, globals, outcomes })
     }

@@ -231,8 +231,8 @@ pub struct StepInfo {
     /// The Euclidean distance that the posterior moved, in natural parameters by PVI and in those of its family by
     /// rounds of local steps; `None` where a gradient tells, and where nothing moved.
     pub movement: Option<f64>,
-    /// Whether the gradient was clipped.
-    pub clipped: bool,
+    /// The steps whose gradient was clipped: in rounds of local steps, of the silo that clipped most.
+    pub clipped_steps: u64,
     /// The learning rate last used, by the silos where only they step; `None` where steps have none.
     pub rate: Option<f64>,
     /// What the step took.
@@ -242,13 +242,14 @@ pub struct StepInfo {
 impl StepInfo {
     /// An exchange that moved nothing and says nothing of the bound.
     pub(crate) fn still(step: u64, tally: Tally) -> Self {
-        Self { step, elbo: f64::NAN, gradient_norm: None, movement: None, clipped: false, rate: None, tally }
+        Self { step, elbo: f64::NAN, gradient_norm: None, movement: None, clipped_steps: 0, rate: None, tally }
     }
 
     /// What is known after a step that a trainer took.
     pub(crate) fn moved(step: u64, elbo: f64, moved: Moved, tally: Tally) -> Self {
-        let Moved { gradient_norm, is_clipped: clipped, rate } = moved;
-        Self { step, elbo, gradient_norm: Some(gradient_norm), movement: None, clipped, rate: Some(rate), tally }
+        let Moved { gradient_norm, is_clipped, rate } = moved;
+        let (gradient_norm, clipped_steps) = (Some(gradient_norm), u64::from(is_clipped));
+        Self { step, elbo, gradient_norm, movement: None, clipped_steps, rate: Some(rate), tally }
     }
 }
 

@@ -105,7 +105,7 @@ impl Counters {
     fn add(&mut self, info: &StepInfo) {
         self.gradient_steps += info.tally.parallel_steps;
         self.silo_steps += info.tally.silo_steps;
-        self.clipped_steps += u64::from(info.clipped);
+        self.clipped_steps += info.clipped_steps;
     }
 
     /// Adds a request.
@@ -140,7 +140,7 @@ pub struct RunRecord {
     pub counters: Counters,
     /// Step and sampled bound, thinned to at most a few thousand points.
     pub trace: Vec<(u64, f64)>,
-    /// Wall time in seconds.
+    /// Wall time in seconds, of a resumed run with that of the sessions before.
     pub seconds: f64,
     /// How far the mean of one global moved over the last tenth of the steps, the one that moved farthest in standard
     /// deviations of the posterior; `None` of a shorter run, of a point, and of more globals than 200.
@@ -149,10 +149,18 @@ pub struct RunRecord {
 
 /// How far a run has come.
 struct Course {
+    began: Instant,
     step: u64,
     record: RunRecord,
     stop: stop::Watch,
     marks: tenth::Marks,
+}
+
+impl Course {
+    /// Seconds of this run, with those before it was resumed.
+    fn seconds(&self) -> f64 {
+        self.record.seconds + self.began.elapsed().as_secs_f64()
+    }
 }
 
 /// Runs `algorithm` to its last step, to convergence or to an interruption: all silos of a round are waited for.
@@ -199,9 +207,8 @@ fn run_at(
     progress: &mut dyn Progress,
 ) -> Result<RunRecord> {
     options.check()?;
-    let start = Instant::now();
-    let stop = stop::Watch::new(options.tolerance);
-    let mut course = Course { step: 0, record: RunRecord::default(), stop, marks: tenth::Marks::default() };
+    let (began, stop) = (Instant::now(), stop::Watch::new(options.tolerance));
+    let mut course = Course { began, step: 0, record: RunRecord::default(), stop, marks: tenth::Marks::default() };
     if options.checkpoint.is_some() {
         pace.check_checkpoints(exchange)?;
     }
@@ -239,10 +246,10 @@ fn run_at(
             saved::save(pace.algorithm(), exchange, root, options.deadline, &course)?;
         }
     }
-    let mut record = course.record;
+    let seconds = course.seconds();
+    let mut record = RunRecord { seconds, ..course.record };
     record.last_tenth = course.marks.movement(course.step, &pace.algorithm().posterior());
     pace.end(exchange, options.deadline, &mut record.counters)?;
-    record.seconds = start.elapsed().as_secs_f64();
     progress.end(&record);
     Ok(record)
 }

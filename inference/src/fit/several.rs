@@ -48,7 +48,7 @@ pub(super) fn begin(
         let numbered = numbered(&options, number);
         match attempt(model, silos, device, &numbered, &mut spent) {
             Ok((parties, bound)) => {
-                if best.as_ref().is_none_or(|best| bound.elbo > bounds[best.place].elbo) {
+                if best.as_ref().is_none_or(|best| above(bound.elbo, bounds[best.place].elbo)) {
                     best = Some(Kept { place: bounds.len(), settings: numbered.settings, parties });
                 }
                 bounds.push(StartBound { elbo: bound.elbo, elbo_se: bound.standard_error, is_kept: false });
@@ -67,6 +67,11 @@ pub(super) fn begin(
 }
 
 type Parties = (Box<dyn Algorithm>, InProcess);
+
+/// Whether a bound is above another one; one that is no number is below all.
+fn above(bound: f64, other: f64) -> bool {
+    bound > other || (other.is_nan() && !bound.is_nan())
+}
 
 /// The best start so far.
 struct Kept {

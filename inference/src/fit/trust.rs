@@ -10,14 +10,15 @@ use crate::engine::report::summary::NaturalDraws;
 use crate::engine::run::{Counters, Judging, Progress};
 use crate::engine::trust::correction::Wide;
 use crate::engine::trust::known::Known;
-use crate::engine::trust::proposal::Proposal;
+use crate::engine::trust::proposal::{OF_ALL, Proposal};
 use crate::engine::trust::round::{Answers, Asking, Round, first};
 use crate::engine::trust::verdict::NoRound;
 
 impl FitOptions {
     /// How silos are asked in the round of trust.
     pub(super) fn asking(&self, algorithm: &dyn Algorithm, seed: u64) -> Asking {
-        let draws = self.trust_draws.unwrap_or_else(|| algorithm.trust_draws());
+        // As many draws of each kind as their density says.
+        let draws = self.trust_draws.unwrap_or_else(|| algorithm.trust_draws()).next_multiple_of(OF_ALL);
         Asking { draws, seed, deadline: self.deadline }
     }
 }

@@ -10,6 +10,7 @@ mod result;
 mod target;
 mod walk;
 
+use std::collections::BTreeSet;
 use std::time::Instant;
 
 use partita_core::{AnyData, AnyModel, Device, Model, Part, Role, SiteTable, Support};
@@ -284,8 +285,15 @@ impl Nuts {
             (latent(site), converged(label, None, &chains))
         });
         let globals: Vec<(bool, Convergence)> = globals.collect();
-        // A deterministic site may well be a constant.
-        let globals = globals.into_iter().filter(|(latent, one)| *latent || !one.r_hat.is_nan());
+        // A deterministic site may well be a constant, and so may a number of a latent whose others move: an element of a
+        // triangle that is always zero.
+        let is_constant = |draws: &[f64]| draws.iter().all(|draw| draw.total_cmp(&draws[0]).is_eq());
+        let moving: BTreeSet<&str> =
+            draws.iter().filter(|(_, _, draws)| !is_constant(draws)).map(|(site, _, _)| site.as_str()).collect();
+        let globals = globals.into_iter().zip(draws).filter(|((latent, one), (site, _, own))| {
+            !one.r_hat.is_nan() || (*latent && !(is_constant(own) && moving.contains(site.as_str())))
+        });
+        let globals = globals.map(|(own, _)| own);
         let mut convergence: Vec<Convergence> = globals.map(|(_, one)| one).collect();
         for (silo, (name, table)) in names.iter().zip(tables).enumerate() {
             for site in table.latents(Part::Local) {

@@ -10,7 +10,7 @@ use crate::engine::error::{Error, Result};
 use crate::engine::integral::AtDraws;
 use crate::engine::normal::Normal;
 use crate::engine::terms::particles::Worker;
-use crate::engine::trust::values::UNTIL;
+use crate::engine::trust::values::{UNTIL, unresolved};
 use crate::engine::whitened::Draws;
 
 /// Draws of one number a row, or of several, of one silo.
@@ -93,7 +93,8 @@ impl<'a> OpenSilo<'a> {
         Ok(self.drawn(draws.map(one).collect::<Result<_>>()?))
     }
 
-    /// The log likelihood of every outermost row at draws of the globals, its latents integrated out.
+    /// The log likelihood of every outermost row at draws of the globals, its latents integrated out; none where integrals are
+    /// not resolved.
     ///
     /// # Errors
     /// What the model refuses.
@@ -109,6 +110,9 @@ impl<'a> OpenSilo<'a> {
         let whitened = Draws::enough(seed, self.table.global_len())?;
         let rows = AtDraws::new(worker, threads, self.device, self.table.clone(), whitened)?;
         let mut rows = rows.ready_around(around, UNTIL)?;
+        if unresolved(&rows, &around.mean)?.is_some() {
+            return Ok(Vec::new());
+        }
         let found = rows.by_row(around, draws.len(), |index| draws[index].clone())?;
         // Rows come block after block, outermost blocks alone.
         let outermost = |block: &usize| blocks[*block].width > 0 && self.table.outermost(*block) == *block;

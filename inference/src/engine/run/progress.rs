@@ -105,7 +105,7 @@ impl Progress for Metrics {
                 "elbo": info.elbo,
                 "elbo_smoothed": smoothed,
                 "gradient_norm": info.gradient_norm,
-                "clipped": info.clipped,
+                "clipped_steps": info.clipped_steps,
                 "rate": info.rate,
                 "bytes": counters.bytes_to_silos + counters.bytes_from_silos,
             });

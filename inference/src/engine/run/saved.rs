@@ -30,8 +30,11 @@ pub(super) fn save(
     let (steps, elbos): (Vec<f64>, Vec<f64>) = record.trace.iter().map(|(step, elbo)| (as_float(*step), *elbo)).unzip();
     let mut counters = record.counters;
     let counts = counters.each().map(|count| as_float(*count));
-    let state =
-        state.floats("run.counters", &counts).floats("run.trace.steps", &steps).floats("run.trace.elbos", &elbos);
+    let state = state
+        .floats("run.counters", &counts)
+        .floats("run.seconds", &[course.seconds()])
+        .floats("run.trace.steps", &steps)
+        .floats("run.trace.elbos", &elbos);
     checkpoint::commit(root, &folder, &marks.save(stop.save(state)))
 }
 
@@ -81,6 +84,7 @@ pub(super) fn resume(
     for (counter, count) in counters.into_iter().zip(counts) {
         *counter = count as u64;
     }
+    record.seconds = state.expect_floats("run.seconds", 1)?[0];
     let (steps, elbos) = (state.get_floats("run.trace.steps")?, state.get_floats("run.trace.elbos")?);
     record.trace = steps.into_iter().map(|step| step as u64).zip(elbos).collect();
     stop.load(&state)?;

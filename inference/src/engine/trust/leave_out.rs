@@ -4,7 +4,7 @@ use partita_core::{Device, Latents, Loss, Noise, Part, Precision, Role, SiteTabl
 
 use super::judging::Fitted;
 use super::round::around;
-use super::values::{MOST_NOISE, UNTIL};
+use super::values::{UNTIL, unresolved};
 use crate::engine::algorithm::Posterior;
 use crate::engine::error::{Error, Result};
 use crate::engine::integral::{AtDraws, Observation, RowIntegral};
@@ -60,8 +60,8 @@ impl Fitted<'_> {
             let whitened = Draws::enough(self.seed, table.global_len())?;
             let rows = AtDraws::new(self.worker.clone(), self.threads, self.device, table.clone(), whitened)?;
             let rows = rows.ready_around(&normal, UNTIL)?;
-            if rows.noise > MOST_NOISE {
-                let found = format!("log likelihoods of rows that are off by {:.1} nats", rows.noise);
+            if let Some(refusal) = unresolved(&rows, &normal.mean)? {
+                let found = format!("rows that are not resolved, since {}", refusal.words());
                 return Err(unserved(found, "fewer latents a row or fewer levels; judge by `evaluate` instead"));
             }
             Ok(rows)

@@ -185,6 +185,7 @@ pub struct PredictiveChecks {
 
 /// The probability that a model which is right is doubted by any of its checks, at most.
 const LEVEL: f64 = 0.05;
+const LEVEL_SOURCE: &str = "Gelman, Meng and Stern (1996), at .05 over all checks together";
 /// Replicates for each p-value of a report: a p-value must be able to be small enough to say something.
 const DRAWS_A_CHECK: u64 = 100;
 const LEAST_DRAWS: u64 = 1_000;
@@ -226,9 +227,15 @@ impl PredictiveChecks {
                 format!("the {check} is {side} than the model expects: both tails of its replicates together are");
             let remedy = "Let the model have what is missing, such as heavier tails, more zeros or effects of rows; until then, conclude nothing that depends on it.";
             let warning = Warning::new(Severity::Limit, problem, remedy).of_silo(Some(&silo.to_owned()));
-            let source = "Gelman, Meng and Stern (1996), at .05 over all checks together";
-            warning.measured(self.both_tails(p_value)).beyond(self.threshold(), source)
+            warning.measured(self.both_tails(p_value)).beyond(self.threshold(), LEVEL_SOURCE)
         };
-        self.failed().map(warn).collect()
+        let too_few = (self.both_tails(0.0) >= self.threshold()).then(|| {
+            let problem = "no p-value of so few replicates is small enough to doubt a check: the smallest is";
+            let remedy = "Leave `check_draws` out, or ask for more.";
+            Warning::new(Severity::Note, problem, remedy)
+                .measured(self.both_tails(0.0))
+                .beyond(self.threshold(), LEVEL_SOURCE)
+        });
+        self.failed().map(warn).chain(too_few).collect()
     }
 }

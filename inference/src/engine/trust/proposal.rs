@@ -44,7 +44,7 @@ const FAR: u64 = 16;
 /// The scale of the Cauchy variable by which one global moves, in standard deviations.
 pub(crate) const ALONG: f64 = 3.0;
 /// Of so many draws so many are near, far, and along one global.
-const OF_ALL: u64 = 256;
+pub(crate) const OF_ALL: usize = 256;
 const SHARES: [u64; 3] = [192, 16, 48];
 /// The block whose noise the draws of a Student's t have.
 const BLOCK: u32 = u32::MAX - 1;
@@ -85,7 +85,7 @@ impl Proposal {
         if self.degrees == 0 || self.offset > 0 {
             return Reach::Near;
         }
-        let (many, block) = (index / 256, index / 16 % 16);
+        let (many, block) = (index / OF_ALL, index / 16 % 16);
         match block {
             15 => Reach::Far,
             2 | 7 | 12 => Reach::Along(many * 48 + block / 5 * 16 + index % 16),
@@ -115,7 +115,7 @@ impl Proposal {
         let along: Vec<f64> = (0..self.around.len()).map(along).collect();
         let far = student(square / real(FAR * FAR)) - len * real(FAR).ln();
         let kinds = [student(square), far, log_sum_exp(&along) - len.ln()];
-        let share = |(kind, count): (f64, u64)| kind + (real(count) / real(OF_ALL)).ln();
+        let share = |(kind, count): (f64, u64)| kind + (real(count) / real(OF_ALL as u64)).ln();
         log_sum_exp(&kinds.into_iter().zip(SHARES).map(share).collect::<Vec<_>>()) - log_det
     }
 }

@@ -148,21 +148,7 @@ impl Values {
     /// What the model reports at a node, beside that a density is no number.
     pub(crate) fn at(rows: &mut AtDraws, around: &Normal, proposal: &Proposal, count: usize) -> Result<Self> {
         let values = rows.values(around, count, |index| proposal.draw(index))?;
-        if rows.missed(&around.mean)? > MOST_MISSED {
-            return Ok(Self::refused(Refusal::Points));
-        }
-        let (refusal, most) = if RowIntegral::drawn(&rows.table).is_some() {
-            (Refusal::Draws, MOST_NOISE)
-        } else if rows.integral.evaluations().is_some() {
-            (Refusal::Levels, MOST_NOISE)
-        } else {
-            // Neighbouring rules err alike: their difference is less than their error.
-            (Refusal::Points, NOISE)
-        };
-        if rows.noise <= most {
-            return Ok(Self { values: Some(values), refusal: 0 });
-        }
-        Ok(Self::refused(refusal))
+        Ok(unresolved(rows, &around.mean)?.map_or(Self { values: Some(values), refusal: 0 }, Self::refused))
     }
 
     fn refused(refusal: Refusal) -> Self {
@@ -170,10 +156,29 @@ impl Values {
     }
 }
 
+/// Why integrals over rows say too little around these globals; `None` where they are resolved.
+///
+/// # Errors
+/// What the model reports at a node, beside that a density is no number.
+pub(crate) fn unresolved(rows: &AtDraws, globals: &[f64]) -> Result<Option<Refusal>> {
+    let (refusal, most) = if RowIntegral::drawn(&rows.table).is_some() {
+        (Refusal::Draws, MOST_NOISE)
+    } else if rows.integral.evaluations().is_some() {
+        (Refusal::Levels, MOST_NOISE)
+    } else {
+        // Neighbouring rules err alike: their difference is less than their error.
+        (Refusal::Points, NOISE)
+    };
+    if rows.noise > most {
+        return Ok(Some(refusal));
+    }
+    Ok((rows.missed(globals)? > MOST_MISSED).then_some(Refusal::Points))
+}
+
 /// Where rows are integrated by draws, the standard deviation of differences between globals, in nats, up to which draws
 /// are added, and above which nothing is answered.
 pub(crate) const NOISE: f64 = 0.05;
-pub(super) const MOST_NOISE: f64 = 0.2;
+const MOST_NOISE: f64 = 0.2;
 /// The mass that rules may miss, in nats summed over rows: a second mode as large as the first is 0.7 of a single row.
 const MOST_MISSED: f64 = 0.5;
 /// How far numbers of points are raised: the error of the integrals is in nats summed over rows.

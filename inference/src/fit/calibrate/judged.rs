@@ -118,15 +118,16 @@ impl Calibration {
     }
 
     /// Whether every fit was done and the posteriors that a report shows first are calibrated: the corrected ones where
-    /// there are some.
+    /// all fits have one.
     #[must_use]
     pub fn is_calibrated(&self) -> bool {
         self.failed.is_empty() && self.first().is_calibrated()
     }
 
-    /// The posteriors that a report shows first.
+    /// The posteriors that a report shows first: the corrected ones if all are. Those that were corrected are not a random part
+    /// of the fits, and say nothing of the others.
     pub(super) fn first(&self) -> &PosteriorCalibration {
-        self.corrected.as_ref().unwrap_or(&self.fitted)
+        self.corrected.as_ref().filter(|own| own.fits() == self.fitted.fits()).unwrap_or(&self.fitted)
     }
 
     /// Writes it as JSON, atomically.
@@ -171,6 +172,11 @@ impl PosteriorCalibration {
         });
         let band = band.lower.iter().zip(&band.upper).map(|(lower, upper)| [*lower, *upper]).collect();
         Self { numbers: numbers.collect(), edges: bins.edges, band }
+    }
+
+    /// Of how many fits there are ranks.
+    pub(super) fn fits(&self) -> usize {
+        self.numbers.first().map_or(0, |number| number.ranks.len())
     }
 
     /// Whether all numbers are calibrated; false without any.

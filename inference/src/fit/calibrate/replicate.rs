@@ -169,6 +169,10 @@ impl<M: Model + ModuleDisplay> Owned<'_, M> {
         debug_assert_eq!(fit.draws.len(), truth.len(), "invariant: both are the globals of one model");
         let key = Key::new(Purpose::Report, u64::from(number));
         let places = fit.draws.iter().zip(truth).enumerate().map(|(index, ((site, label, draws), &truth))| {
+            // Such as an element of a triangle that is always zero: it has no rank.
+            if draws.iter().all(|draw| draw.total_cmp(&truth).is_eq()) {
+                return None;
+            }
             let below = |draws: &[f64]| draws.iter().filter(|draw| **draw < truth).count();
             let rank = below(&draws[..draws.len().min(self.options.draws as usize)]);
             let probability = real(below(draws)) / real(draws.len());
@@ -181,8 +185,8 @@ impl<M: Model + ModuleDisplay> Owned<'_, M> {
                 let rank = heads as u32;
                 Place { rank, probability }
             });
-            Number { site: site.clone(), label: label.clone(), fitted, corrected }
+            Some(Number { site: site.clone(), label: label.clone(), fitted, corrected })
         });
-        Outcome::Fitted { verdict: fit.report.verdict, numbers: places.collect() }
+        Outcome::Fitted { verdict: fit.report.verdict, numbers: places.flatten().collect() }
     }
 }

@@ -25,7 +25,15 @@ impl Display for Calibration {
         )?;
         self.fitted.write("the posterior as fitted", formatter)?;
         match &self.corrected {
-            Some(corrected) => corrected.write("the posterior corrected by the round of trust", formatter)?,
+            Some(corrected) => {
+                let title = match (corrected.fits(), self.fitted.fits()) {
+                    (some, all) if some < all => {
+                        format!("the posterior corrected by the round of trust, in {some} of {all} fits")
+                    }
+                    _ => "the posterior corrected by the round of trust".to_owned(),
+                };
+                corrected.write(&title, formatter)?;
+            }
             None => writeln!(formatter, "no round of trust corrected the posteriors")?,
         }
         if self.distrusted > 0 {
@@ -44,10 +52,11 @@ impl Display for Calibration {
 impl Calibration {
     /// What is calibrated, where the posteriors that a report shows first are.
     fn as_what(&self) -> String {
-        let fitted = match (&self.corrected, self.fitted.is_calibrated()) {
-            (None, _) => "calibrated",
-            (Some(_), true) => "calibrated, as fitted and as corrected",
-            (Some(_), false) => "calibrated as corrected by the round of trust, not calibrated as fitted",
+        let is_corrected = self.corrected.as_ref().is_some_and(|own| own.fits() == self.fitted.fits());
+        let fitted = match (is_corrected, self.fitted.is_calibrated()) {
+            (false, _) => "calibrated",
+            (true, true) => "calibrated, as fitted and as corrected",
+            (true, false) => "calibrated as corrected by the round of trust, not calibrated as fitted",
         };
         match self.distrusted {
             0 => fitted.to_owned(),

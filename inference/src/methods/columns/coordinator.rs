@@ -48,7 +48,7 @@ const NUMBERS_A_REQUEST: usize = 1 << 20;
 /// has one for every party too, and all say the same, since $`z`$ enters through sums.
 ///
 /// A party takes its step when the gradient comes, and says with its next reply whether it clipped it: what
-/// [`StepInfo::clipped`] says of a step is about the head in that step and the parties in the one before. Nothing is
+/// [`StepInfo::clipped_steps`] says of a step is about the head in that step and the parties in the one before. Nothing is
 /// heard of the last step of a run.
 ///
 /// # References
@@ -307,7 +307,7 @@ impl Algorithm for VerticalCoordinator {
         if let Some(first) = self.first.take() {
             let factors = self.factors(outcomes, step, &sizes)?;
             let info = self.ascend(self.power_likelihood(&factors, draws)?)?;
-            return Ok(StepInfo { clipped: info.clipped || first.clipped, ..info });
+            return Ok(StepInfo { clipped_steps: info.clipped_steps.max(first.clipped.into()), ..info });
         }
         let values = self.values(outcomes, step, &sizes)?;
         let clipped = self.clipped(&values)?;
@@ -316,7 +316,7 @@ impl Algorithm for VerticalCoordinator {
             return Ok(StepInfo::still(step, Tally::default()));
         }
         let info = self.ascend(self.augmented(&values, draws, rows.as_deref())?)?;
-        Ok(StepInfo { clipped: info.clipped || clipped, ..info })
+        Ok(StepInfo { clipped_steps: info.clipped_steps.max(clipped.into()), ..info })
     }
 
     fn elbo_requests(&self, draws: usize, offset: u64) -> Vec<Request> {

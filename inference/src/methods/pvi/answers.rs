@@ -17,15 +17,15 @@ impl Pvi {
         let step = self.coordinator.step;
         let (mut tally, mut counts) = (Tally::default(), self.counts);
         // All answers are read before any is taken: a wrong one changes nothing.
-        let (mut heard, mut changes, mut clipped, mut clipped_rows) =
-            (Vec::new(), Vec::new(), false, self.clipped_rows);
+        let (mut heard, mut changes, mut clipped_steps, mut clipped_rows) =
+            (Vec::new(), Vec::new(), 0, self.clipped_rows);
         for (asked, outcome) in outcomes {
             let is_lost = self.is_lost(asked.silo);
             let reply = if asked.is_void { None } else { self.reply(asked.silo, outcome)? };
             let mut log_likelihood = None;
             if let Some(reply) = reply {
                 let answer = self.read(asked, &reply)?;
-                clipped |= answer.clipped > 0;
+                clipped_steps = answer.clipped.max(clipped_steps);
                 tally.parallel_steps = tally.parallel_steps.max(answer.steps);
                 tally.silo_steps += answer.steps;
                 counts.shortened_steps += answer.shortened;
@@ -73,7 +73,7 @@ impl Pvi {
         let rate = self.last_rate(step);
         let (step, elbo) = (self.coordinator.step, self.bound());
         (self.counts, self.clipped_rows) = (counts, clipped_rows);
-        Ok(StepInfo { step, elbo, gradient_norm: None, movement, clipped, rate, tally })
+        Ok(StepInfo { step, elbo, gradient_norm: None, movement, clipped_steps, rate, tally })
     }
 
     /// A silo's reply, or none where the run goes on without it; a silo that answers with an error is not absent.

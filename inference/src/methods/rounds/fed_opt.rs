@@ -122,10 +122,10 @@ impl Algorithm for FedOpt {
         let present: f64 = asked.iter().map(|&silo| as_float(self.join.sizes[silo])).sum();
         let weights: Vec<f64> = asked.iter().map(|&silo| as_float(self.join.sizes[silo]) / present).collect();
         let total = self.join.total();
-        let (mut elbo, mut is_clipped, mut members) = (0.0, false, Vec::with_capacity(names.len()));
+        let (mut elbo, mut clipped_steps, mut members) = (0.0, 0, Vec::with_capacity(names.len()));
         let clipped_rows = self.join.each_answer(outcomes, &names, |mut answer| {
             elbo += weights[members.len()] * answer.elbo * total;
-            is_clipped |= answer.is_clipped;
+            clipped_steps = answer.clipped_steps.max(clipped_steps);
             answer.global.extend_from_slice(&answer.theta);
             members.push(answer.global);
             Ok(())
@@ -134,7 +134,7 @@ impl Algorithm for FedOpt {
         let mut parameters = self.server.apply(self.join.globals.trainer.values(), &members, &weights);
         finite("the coordinator", step, |index| format!("number {index} of the point"), &parameters)?;
         let theta = parameters.split_off(self.join.globals.trainer.parameters().len());
-        self.join.end_round(Joined { parameters, theta, elbo, is_clipped, silos: names.len(), clipped_rows })
+        self.join.end_round(Joined { parameters, theta, elbo, clipped_steps, silos: names.len(), clipped_rows })
     }
 
     fn elbo_requests(&self, draws: usize, offset: u64) -> Vec<Request> {

@@ -140,7 +140,7 @@ impl Join {
                 finite(silo, step, |_| "its number of clipped rows".into(), &[rows])?;
                 clipped_rows.add(rows, 1.0 / as_float(silos.len()));
             }
-            take(Answered { global, theta, elbo, is_clipped: clipped > 0 })
+            take(Answered { global, theta, elbo, clipped_steps: clipped })
         })?;
         Ok(clipped_rows)
     }
@@ -163,7 +163,7 @@ impl Join {
             elbo: to.elbo,
             gradient_norm: None,
             movement: Some(distance(self.globals.trainer.values(), &before)),
-            clipped: to.is_clipped,
+            clipped_steps: to.clipped_steps,
             rate: Some(rate),
             tally: Tally::steps(self.local_steps, to.silos),
         })
@@ -226,8 +226,8 @@ pub(super) struct Answered {
     pub(super) theta: Vec<f64>,
     /// No number for a private silo.
     pub(super) elbo: f64,
-    /// Whether it clipped a gradient.
-    pub(super) is_clipped: bool,
+    /// Its steps whose gradient was clipped.
+    pub(super) clipped_steps: u64,
 }
 
 /// Where a round has led.
@@ -235,8 +235,8 @@ pub(super) struct Joined {
     pub(super) parameters: Vec<f64>,
     pub(super) theta: Vec<f64>,
     pub(super) elbo: f64,
-    /// Whether a silo clipped a gradient.
-    pub(super) is_clipped: bool,
+    /// Those of the silo that clipped most.
+    pub(super) clipped_steps: u64,
     /// How many silos answered.
     pub(super) silos: usize,
     /// Of private rounds in the last third of the run, this one among them.

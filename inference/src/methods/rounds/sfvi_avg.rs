@@ -151,21 +151,20 @@ impl Algorithm for SfviAvg {
         }
         let (weights, family) = (self.weights(), self.join.globals.family());
         let averaging = &*self.options.averaging;
-        let (mut elbo, mut is_clipped, mut place) = (0.0, false, 0);
+        let (mut elbo, mut clipped_steps, mut place) = (0.0, 0, 0);
         let (mut members, mut theta) = (Members::new(averaging, family), WeightedMean::default());
-        let equal = 1.0 / as_float(weights.len());
         let clipped_rows = self.join.each_answer(outcomes, &self.join.globals.silos, |answer| {
             let weight = weights[place];
             elbo += weight * answer.elbo;
-            is_clipped |= answer.is_clipped;
-            theta.add(&answer.theta, equal);
+            clipped_steps = answer.clipped_steps.max(clipped_steps);
+            theta.add(&answer.theta, weight);
             place += 1;
             // Without global latents there is only θ to average.
             if family.is_empty() { Ok(()) } else { members.add(answer.global, weight) }
         })?;
         self.join.check_bound("the bound", elbo)?;
         let parameters = if family.is_empty() { Vec::new() } else { members.average()? };
-        self.join.end_round(Joined { parameters, theta: theta.sum, elbo, is_clipped, silos: place, clipped_rows })
+        self.join.end_round(Joined { parameters, theta: theta.sum, elbo, clipped_steps, silos: place, clipped_rows })
     }
 
     fn ended(&self) -> Option<Ending> {

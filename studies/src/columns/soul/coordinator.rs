@@ -137,7 +137,7 @@ impl Algorithm for SoulCoordinator {
         self.step += 1;
         let tally = Tally { parallel_steps: 1, silo_steps: self.parties.len() as u64, ..Tally::default() };
         let (gradient_norm, rate) = (Some(squares.sqrt()), Some(rate));
-        Ok(StepInfo { step: self.step, elbo, gradient_norm, movement: None, clipped: false, rate, tally })
+        Ok(StepInfo { step: self.step, elbo, gradient_norm, movement: None, clipped_steps: 0, rate, tally })
     }
 
     fn elbo_requests(&self, _: usize, _: u64) -> Vec<Request> {
