@@ -4,7 +4,7 @@ use burn::module::Module;
 use burn::tensor::Tensor;
 use fixtures::{ConjugateGaussian, conjugate};
 use partita::core::{
-    Key, Latents, LogDensity, Minibatch, Noise, Purpose, SiloNoise, Simulated, SimulatedData,
+    Key, Latents, LkjCholesky, LogDensity, Minibatch, Noise, Purpose, SiloNoise, Simulated, SimulatedData,
     special::log_normal_cumulative,
 };
 use partita::inference::{
@@ -13,8 +13,8 @@ use partita::inference::{
 };
 use partita::models::{GaussianMean, LinearRegression, MeasuredRows, MixedLogistic, RepeatedBinary};
 use partita::{
-    Censoring, Design, Device, Exponential, FamilyPlan, FitOptions, Gaussian, Groups, LkjCholesky, LogNormal, Model,
-    Normal, Nuts, Result, Scope, Settings, SiteTable,
+    Censoring, Design, Device, Exponential, FamilyPlan, FitOptions, Gaussian, Groups, LogNormal, Model, Normal, Nuts,
+    Result, Scope, Settings, SiteTable,
 };
 
 /// The seed of every calibration here, literal: each test has the same outcome at every run.
