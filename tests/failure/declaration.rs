@@ -6,7 +6,7 @@ use partita::burn::module::{Module, Param};
 use partita::burn::tensor::Tensor;
 use partita::core::{Array, Latents, LogDensity, Minibatch, predictive_draw, theta, with_theta};
 use partita::inference::{Error as FitError, check};
-use partita::{Device, Error, Gamma, HalfNormal, MultivariateNormal, Normal, SiteTable, Uniform};
+use partita::{Device, Error, Gamma, HalfNormal, LogNormal, MultivariateNormal, Normal, SiteTable, Uniform};
 
 use super::{Recipe, hierarchy, inner, says, short_fit, silos, sound, table, vector};
 
