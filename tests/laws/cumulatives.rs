@@ -3,8 +3,9 @@
 
 use partita_core::{
     Bernoulli, Beta, BetaBinomial, Binomial, Cauchy, Density, Exponential, Gamma, Geometric, Gradient, HalfCauchy,
-    HalfNormal, HalfStudentT, InverseGamma, InverseGaussian, Laplace, LogNormal, NegativeBinomial, Normal,
-    OrderedLogistic, OrderedProbit, PiecewiseExponential, Poisson, SkewNormal, StudentT, Uniform, VonMises, Weibull,
+    HalfNormal, HalfStudentT, InverseGamma, InverseGaussian, Key, Laplace, LogNormal, NegativeBinomial, Noise, Normal,
+    OrderedLogistic, OrderedProbit, PiecewiseExponential, Poisson, Purpose, SkewNormal, StudentT, Uniform, VonMises,
+    Weibull,
 };
 use serde_json::Value;
 
