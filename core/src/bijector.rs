@@ -4,7 +4,6 @@
 //! runs on the host in f64 and never on the tape: the tape starts at the constrained value, and [`Bijector::vjp`]
 //! propagates the gradient found there to the unconstrained vector.
 
-mod affine;
 mod correlation_cholesky;
 mod covariance_cholesky;
 mod exponential;
@@ -14,9 +13,7 @@ mod interval;
 mod ordered;
 mod positive_ordered;
 mod simplex;
-mod softplus;
 
-pub use affine::AffineMap;
 pub use correlation_cholesky::CorrelationCholeskyMap;
 pub use covariance_cholesky::CovarianceCholeskyMap;
 pub use exponential::ExponentialMap;
@@ -26,7 +23,6 @@ pub use interval::IntervalMap;
 pub use ordered::OrderedMap;
 pub use positive_ordered::PositiveOrderedMap;
 pub use simplex::SimplexMap;
-pub use softplus::SoftplusMap;
 
 use std::fmt::Debug;
 

@@ -10,8 +10,7 @@ use crate::error::Result;
 ///
 /// # Numerics
 /// Underflow gives the smallest positive normal number, so x stays positive; overflow gives infinity, which the
-/// density reports. Where steps of the optimiser reach that far, [`SoftplusMap`](super::SoftplusMap) grows only
-/// linearly.
+/// density reports.
 ///
 /// # Example
 /// ```
