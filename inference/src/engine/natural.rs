@@ -1,12 +1,10 @@
 //! States what an exponential family is, so that approximate factors can be multiplied, divided and raised to powers.
 
 mod factor;
-mod gamma;
 mod normal;
 pub(crate) mod triangle;
 
 pub use factor::Factor;
-pub use gamma::GammaFamily;
 pub use normal::{CovarianceForm, NormalFamily};
 
 use std::fmt::Debug;
