@@ -26,7 +26,7 @@ pub use engine::family::{
 pub use engine::listed_party::ListedParty;
 pub use engine::mechanism::{Mechanism, RowSum};
 pub use engine::metrics;
-pub use engine::natural::{CovarianceForm, ExponentialFamily, Factor, Impropriety, NormalFamily};
+pub use engine::natural::{CovarianceForm, ExponentialFamily, Impropriety, NormalFamily};
 pub use engine::optimiser::{Adam, AdamW, Clip, Optimiser, RmsProp, RowPlaces, Schedule, Sgd, UpdateRule};
 pub use engine::panic::caught;
 pub use engine::party::{Commit, Program, Standing};
