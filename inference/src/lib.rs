@@ -83,7 +83,7 @@ pub use methods::pvi::solver::{
 pub use methods::pvi::{Delays, Factors, MissingSilo, Order, PriorShare, Pvi, PviOptions, PviSilo, SiloSchedule};
 pub use methods::rounds::average::{Averaging, Barycentre, LogPool, Means, ParameterMean};
 pub use methods::rounds::server::{
-    Adaptive, FedAdagrad, FedAdam, FedYogi, Mask, Masked, SecondMoment, ServerMean, ServerOptimiser, ServerRule,
+    FedAdagrad, FedAdam, FedYogi, Mask, Masked, ServerMean, ServerOptimiser, ServerRule,
 };
 pub use methods::rounds::{AveragingSilo, DeviceAveragingSilo, FedOpt, FedOptOptions, RoundOptions, SfviAvg};
 pub use methods::sfvi::{Central, CentralSilo, OnDeviceSilo, PrivateSfvi, PrivateSfviOptions, PrivateSfviSilo, Sfvi};
