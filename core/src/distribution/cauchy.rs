@@ -50,14 +50,6 @@ impl Density for Cauchy {
         out[0] = (location[0] + scale[0] * (PI * (noise.uniform() - 0.5)).tan()).clamp(f64::MIN, f64::MAX);
     }
 
-    fn mean(&self, _: [&[f64]; 3]) -> Option<Vec<f64>> {
-        None
-    }
-
-    fn variance(&self, _: [&[f64]; 3]) -> Option<Vec<f64>> {
-        None
-    }
-
     fn cumulative(&self, value: f64, [location, scale, _]: [&[f64]; 3]) -> Option<f64> {
         // The angle form of ½ + atan(z)/π keeps the digits of the lower tail.
         Some(1.0_f64.atan2((location[0] - value) / scale[0]) / PI)
