@@ -47,9 +47,13 @@ use crate::error::{Error, Result};
 pub trait Bijector: Debug + Send + Sync {
     /// Length of the unconstrained vector for an event of `constrained` numbers.
     ///
+    /// The default is that of maps from numbers to as many numbers.
+    ///
     /// # Errors
     /// [`Error::Length`] if no such event exists, for example a matrix that is not square.
-    fn unconstrained_len(&self, constrained: usize) -> Result<usize>;
+    fn unconstrained_len(&self, constrained: usize) -> Result<usize> {
+        Ok(constrained)
+    }
 
     /// Writes x = f(u) and returns log|det J| of the forward map, in nats.
     fn forward(&self, unconstrained: &[f64], constrained: &mut [f64]) -> f64;

@@ -250,10 +250,6 @@ enum Faulty {
 }
 
 impl Bijector for Faulty {
-    fn unconstrained_len(&self, constrained: usize) -> Result<usize> {
-        ExponentialMap.unconstrained_len(constrained)
-    }
-
     fn forward(&self, unconstrained: &[f64], constrained: &mut [f64]) -> f64 {
         let log_det = ExponentialMap.forward(unconstrained, constrained);
         if matches!(self, Self::LogDeterminant) { -log_det } else { log_det }
