@@ -111,7 +111,7 @@ fn likelihood(how: FedOptOptions) -> FedOptOptions {
     FedOptOptions { prior: false, ..how }
 }
 
-fn close(found: &[f64], expected: &[f64], bound: f64) {
+pub(super) fn close(found: &[f64], expected: &[f64], bound: f64) {
     assert_eq!(found.len(), expected.len());
     for (a, b) in found.iter().zip(expected) {
         assert!((a - b).abs() < bound, "{found:?} against {expected:?}");
