@@ -23,10 +23,6 @@ impl SiloProgram for Holder {
         &self.name
     }
 
-    fn local_moments(&self) -> Result<Vec<(Vec<f64>, Vec<f64>)>> {
-        Ok(Vec::new())
-    }
-
     fn private_theta(&self) -> Vec<f64> {
         self.private.clone()
     }
