@@ -73,7 +73,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let point = |(step, elbo): &(u64, f64)| Ok((f64::from(u32::try_from(*step)?), *elbo));
     let trace = federated.record.trace.iter().map(point).collect::<Result<Vec<_>, std::num::TryFromIntError>>()?;
     let title = format!("ELBO of the six-cities model, settled: {}", federated.report.settled_in_words());
-    plot::trace(&folder.join("elbo.svg"), &trace, &title, plot::StepAxis::Linear)?;
+    plot::trace(&folder.join("elbo.svg"), &trace, &title)?;
     let panel = |(row, site): (usize, &SiteSummary)| {
         // Omega is minus the logarithm of a standard deviation: the picture shows that itself.
         let density = |own: &Vec<[f64; 2]>| match (site.site.as_str(), own[row]) {

@@ -4,7 +4,6 @@
 //! runs on the host in f64 and never on the tape: the tape starts at the constrained value, and [`Bijector::vjp`]
 //! propagates the gradient found there to the unconstrained vector.
 
-mod affine;
 mod correlation_cholesky;
 mod covariance_cholesky;
 mod exponential;
@@ -14,9 +13,7 @@ mod interval;
 mod ordered;
 mod positive_ordered;
 mod simplex;
-mod softplus;
 
-pub use affine::AffineMap;
 pub use correlation_cholesky::CorrelationCholeskyMap;
 pub use covariance_cholesky::CovarianceCholeskyMap;
 pub use exponential::ExponentialMap;
@@ -26,7 +23,6 @@ pub use interval::IntervalMap;
 pub use ordered::OrderedMap;
 pub use positive_ordered::PositiveOrderedMap;
 pub use simplex::SimplexMap;
-pub use softplus::SoftplusMap;
 
 use std::fmt::Debug;
 
@@ -51,9 +47,13 @@ use crate::error::{Error, Result};
 pub trait Bijector: Debug + Send + Sync {
     /// Length of the unconstrained vector for an event of `constrained` numbers.
     ///
+    /// The default is that of maps from numbers to as many numbers.
+    ///
     /// # Errors
     /// [`Error::Length`] if no such event exists, for example a matrix that is not square.
-    fn unconstrained_len(&self, constrained: usize) -> Result<usize>;
+    fn unconstrained_len(&self, constrained: usize) -> Result<usize> {
+        Ok(constrained)
+    }
 
     /// Writes x = f(u) and returns log|det J| of the forward map, in nats.
     fn forward(&self, unconstrained: &[f64], constrained: &mut [f64]) -> f64;

@@ -220,11 +220,15 @@ pub trait Density: Signature + Debug + Send + Sync {
     /// Draws one event.
     fn draw(&self, parameters: [&[f64]; 3], noise: &mut NoiseStream, out: &mut [f64]);
 
-    /// The mean of one event, or `None` where it does not exist.
-    fn mean(&self, parameters: [&[f64]; 3]) -> Option<Vec<f64>>;
+    /// The mean of one event, or `None` where it does not exist or the parameters do not say it.
+    fn mean(&self, _parameters: [&[f64]; 3]) -> Option<Vec<f64>> {
+        None
+    }
 
-    /// The variance of each number of one event, or `None` where it does not exist.
-    fn variance(&self, parameters: [&[f64]; 3]) -> Option<Vec<f64>>;
+    /// The variance of each number of one event, or `None` where it does not exist or the parameters do not say it.
+    fn variance(&self, _parameters: [&[f64]; 3]) -> Option<Vec<f64>> {
+        None
+    }
 
     /// Whether its integral is infinite, so that nothing can be drawn from it.
     fn is_improper(&self) -> bool {

@@ -29,8 +29,8 @@ mod read;
 
 pub use array::Array;
 pub use bijector::{
-    AffineMap, Bijector, CorrelationCholeskyMap, CovarianceCholeskyMap, ExponentialMap, HalfLineMap, IdentityMap,
-    IntervalMap, OrderedMap, PositiveOrderedMap, SimplexMap, SoftplusMap, for_support,
+    Bijector, CorrelationCholeskyMap, CovarianceCholeskyMap, ExponentialMap, HalfLineMap, IdentityMap, IntervalMap,
+    OrderedMap, PositiveOrderedMap, SimplexMap, for_support,
 };
 pub use data::{
     Alignment, BadCell, DataError, Fold, Groups, Minibatches, MissingCell, PartyColumn, PartyKeys, PartyRows,

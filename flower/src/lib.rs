@@ -48,4 +48,3 @@ pub use object::{Limits, Object, ObjectId, Objects};
 pub use run_file::{AlgorithmName, RunFile, ScheduleName, read_toml};
 pub use signature::{PartyKey, PartyPublicKey, Signature};
 pub use silo::{SiloOptions, serve};
-pub use wire::ENGINE_VERSION;

@@ -4,9 +4,6 @@
 
 use prost::Message;
 
-/// The minor version of `flwr` whose wire format this crate uses.
-pub const ENGINE_VERSION: &str = "1.41";
-
 /// The sender and the receiver of a message, and its lifetime.
 #[derive(Clone, PartialEq, Message)]
 pub(crate) struct Metadata {

@@ -26,7 +26,7 @@ pub use engine::family::{
 pub use engine::listed_party::ListedParty;
 pub use engine::mechanism::{Mechanism, RowSum};
 pub use engine::metrics;
-pub use engine::natural::{CovarianceForm, ExponentialFamily, Factor, GammaFamily, Impropriety, NormalFamily};
+pub use engine::natural::{CovarianceForm, ExponentialFamily, Impropriety, NormalFamily};
 pub use engine::optimiser::{Adam, AdamW, Clip, Optimiser, RmsProp, RowPlaces, Schedule, Sgd, UpdateRule};
 pub use engine::panic::caught;
 pub use engine::party::{Commit, Program, Standing};
@@ -83,7 +83,7 @@ pub use methods::pvi::solver::{
 pub use methods::pvi::{Delays, Factors, MissingSilo, Order, PriorShare, Pvi, PviOptions, PviSilo, SiloSchedule};
 pub use methods::rounds::average::{Averaging, Barycentre, LogPool, Means, ParameterMean};
 pub use methods::rounds::server::{
-    Adaptive, FedAdagrad, FedAdam, FedYogi, Mask, Masked, SecondMoment, ServerMean, ServerOptimiser, ServerRule,
+    FedAdagrad, FedAdam, FedYogi, Mask, Masked, ServerMean, ServerOptimiser, ServerRule,
 };
 pub use methods::rounds::{AveragingSilo, DeviceAveragingSilo, FedOpt, FedOptOptions, RoundOptions, SfviAvg};
 pub use methods::sfvi::{Central, CentralSilo, OnDeviceSilo, PrivateSfvi, PrivateSfviOptions, PrivateSfviSilo, Sfvi};

@@ -4,7 +4,7 @@
 use std::fs;
 use std::path::Path;
 
-use partita_inference::plot::{Density, Panel, PlotError, StepAxis, marginals, trace};
+use partita_inference::plot::{Density, Panel, PlotError, marginals, trace};
 
 /// A trace that rises like a fit does, with a deterministic ripple for noise.
 fn fit() -> Vec<(f64, f64)> {
@@ -50,15 +50,14 @@ fn keep(folder: &Path) {
 fn a_trace_and_a_grid_of_marginals_are_whole_svg_files() {
     let folder = tempfile::tempdir().unwrap();
     let path = |name| folder.path().join(name);
-    trace(&path("linear.svg"), &fit(), "A fit", StepAxis::Linear).unwrap();
-    trace(&path("logarithmic.svg"), &fit(), "A fit", StepAxis::Logarithmic).unwrap();
+    trace(&path("trace.svg"), &fit(), "A fit").unwrap();
     marginals(&path("marginals.svg"), &panels()).unwrap();
-    for name in ["linear.svg", "logarithmic.svg", "marginals.svg"] {
+    for name in ["trace.svg", "marginals.svg"] {
         let text = fs::read_to_string(path(name)).unwrap();
         assert!(text.starts_with("<svg") && text.trim_end().ends_with("</svg>"), "{name}");
         assert!(!text.contains("NaN") && !text.contains("inf"), "{name}");
     }
-    assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 3);
+    assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 2);
     keep(folder.path());
 }
 
@@ -68,7 +67,7 @@ fn values_that_are_not_drawn_where_they_lie_are_counted_in_the_caption() {
     let path = folder.path().join("trace.svg");
     let mut points = fit();
     points[7].1 = f64::NAN;
-    trace(&path, &points, "A fit", StepAxis::Linear).unwrap();
+    trace(&path, &points, "A fit").unwrap();
     let text = fs::read_to_string(&path).unwrap();
     assert!(text.contains("1 of 5000 values not finite") && text.contains("values below the frame"));
 }
@@ -91,9 +90,9 @@ fn what_cannot_be_drawn_is_refused_and_leaves_no_file() {
     let mut point_mass = panels();
     point_mass[1].curves[0].1 = Density::Normal { mean: 0.0, sd: 0.0 };
     let refused = [
-        trace(&path, &[], "A fit", StepAxis::Linear),
-        trace(&path, &[(1.0, -3.0)], "A fit", StepAxis::Linear),
-        trace(&path, &[(1.0, f64::NAN), (2.0, f64::NAN)], "A fit", StepAxis::Logarithmic),
+        trace(&path, &[], "A fit"),
+        trace(&path, &[(1.0, -3.0)], "A fit"),
+        trace(&path, &[(1.0, f64::NAN), (2.0, f64::NAN)], "A fit"),
         marginals(&path, &[]),
         marginals(&path, &point_mass),
     ];

@@ -188,10 +188,6 @@ impl SiloProgram for Echo {
         &self.name
     }
 
-    fn local_moments(&self) -> Answer<Vec<(Vec<f64>, Vec<f64>)>> {
-        Ok(Vec::new())
-    }
-
     fn answer(&mut self, request: &Message) -> Answer<Message> {
         // Earlier silos take longer, so that replies come in the reverse order wherever silos answer at once.
         std::thread::sleep(std::time::Duration::from_millis((SILOS - self.index) as u64));

@@ -120,9 +120,9 @@ use ExponentialFamilyLaw as Law;
 ///
 /// # Example
 /// ```
-/// use partita_inference::GammaFamily;
+/// use partita_inference::NormalFamily;
 /// use partita_laws::exponential_family;
-/// exponential_family(&GammaFamily::new(1), &[vec![2.0, 0.5], vec![0.7, 1.5]])?;
+/// exponential_family(&NormalFamily::diagonal(1), &[vec![0.3, 0.8], vec![-0.4, 1.4]])?;
 /// # Ok::<(), partita_laws::ExponentialFamilyViolation>(())
 /// ```
 pub fn exponential_family(

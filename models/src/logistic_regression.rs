@@ -5,11 +5,9 @@ use std::f64::consts::PI;
 use burn::module::Module;
 use burn::tensor::Tensor;
 use partita_core::special::sigmoid;
-use partita_core::{
-    Array, Bernoulli, Design, Device, Error, Key, Model, Noise, NoiseStream, Normal, Purpose, Result, Scope,
-};
+use partita_core::{Array, Bernoulli, Design, Device, Error, Model, Normal, Result, Scope};
 
-use crate::coefficients::{Coefficients, dot, with_intercept};
+use crate::coefficients::{Coefficients, with_intercept};
 
 /// Logistic regression with independent normal priors on the intercept and all coefficients.
 ///
@@ -127,48 +125,6 @@ impl LogisticRegression {
         self.check("coefficients of a prediction", posterior.mean().len())?;
         let logits = posterior.project(inputs)?.into_iter().map(|(mean, var)| mean / (1.0 + constant * var).sqrt());
         Ok(logits.flat_map(|logit| [sigmoid(-logit), sigmoid(logit)]).collect())
-    }
-
-    /// The probabilities of no and of yes for each row, averaged over `draws` draws from the posterior.
-    ///
-    /// `coefficients` gives draw $`s`$ from its noise stream; the same seed gives the same probabilities.
-    ///
-    /// # Shapes
-    /// As for [`LogisticRegression::predict`].
-    ///
-    /// # Errors
-    /// As for [`LogisticRegression::predict`].
-    ///
-    /// # Example
-    /// ```
-    /// use partita_models::LogisticRegression;
-    /// let draw = |noise: &mut partita_core::NoiseStream| vec![2.0 + 2.0 * noise.standard_normal(), 0.0];
-    /// let probabilities = LogisticRegression::new(1).predict_by_draws(&[0.3], draw, 1, 40_000)?;
-    /// assert!((probabilities[1] - 0.7752).abs() < 0.005); // 5 standard errors
-    /// # Ok::<(), partita_core::Error>(())
-    /// ```
-    pub fn predict_by_draws(
-        &self,
-        inputs: &[f64],
-        mut coefficients: impl FnMut(&mut NoiseStream) -> Vec<f64>,
-        seed: u64,
-        draws: u64,
-    ) -> Result<Vec<f64>> {
-        let rows = with_intercept(inputs, self.columns);
-        let mut sums = vec![0.0; 2 * rows.len() / (self.columns + 1)];
-        for draw in 0..draws {
-            let beta = coefficients(&mut Noise::new(seed).stream(Key::new(Purpose::Predictive, draw)));
-            self.check("a draw of a prediction", beta.len())?;
-            for (slots, row) in sums.chunks_exact_mut(2).zip(rows.chunks_exact(self.columns + 1)) {
-                let logit = dot(row, &beta);
-                slots[0] += sigmoid(-logit);
-                slots[1] += sigmoid(logit);
-            }
-        }
-        #[expect(clippy::cast_precision_loss, reason = "there are far fewer than 2^52 draws")]
-        let share = 1.0 / draws as f64;
-        sums.iter_mut().for_each(|sum| *sum *= share);
-        Ok(sums)
     }
 
     fn check(&self, operation: &str, found: usize) -> Result<()> {

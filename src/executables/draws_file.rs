@@ -24,7 +24,7 @@ pub(crate) fn check() -> Result<(), StudyError> {
 }
 
 /// Writes the draws of a fit in one process, with the rows of these silos.
-#[cfg(feature = "arviz")]
+#[cfg_attr(not(feature = "arviz"), allow(unused_variables, reason = "nothing is written without it"))]
 pub(crate) fn write<M: Model>(
     fit: &Fit,
     model: &M,
@@ -32,11 +32,13 @@ pub(crate) fn write<M: Model>(
     device: &Device,
     path: &Path,
 ) -> Result<(), StudyError> {
-    fit.write_arviz(path, model, device, &of_rows(silos)).map_err(StudyError::Inference)
+    #[cfg(feature = "arviz")]
+    fit.write_arviz(path, model, device, &of_rows(silos)).map_err(StudyError::Inference)?;
+    check()
 }
 
 /// Writes the draws of a sampler, with the rows of these silos.
-#[cfg(feature = "arviz")]
+#[cfg_attr(not(feature = "arviz"), allow(unused_variables, reason = "nothing is written without it"))]
 pub(crate) fn write_chains<M: Model>(
     fit: &NutsFit,
     model: &M,
@@ -44,7 +46,9 @@ pub(crate) fn write_chains<M: Model>(
     device: &Device,
     path: &Path,
 ) -> Result<(), StudyError> {
-    fit.write_arviz(path, model, device, &of_rows(silos)).map_err(StudyError::Inference)
+    #[cfg(feature = "arviz")]
+    fit.write_arviz(path, model, device, &of_rows(silos)).map_err(StudyError::Inference)?;
+    check()
 }
 
 #[cfg(feature = "arviz")]
@@ -55,7 +59,7 @@ fn of_rows<D>(silos: &[(String, D)]) -> partita_inference::ArvizOptions<'_, D> {
 }
 
 /// Writes the draws of a fit whose silos are elsewhere, without a row.
-#[cfg(feature = "arviz")]
+#[cfg_attr(not(feature = "arviz"), allow(unused_variables, reason = "nothing is written without it"))]
 pub(crate) fn write_afar<M: Model>(
     fitted: &Fitted,
     model: &M,
@@ -63,34 +67,7 @@ pub(crate) fn write_afar<M: Model>(
     device: &Device,
     path: &Path,
 ) -> Result<(), StudyError> {
-    use partita_inference::{ArvizOptions, ExistingFile};
-    let how = ArvizOptions { existing: ExistingFile::Replace, ..ArvizOptions::default() };
-    fitted.write_arviz(path, model, algorithm, device, &how).map_err(StudyError::Inference)
-}
-
-#[cfg(not(feature = "arviz"))]
-pub(crate) fn write<M: Model>(_: &Fit, _: &M, _: &[(String, M::Data)], _: &Device, _: &Path) -> Result<(), StudyError> {
-    check()
-}
-
-#[cfg(not(feature = "arviz"))]
-pub(crate) fn write_chains<M: Model>(
-    _: &NutsFit,
-    _: &M,
-    _: &[(String, M::Data)],
-    _: &Device,
-    _: &Path,
-) -> Result<(), StudyError> {
-    check()
-}
-
-#[cfg(not(feature = "arviz"))]
-pub(crate) fn write_afar<M: Model>(
-    _: &Fitted,
-    _: &M,
-    _: &dyn Algorithm,
-    _: &Device,
-    _: &Path,
-) -> Result<(), StudyError> {
+    #[cfg(feature = "arviz")]
+    fitted.write_arviz(path, model, algorithm, device, &of_rows(&[])).map_err(StudyError::Inference)?;
     check()
 }

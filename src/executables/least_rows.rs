@@ -22,10 +22,6 @@ impl SiloProgram for LeastRows {
         self.own.name()
     }
 
-    fn local_moments(&self) -> Result<Vec<(Vec<f64>, Vec<f64>)>> {
-        self.own.local_moments()
-    }
-
     fn within(&self) -> Option<&dyn SiloProgram> {
         Some(&*self.own)
     }
@@ -58,10 +54,6 @@ mod tests {
     impl SiloProgram for Rows {
         fn name(&self) -> &str {
             "north"
-        }
-
-        fn local_moments(&self) -> Result<Vec<(Vec<f64>, Vec<f64>)>> {
-            Ok(Vec::new())
         }
 
         fn answer(&mut self, request: &Message) -> Result<Message> {

@@ -171,10 +171,6 @@ impl SiloProgram for Recording {
         self.own.name()
     }
 
-    fn local_moments(&self) -> partita_inference::Result<Vec<(Vec<f64>, Vec<f64>)>> {
-        self.own.local_moments()
-    }
-
     fn within(&self) -> Option<&dyn SiloProgram> {
         Some(&self.own)
     }

@@ -136,7 +136,7 @@ pub(crate) fn run(mut options: Options) -> Result<()> {
     let points = curve_of(&fit.record.trace);
     if points.len() > 1 {
         let title = format!("ELBO of the autoencoder, two silos, settled: {}", fit.report.settled_in_words());
-        plot::trace(&session.file("elbo.svg"), &points, &title, plot::StepAxis::Linear)?;
+        plot::trace(&session.file("elbo.svg"), &points, &title)?;
     }
     session.finish(&result, ", metrics.jsonl, elbo.svg and the pictures")
 }

@@ -126,10 +126,6 @@ impl SiloProgram for Fixed {
         self.0
     }
 
-    fn local_moments(&self) -> partita::inference::Result<Vec<(Vec<f64>, Vec<f64>)>> {
-        Ok(Vec::new())
-    }
-
     fn answer(&mut self, request: &Message) -> partita::inference::Result<Message> {
         let step = request.get_word("step")?;
         Ok(Message::new("soul.auxiliary").word("step", step).floats("auxiliary", &self.1))

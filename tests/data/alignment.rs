@@ -3,7 +3,6 @@
 
 use std::collections::BTreeSet;
 
-use partita::Table;
 use partita::core::{
     Alignment, DataError, Key, MissingCell, Noise, PartyColumn, PartyKeys, PartyRows, Purpose, RepeatedKey,
 };
@@ -167,20 +166,6 @@ fn a_missing_cell_is_an_error_that_names_party_column_and_row() {
     // Infinity is not a missing cell, declared or not.
     let declared = PartyColumn::with_missing("dose", vec![None, Some(f64::INFINITY), Some(1.0)]);
     assert!(matches!(PartyRows::new("clinic", keys(), vec![declared]), Err(DataError::MissingCells { count: 1, .. })));
-}
-
-#[test]
-fn a_declared_column_becomes_its_values_and_an_indicator() {
-    let table = Table::from_reader("doses.csv", "dose\n1.5\nNA\n\"\"\n?\n2\n".as_bytes()).unwrap();
-    let column = PartyColumn::with_missing_from(&table, "dose").unwrap();
-    let keys = ["a", "b", "c", "d", "e"].map(String::from).to_vec();
-    let rows = PartyRows::new("clinic", keys, vec![column]).unwrap();
-    assert_eq!(rows.names(), ["dose", "dose is missing"]);
-    assert_eq!(rows.matrix(), [1.5, 0.0, 0.0, 1.0, 0.0, 1.0, 0.0, 1.0, 2.0, 0.0]);
-    // Text that is neither a number nor missing is still refused.
-    let table = Table::from_reader("doses.csv", "dose\n1.5\nmuch\n".as_bytes()).unwrap();
-    let error = PartyColumn::with_missing_from(&table, "dose").unwrap_err();
-    assert!(matches!(&error, DataError::BadCells { count: 1, .. }), "{error}");
 }
 
 #[test]

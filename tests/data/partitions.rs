@@ -6,7 +6,7 @@ use partita_core::{
 };
 
 /// Fails unless the silos hold each of `rows` rows exactly once, ascending, and none is empty.
-fn assert_partition(silos: &[Vec<usize>], rows: usize) {
+pub(super) fn assert_partition(silos: &[Vec<usize>], rows: usize) {
     assert!(silos.iter().all(|silo| !silo.is_empty() && silo.is_sorted()));
     let mut all = silos.concat();
     all.sort_unstable();

@@ -7,6 +7,8 @@ use partita_core::{
     partition_equally, partition_groups,
 };
 
+use super::partitions::assert_partition;
+
 fn table(text: &str) -> Result<Table, DataError> {
     Table::from_reader("towns.csv", text.as_bytes())
 }
@@ -90,14 +92,6 @@ fn empty_files_and_repeated_names_are_refused() {
     assert!(matches!(table("").unwrap_err(), DataError::Empty { found: "nothing", .. }));
     assert!(matches!(table("x,y\n").unwrap_err(), DataError::Empty { found: "column names but no rows", .. }));
     assert!(matches!(table("x,y,x\n1,2,3\n").unwrap_err(), DataError::DuplicateColumn { column, .. } if column == "x"));
-}
-
-/// Fails unless the silos hold each of `rows` rows exactly once, ascending, and none is empty.
-fn assert_partition(silos: &[Vec<usize>], rows: usize) {
-    assert!(silos.iter().all(|silo| !silo.is_empty() && silo.is_sorted()));
-    let mut all = silos.concat();
-    all.sort_unstable();
-    assert!(all.into_iter().eq(0..rows));
 }
 
 #[test]

@@ -142,10 +142,6 @@ impl SiloProgram for Slow {
         "slow"
     }
 
-    fn local_moments(&self) -> Result<Vec<(Vec<f64>, Vec<f64>)>> {
-        Ok(Vec::new())
-    }
-
     fn answer(&mut self, request: &Message) -> Result<Message> {
         std::thread::sleep(Duration::from_millis(100));
         Ok(Message::new("slow.reply").word("number", request.get_word("number")?))

@@ -205,10 +205,6 @@ impl SiloProgram for Gone {
         "gone"
     }
 
-    fn local_moments(&self) -> partita::inference::Result<Vec<(Vec<f64>, Vec<f64>)>> {
-        Ok(Vec::new())
-    }
-
     fn answer(&mut self, request: &Message) -> partita::inference::Result<Message> {
         Err(Error::Message { kind: request.kind.clone(), problem: "the silo was taken out".into() })
     }

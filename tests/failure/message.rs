@@ -88,10 +88,6 @@ impl SiloProgram for Parrot {
         "parrot"
     }
 
-    fn local_moments(&self) -> Result<Vec<(Vec<f64>, Vec<f64>)>> {
-        Ok(Vec::new())
-    }
-
     fn answer(&mut self, _: &Message) -> Result<Message> {
         Ok(self.0.clone())
     }

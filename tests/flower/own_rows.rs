@@ -26,10 +26,6 @@ impl SiloProgram for Kept {
         "north"
     }
 
-    fn local_moments(&self) -> Result<Vec<(Vec<f64>, Vec<f64>)>> {
-        Ok(Vec::new())
-    }
-
     fn answer(&mut self, request: &Message) -> Result<Message> {
         let envelope = Envelope {
             run: "a".into(),

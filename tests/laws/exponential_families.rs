@@ -1,6 +1,6 @@
 //! Holds every exponential family to its laws, the laws to faults planted in one, and both to known numbers.
 
-use partita::inference::{CovarianceForm, Error, ExponentialFamily, GammaFamily, Impropriety, NormalFamily};
+use partita::inference::{CovarianceForm, Error, ExponentialFamily, Impropriety, NormalFamily};
 use partita_core::NoiseStream;
 use partita_laws::{ExponentialFamilyLaw, exponential_family};
 
@@ -54,12 +54,6 @@ fn parts_of_a_normal_that_do_not_have_every_component_once_are_refused() {
         let error = NormalFamily::of_parts(parts).unwrap_err().to_string();
         assert!(error.contains(words) && error.contains("parts of a normal family"), "{error}");
     }
-}
-
-#[test]
-fn gamma_densities_keep_the_laws() {
-    exponential_family(&GammaFamily::new(1), &[vec![3.0, 2.0], vec![0.6, 1.5], vec![1.0, 0.4]]).unwrap();
-    exponential_family(&GammaFamily::new(2), &[vec![3.0, 0.7, 2.0, 0.5], vec![1.2, 2.5, 1.0, 3.0]]).unwrap();
 }
 
 #[test]

@@ -1,13 +1,10 @@
 //! Holds every log density and every derivative of it against sixty-digit numbers, far into the tails.
 #![expect(clippy::unwrap_used, reason = "an unreadable golden file fails the claim that reads it")]
 
-use partita_core::{
-    Bernoulli, Beta, BetaBinomial, Binomial, Categorical, Cauchy, Density, Dirichlet, Exponential, Gamma, Geometric,
-    Gradient, HalfCauchy, HalfNormal, HalfStudentT, InverseGamma, InverseGaussian, Laplace, LkjCholesky, LogNormal,
-    Multinomial, MultivariateNormal, MultivariateStudentT, NegativeBinomial, Normal, OrderedLogistic, OrderedProbit,
-    PiecewiseExponential, Poisson, SkewNormal, StudentT, Uniform, VonMises, Weibull, WishartCholesky,
-};
+use partita_core::{Density, Gradient};
 use serde_json::Value;
+
+use super::reference::densities;
 
 // Relative; measured at most 1.2e-13, where the terms of the formula are hundreds of times larger than their sum.
 const LOG_PROB: f64 = 1e-12;
@@ -15,42 +12,6 @@ const LOG_PROB: f64 = 1e-12;
 const ABSOLUTE: f64 = 1e-15;
 // Relative to 1 + |expected|, as derivatives vanish at a mode; measured at most 1e-14.
 const DERIVATIVE: f64 = 1e-10;
-
-const DENSITIES: [&dyn Density; 33] = [
-    &Bernoulli,
-    &Beta,
-    &BetaBinomial,
-    &Binomial,
-    &Categorical,
-    &Cauchy,
-    &Dirichlet,
-    &Exponential,
-    &Gamma,
-    &Geometric,
-    &HalfCauchy,
-    &HalfNormal,
-    &HalfStudentT,
-    &InverseGamma,
-    &InverseGaussian,
-    &Laplace,
-    &LkjCholesky,
-    &LogNormal,
-    &Multinomial,
-    &MultivariateNormal,
-    &MultivariateStudentT,
-    &NegativeBinomial,
-    &Normal,
-    &OrderedLogistic,
-    &OrderedProbit,
-    &PiecewiseExponential,
-    &Poisson,
-    &SkewNormal,
-    &StudentT,
-    &Uniform,
-    &VonMises,
-    &Weibull,
-    &WishartCholesky,
-];
 
 struct Point {
     value: Vec<f64>,
@@ -71,7 +32,7 @@ fn numbers(value: &Value) -> Vec<f64> {
     value.as_array().unwrap().iter().map(|number| number.as_f64().unwrap()).collect()
 }
 
-fn vectors(value: &Value) -> Vec<Vec<f64>> {
+pub(super) fn vectors(value: &Value) -> Vec<Vec<f64>> {
     value.as_array().unwrap().iter().map(numbers).collect()
 }
 
@@ -80,6 +41,12 @@ fn golden() -> serde_json::Map<String, Value> {
     let read = |text: &str| -> Value { serde_json::from_str(text).unwrap() };
     let files = [include_str!("../golden/densities.json"), include_str!("../golden/further_densities.json")];
     files.into_iter().flat_map(|text| read(text)["densities"].as_object().unwrap().clone()).collect()
+}
+
+/// The densities that have golden points.
+fn held() -> impl Iterator<Item = &'static dyn Density> {
+    let golden = golden();
+    densities().filter(move |density| golden.contains_key(density.name()))
 }
 
 fn points(density: &dyn Density) -> Vec<Point> {
@@ -112,16 +79,20 @@ fn distance(found: f64, expected: f64) -> f64 {
 }
 
 #[test]
-fn every_golden_density_is_held_against_at_least_fifteen_points() {
-    assert_eq!(golden().len(), DENSITIES.len());
-    for density in DENSITIES {
+fn every_density_but_two_is_held_against_at_least_fifteen_points() {
+    let golden = golden();
+    let names = densities().map(|density| density.name());
+    let without: Vec<&str> = names.filter(|name| !golden.contains_key(*name)).collect();
+    assert_eq!(without, ["Flat", "SymmetricDirichlet"]);
+    assert_eq!(golden.len(), held().count());
+    for density in held() {
         assert!(points(density).len() >= 15, "{}", density.name());
     }
 }
 
 #[test]
 fn log_densities_agree_with_sixty_digits() {
-    for density in DENSITIES {
+    for density in held() {
         for point in points(density) {
             let found = evaluate(density, &point).log_prob;
             let Point { value, parameters, log_prob, .. } = &point;
@@ -136,7 +107,7 @@ fn log_densities_agree_with_sixty_digits() {
 
 #[test]
 fn derivatives_agree_with_sixty_digits() {
-    for density in DENSITIES {
+    for density in held() {
         for point in points(density) {
             let found = evaluate(density, &point);
             let expected = std::iter::once(&point.by_value).chain(&point.by_parameters);

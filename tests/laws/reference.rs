@@ -54,6 +54,11 @@ const ROWS: [Row; 35] = [
     (&WishartCholesky, FACTOR, [&[3.0], FACTOR, &[]]),
 ];
 
+/// Every density of the library.
+pub(super) fn densities() -> impl Iterator<Item = &'static dyn Density> {
+    ROWS.into_iter().map(|(density, ..)| density)
+}
+
 /// The word of a device form: for all parameters, for numbers alone, or none.
 fn device_form((density, value, parameters): &Row) -> &'static str {
     let device = Device::flex();

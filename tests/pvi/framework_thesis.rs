@@ -7,8 +7,8 @@ use std::path::Path;
 use partita::core::{Noise, partition_equally};
 use partita::datasets::{RuggedCountry, dataset, rugged};
 use partita::inference::{
-    Algorithm, Conjugate, Counters, Delays, Ending, Error, GradientDescent, InProcess, NormalFamily, Order, Outcome,
-    Pvi, PviSilo, RunOptions, RunRecord, Silent, Silo, SiloProgram, Start, Threads, Tolerance, run, run_asynchronous,
+    Algorithm, Conjugate, Counters, Delays, Ending, Error, InProcess, NormalFamily, Order, Outcome, Pvi, PviSilo,
+    RunOptions, RunRecord, Silent, Silo, SiloProgram, Threads, Tolerance, run, run_asynchronous,
 };
 use partita::models::{GaussianMean, LinearRegression, MeasuredRows};
 use partita::{Device, FamilyPlan, Gaussian, Model, PviOptions, Schedule, Settings, SiloSchedule};
@@ -130,15 +130,6 @@ fn assert_near(found: &[f64], expected: &[f64], tolerance: f64) {
     for (a, b) in found.iter().zip(expected) {
         assert!((a - b).abs() <= tolerance * b.abs(), "{found:?} against {expected:?}");
     }
-}
-
-#[test]
-fn a1_one_sequential_sweep_of_exact_local_solutions_gives_the_exact_posterior() {
-    let total: f64 = gaussian_mean_silos().iter().flatten().sum();
-    let found = found((&GaussianMean {}, &numbers()), &Settings::default(), (conjugate(SEQUENTIAL), 10), false);
-    assert_near(&found.variances, &[1.0 / 10_001.0], ROUNDING);
-    assert_near(&found.mean, &[total / 10_001.0], ROUNDING);
-    assert_near(&[total / 10_001.0], &[5.010_508_457], 1e-10);
 }
 
 #[test]
@@ -348,20 +339,6 @@ fn an_improper_cavity_is_used_counted_and_reported() {
     let before = improper_cavities(&pvi);
     pvi.incoming(vec![Outcome::Reply(reply)]).unwrap();
     assert_eq!(improper_cavities(&pvi) - before, 1);
-}
-
-#[test]
-fn every_local_start_finds_the_same_posterior() {
-    let exact = GaussianMean::posterior(&gaussian_mean_silos());
-    let data = numbers();
-    for start in [Start::Received, Start::Previous, Start::Tight { deviation: 0.03 }] {
-        let solver = GradientDescent { start, ..GradientDescent::default() }.into();
-        let options = PviOptions { solver, ..adam(SEQUENTIAL, 1_000) };
-        let settings = Settings { particles: 2, ..adam_settings() };
-        let found = found((&GaussianMean {}, &data), &settings, (options, 11), false);
-        assert!((found.mean[0] - exact.mean).abs() < 0.1 * exact.variance.sqrt(), "{start:?}: {:?}", found.mean);
-        assert_near(&found.variances, &[exact.variance], 0.02);
-    }
 }
 
 #[test]

@@ -12,15 +12,10 @@ use partita::inference::{
 };
 use partita::{AlgorithmChoice, Device, Estimator, Fit, FitOptions, RoundOptions, Schedule, Settings, fit};
 
+use super::baselines::close;
+
 /// The fixed point is iterated to a relative change of 1e-12; the error left is of that order.
 const FIXED_POINT: f64 = 1e-10;
-
-fn close(found: &[f64], expected: &[f64], bound: f64) {
-    assert_eq!(found.len(), expected.len());
-    for (a, b) in found.iter().zip(expected) {
-        assert!((a - b).abs() < bound, "{found:?} against {expected:?}");
-    }
-}
 
 #[test]
 fn members_are_rebuilt_from_their_moments() {

@@ -14,7 +14,7 @@ use partita::inference::Mask;
 use partita::inference::metrics::{Predictions, accuracy};
 use partita::inference::{
     Algorithm, AveragingSilo, Error, Exchange, FedAdagrad, FedAdam, FedOpt, FedYogi, InProcess, Masked, Plug,
-    PointMass, SecondMoment, ServerMean, ServerOptimiser, ServerRule, Sgd, Silo, SiloProgram,
+    PointMass, ServerMean, ServerOptimiser, ServerRule, Sgd, Silo, SiloProgram,
 };
 use partita::models::{ClassifiedRows, MultinomialRegression};
 use partita::{
@@ -111,7 +111,7 @@ fn likelihood(how: FedOptOptions) -> FedOptOptions {
     FedOptOptions { prior: false, ..how }
 }
 
-fn close(found: &[f64], expected: &[f64], bound: f64) {
+pub(super) fn close(found: &[f64], expected: &[f64], bound: f64) {
     assert_eq!(found.len(), expected.len());
     for (a, b) in found.iter().zip(expected) {
         assert!((a - b).abs() < bound, "{found:?} against {expected:?}");
@@ -354,27 +354,6 @@ fn every_rule_stays_where_no_silo_moved_and_goes_on_from_a_saved_state() {
             || Box::new(Masked::new(server.start(), Mask { threshold: 0.6, soft: true })) as Box<dyn ServerRule>;
         laws::server_rule(&format!("masked {server:?}"), masked).unwrap();
     }
-}
-
-/// Uses the last square alone instead of a running mean.
-#[derive(Debug)]
-struct Signed;
-
-impl SecondMoment for Signed {
-    fn next(&self, before: f64, square: f64) -> f64 {
-        square - before
-    }
-}
-
-#[test]
-fn second_moments_keep_their_laws_and_one_below_zero_is_found() {
-    for decay in [0.0, 0.5, 0.9, 0.999] {
-        laws::second_moment("FedAdam", &FedAdam { rate: 0.1, decay: [0.9, decay], adaptivity: 1e-3 }).unwrap();
-        laws::second_moment("FedYogi", &FedYogi { rate: 0.1, decay: [0.9, decay], adaptivity: 1e-3 }).unwrap();
-    }
-    laws::second_moment("FedAdagrad", &FedAdagrad { rate: 0.1, momentum: 0.5, adaptivity: 1e-3 }).unwrap();
-    let found = laws::second_moment("signed", &Signed).unwrap_err();
-    assert_eq!((found.before, found.square, found.found), (1e-12, 0.0, -1e-12));
 }
 
 /// Per cent of 2,000 test digits classified correctly after 400 local steps on 2,000 digits, split by `deal`.

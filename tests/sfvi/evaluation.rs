@@ -104,10 +104,6 @@ impl SiloProgram for Judging {
         "b"
     }
 
-    fn local_moments(&self) -> partita::inference::Result<Vec<(Vec<f64>, Vec<f64>)>> {
-        Ok(Vec::new())
-    }
-
     fn answer(&mut self, _: &Message) -> partita::inference::Result<Message> {
         Ok(Message::new("evaluate.answer").number("log_density", self.log_density).word("rows", self.rows))
     }

@@ -10,8 +10,7 @@ use crate::error::Result;
 ///
 /// # Numerics
 /// Underflow gives the smallest positive normal number, so x stays positive; overflow gives infinity, which the
-/// density reports. Where steps of the optimiser reach that far, [`SoftplusMap`](super::SoftplusMap) grows only
-/// linearly.
+/// density reports.
 ///
 /// # Example
 /// ```
@@ -28,10 +27,6 @@ use crate::error::Result;
 pub struct ExponentialMap;
 
 impl Bijector for ExponentialMap {
-    fn unconstrained_len(&self, constrained: usize) -> Result<usize> {
-        Ok(constrained)
-    }
-
     fn forward(&self, unconstrained: &[f64], constrained: &mut [f64]) -> f64 {
         let mut log_det = 0.0;
         for (x, u) in constrained.iter_mut().zip(unconstrained) {

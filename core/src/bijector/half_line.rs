@@ -56,10 +56,6 @@ impl HalfLineMap {
 }
 
 impl Bijector for HalfLineMap {
-    fn unconstrained_len(&self, constrained: usize) -> Result<usize> {
-        Ok(constrained)
-    }
-
     fn forward(&self, unconstrained: &[f64], constrained: &mut [f64]) -> f64 {
         let mut log_det = 0.0;
         for (x, u) in constrained.iter_mut().zip(unconstrained) {

@@ -19,10 +19,6 @@ use crate::error::Result;
 pub struct IdentityMap;
 
 impl Bijector for IdentityMap {
-    fn unconstrained_len(&self, constrained: usize) -> Result<usize> {
-        Ok(constrained)
-    }
-
     fn forward(&self, unconstrained: &[f64], constrained: &mut [f64]) -> f64 {
         constrained.copy_from_slice(unconstrained);
         0.0

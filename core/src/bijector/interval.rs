@@ -54,10 +54,6 @@ impl IntervalMap {
 }
 
 impl Bijector for IntervalMap {
-    fn unconstrained_len(&self, constrained: usize) -> Result<usize> {
-        Ok(constrained)
-    }
-
     fn forward(&self, unconstrained: &[f64], constrained: &mut [f64]) -> f64 {
         let (width, mut log_det) = (self.width(), 0.0);
         for (x, u) in constrained.iter_mut().zip(unconstrained) {

@@ -26,10 +26,6 @@ use crate::error::Result;
 pub struct OrderedMap;
 
 impl Bijector for OrderedMap {
-    fn unconstrained_len(&self, constrained: usize) -> Result<usize> {
-        Ok(constrained)
-    }
-
     fn forward(&self, unconstrained: &[f64], constrained: &mut [f64]) -> f64 {
         let (mut previous, mut log_det) = (f64::NEG_INFINITY, 0.0);
         for (index, (x, u)) in constrained.iter_mut().zip(unconstrained).enumerate() {

@@ -24,10 +24,6 @@ use crate::error::Result;
 pub struct PositiveOrderedMap;
 
 impl Bijector for PositiveOrderedMap {
-    fn unconstrained_len(&self, constrained: usize) -> Result<usize> {
-        Ok(constrained)
-    }
-
     fn forward(&self, unconstrained: &[f64], constrained: &mut [f64]) -> f64 {
         let (mut previous, mut log_det) = (0.0_f64, 0.0);
         for (x, u) in constrained.iter_mut().zip(unconstrained) {

@@ -5,7 +5,6 @@ use std::collections::BTreeMap;
 use super::error::{DataError, LISTED, MissingCell};
 use super::key_digest::keyed_digest;
 use super::keys::check_keys;
-use super::table::Table;
 
 /// A column of numbers as a party declares it: complete, or with cells that may be missing.
 ///
@@ -32,15 +31,6 @@ impl PartyColumn {
     #[must_use]
     pub fn with_missing(name: &str, cells: Vec<Option<f64>>) -> Self {
         Self { name: name.into(), cells, may_miss: true }
-    }
-
-    /// The column `name` of `table`; cells that are empty or say `NA`, `NaN` or `?` are declared missing.
-    ///
-    /// # Errors
-    /// [`DataError::MissingColumns`] if there is none; [`DataError::BadCells`] for cells that are neither numbers nor
-    /// missing.
-    pub fn with_missing_from(table: &Table, name: &str) -> Result<Self, DataError> {
-        Ok(Self::with_missing(name, table.numbers_or_missing(name)?))
     }
 }
 

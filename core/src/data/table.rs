@@ -168,20 +168,6 @@ impl Table {
         Ok(columns)
     }
 
-    /// The column `name` as finite numbers, with `None` for cells that are empty or say `NA`, `NaN` or `?`.
-    ///
-    /// Calling this declares that cells may be missing; the caller decides what a missing cell means.
-    /// [`PartyColumn`](crate::PartyColumn) is one way.
-    ///
-    /// # Errors
-    /// [`DataError::MissingColumns`] if there is none; [`DataError::BadCells`] with every other cell that is not a
-    /// finite number.
-    pub fn numbers_or_missing(&self, name: &str) -> Result<Vec<Option<f64>>, DataError> {
-        let missing = |cell: &str| ["", "NA", "NaN", "?"].contains(&cell).then_some(None);
-        let [column] = self.cells([name], |cell| finite(cell).map(Some).or_else(|| missing(cell)))?;
-        Ok(column)
-    }
-
     /// The column `name` as text.
     ///
     /// # Errors

@@ -50,14 +50,6 @@ impl Density for Cauchy {
         out[0] = (location[0] + scale[0] * (PI * (noise.uniform() - 0.5)).tan()).clamp(f64::MIN, f64::MAX);
     }
 
-    fn mean(&self, _: [&[f64]; 3]) -> Option<Vec<f64>> {
-        None
-    }
-
-    fn variance(&self, _: [&[f64]; 3]) -> Option<Vec<f64>> {
-        None
-    }
-
     tails!();
 }
 

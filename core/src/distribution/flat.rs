@@ -61,12 +61,4 @@ impl Density for Flat {
     fn draw(&self, _: [&[f64]; 3], _: &mut NoiseStream, out: &mut [f64]) {
         out.fill(f64::NAN);
     }
-
-    fn mean(&self, _: [&[f64]; 3]) -> Option<Vec<f64>> {
-        None
-    }
-
-    fn variance(&self, _: [&[f64]; 3]) -> Option<Vec<f64>> {
-        None
-    }
 }

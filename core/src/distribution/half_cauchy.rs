@@ -54,14 +54,6 @@ impl Density for HalfCauchy {
         out[0] = (scale[0] * (FRAC_PI_2 * noise.uniform()).tan()).clamp(f64::MIN_POSITIVE, f64::MAX);
     }
 
-    fn mean(&self, _: [&[f64]; 3]) -> Option<Vec<f64>> {
-        None
-    }
-
-    fn variance(&self, _: [&[f64]; 3]) -> Option<Vec<f64>> {
-        None
-    }
-
     tails!();
 }
 

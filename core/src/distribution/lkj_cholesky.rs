@@ -85,13 +85,4 @@ impl Density for LkjCholesky {
             numbers[row] = sigmoid(-log_odds).sqrt().max(f64::MIN_POSITIVE);
         }
     }
-
-    // A mean needs the order, which is not among the parameters.
-    fn mean(&self, _: [&[f64]; 3]) -> Option<Vec<f64>> {
-        None
-    }
-
-    fn variance(&self, _: [&[f64]; 3]) -> Option<Vec<f64>> {
-        None
-    }
 }

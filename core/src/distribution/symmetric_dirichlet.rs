@@ -64,15 +64,6 @@ impl Density for SymmetricDirichlet {
             *slot = (*slot - log_total).exp().max(f64::MIN_POSITIVE);
         }
     }
-
-    // A mean needs the number of categories, which is not among the parameters.
-    fn mean(&self, _: [&[f64]; 3]) -> Option<Vec<f64>> {
-        None
-    }
-
-    fn variance(&self, _: [&[f64]; 3]) -> Option<Vec<f64>> {
-        None
-    }
 }
 
 #[expect(clippy::cast_precision_loss, reason = "events are far shorter than 2^52")]

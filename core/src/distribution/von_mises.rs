@@ -67,14 +67,6 @@ impl Density for VonMises {
         out[0] = wrapped.clamp((-PI).next_up(), PI.next_down());
     }
 
-    fn mean(&self, _: [&[f64]; 3]) -> Option<Vec<f64>> {
-        None
-    }
-
-    fn variance(&self, _: [&[f64]; 3]) -> Option<Vec<f64>> {
-        None
-    }
-
     fn cumulative(&self, value: f64, [location, concentration, _]: [&[f64]; 3]) -> Option<f64> {
         if value <= -PI || value >= PI {
             return Some(if value < 0.0 { 0.0 } else { 1.0 });

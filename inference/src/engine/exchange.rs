@@ -185,7 +185,9 @@ pub trait SiloProgram: Send {
     ///
     /// # Errors
     /// What the model's encoder refuses.
-    fn local_moments(&self) -> Result<Vec<(Vec<f64>, Vec<f64>)>>;
+    fn local_moments(&self) -> Result<Vec<(Vec<f64>, Vec<f64>)>> {
+        self.within().map_or_else(|| Ok(Vec::new()), SiloProgram::local_moments)
+    }
 
     /// The program that this one stands before, if it only checks or adds to what that one answers: what is said of the
     /// silo's owner alone, and this one does not say, is said by that one.

@@ -24,7 +24,6 @@ const MOST_CHECKS: u64 = 4_096;
 /// struct Telltale;
 /// impl SiloProgram for Telltale {
 ///     fn name(&self) -> &str { "north" }
-///     fn local_moments(&self) -> Result<Vec<(Vec<f64>, Vec<f64>)>, Error> { Ok(Vec::new()) }
 ///     fn answer(&mut self, _: &Message) -> Result<Message, Error> { Ok(Message::new("told").floats("rows", &[1.0, 2.0])) }
 /// }
 /// let field = |limit| Field { name: "rows", meaning: "a sum over rows", limit, release: Release::Forbidden };
@@ -70,10 +69,6 @@ impl ListedParty {
 impl SiloProgram for ListedParty {
     fn name(&self) -> &str {
         self.program.name()
-    }
-
-    fn local_moments(&self) -> Result<Vec<(Vec<f64>, Vec<f64>)>> {
-        self.program.local_moments()
     }
 
     fn within(&self) -> Option<&dyn SiloProgram> {

@@ -1,12 +1,8 @@
 //! States what an exponential family is, so that approximate factors can be multiplied, divided and raised to powers.
 
-mod factor;
-mod gamma;
 mod normal;
 pub(crate) mod triangle;
 
-pub use factor::Factor;
-pub use gamma::GammaFamily;
 pub use normal::{CovarianceForm, NormalFamily};
 
 use std::fmt::Debug;
@@ -33,8 +29,8 @@ pub struct Impropriety {
 /// $`A`$ = [`ExponentialFamily::log_partition`], in nats, which holds all constants, and the mean parameters
 /// $`m = \mathrm{E}_q[T] = \nabla A(\eta)`$. The form is minimal: no entry of $`T`$ is a linear function of the others.
 ///
-/// Any $`\eta`$ is a [`Factor`], with precisions of any sign; only some are densities, and what needs one says so with
-/// [`Error::Improper`].
+/// Any $`\eta`$ is a factor $`\exp(\eta^\top T(\theta))`$, with precisions of any sign; only some are densities, and
+/// what needs one says so with [`Error::Improper`].
 ///
 /// # Laws
 /// `laws::exponential_family` checks that $`m`$ is the gradient of $`A`$ and its derivatives a positive definite

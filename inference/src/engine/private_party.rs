@@ -14,7 +14,6 @@ use crate::engine::wire::message::Message;
 /// struct Telltale;
 /// impl SiloProgram for Telltale {
 ///     fn name(&self) -> &str { "north" }
-///     fn local_moments(&self) -> Result<Vec<(Vec<f64>, Vec<f64>)>, Error> { Ok(Vec::new()) }
 ///     fn answer(&mut self, _: &Message) -> Result<Message, Error> { Ok(Message::new("told").floats("sum", &[1.0])) }
 /// }
 /// let field = |release| Field { name: "sum", meaning: "a sum over rows", limit: 1, release };
@@ -45,10 +44,6 @@ impl PrivateParty {
 impl SiloProgram for PrivateParty {
     fn name(&self) -> &str {
         self.program.name()
-    }
-
-    fn local_moments(&self) -> Result<Vec<(Vec<f64>, Vec<f64>)>> {
-        self.program.local_moments()
     }
 
     fn within(&self) -> Option<&dyn SiloProgram> {

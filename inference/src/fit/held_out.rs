@@ -23,10 +23,6 @@ impl SiloProgram for Holder {
         &self.name
     }
 
-    fn local_moments(&self) -> Result<Vec<(Vec<f64>, Vec<f64>)>> {
-        Ok(Vec::new())
-    }
-
     fn private_theta(&self) -> Vec<f64> {
         self.private.clone()
     }
@@ -55,16 +51,7 @@ impl Fit {
     /// use partita_inference::{FitOptions, Verdict, fit};
     /// use burn::{module::Module, tensor::Tensor};
     ///
-    /// #[derive(Module, Debug)]
-    /// struct Mean {}
-    /// impl Model for Mean {
-    ///     type Globals = Tensor<1>;
-    ///     type Data = Tensor<1>;
-    ///     fn global(&self, scope: &mut Scope) -> Result<Tensor<1>> { scope.sample("mean", Normal::new(0.0, 1.0)) }
-    ///     fn local(&self, scope: &mut Scope, mean: &Tensor<1>, data: &Tensor<1>) -> Result<()> {
-    ///         scope.plate("row", data.dims()[0], |s, rows| s.observe("y", Normal::new(mean.clone(), 1.0).over(rows), rows.take(data)?))
-    ///     }
-    /// }
+    #[doc = include_str!("../../doc/mean.md")]
     ///
     /// let device = Device::flex();
     /// let rows = |values: &[f64]| vec![("north".to_owned(), device.tensor(values.to_vec(), [values.len()]))];

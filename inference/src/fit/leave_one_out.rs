@@ -44,19 +44,7 @@ impl Fit {
     /// use partita_inference::{FitOptions, LeftOutUnit, fit};
     /// use burn::{module::Module, tensor::Tensor};
     ///
-    /// #[derive(Module, Debug)]
-    /// struct Patients {}
-    /// impl Model for Patients {
-    ///     type Globals = Tensor<1>;
-    ///     type Data = Tensor<1>;
-    ///     fn global(&self, scope: &mut Scope) -> Result<Tensor<1>> { scope.sample("mean", Normal::new(0.0, 1.0)) }
-    ///     fn local(&self, scope: &mut Scope, mean: &Tensor<1>, data: &Tensor<1>) -> Result<()> {
-    ///         scope.plate("patient", data.dims()[0], |s, rows| {
-    ///             let level = s.sample("level", Normal::new(mean.clone(), 1.0).over(rows))?;
-    ///             s.observe("y", Normal::new(level, 1.0), rows.take(data)?)
-    ///         })
-    ///     }
-    /// }
+    #[doc = include_str!("../../doc/patients.md")]
     ///
     /// let device = Device::flex();
     /// let silos = [("north".to_owned(), device.tensor(vec![1.0, -1.0, 0.5, 0.0], [4]))];

@@ -125,10 +125,6 @@ impl SiloProgram for MaskedSilo {
         self.own.name()
     }
 
-    fn local_moments(&self) -> Result<Vec<(Vec<f64>, Vec<f64>)>> {
-        self.own.local_moments()
-    }
-
     fn within(&self) -> Option<&dyn SiloProgram> {
         Some(&*self.own)
     }

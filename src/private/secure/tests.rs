@@ -258,10 +258,6 @@ impl SiloProgram for Forgetful {
         self.own.name()
     }
 
-    fn local_moments(&self) -> Result<Vec<(Vec<f64>, Vec<f64>)>> {
-        Ok(Vec::new())
-    }
-
     fn answer(&mut self, request: &Message) -> Result<Message> {
         self.asked += 1;
         if self.asked == 4 {

@@ -293,7 +293,7 @@ fn draw(session: &Session, fit: &Fit, others: &[(String, Moments)]) -> Result<()
         return Ok(());
     }
     let title = format!("ELBO of the six-cities model, settled: {}", fit.report.settled_in_words());
-    plot::trace(&session.file("elbo.svg"), &points, &title, plot::StepAxis::Linear)?;
+    plot::trace(&session.file("elbo.svg"), &points, &title)?;
     let panel = |(index, site): (usize, &SiteSummary)| {
         // Omega is minus the logarithm of a standard deviation: the picture shows that itself.
         let is_deviation = site.site == "omega";

@@ -7,7 +7,7 @@ use burn::tensor::Tensor;
 use super::affine::{Affine, affine};
 use super::{Leaf, Origin, Quantity, Reading, RowPlace, Scope, Score, Tape, Terms};
 use crate::declare::site::{Part, Role};
-use crate::distribution::{Law, Parameter, ParameterRule, Support, Wanted};
+use crate::distribution::{Law, Loss, Parameter, ParameterRule, Support, Wanted};
 use crate::error::{Error, Result};
 use crate::handle::Handle;
 use crate::noise::{Key, Purpose};
@@ -121,7 +121,8 @@ impl<'a> Scope<'a> {
         let handle = Handle::from(value);
         let place = if score == Score::ByRow { self.row_place() } else { RowPlace::default() };
         if !on_host {
-            self.score_on_tape(entered, handle.clone(), score)?;
+            let Entered { name, law, .. } = entered;
+            self.score_on_tape(name, law, handle.clone(), Loss::NegativeLogLikelihood).map_err(made)?;
         }
         if tape == Tape::Fixed {
             return Ok(handle);
@@ -165,24 +166,6 @@ impl<'a> Scope<'a> {
             self.outcome.total += evaluation.total;
         }
         Ok(evaluation.value)
-    }
-
-    /// Adds the log density of a latent whose parameters are on the tape.
-    fn score_on_tape(&mut self, entered: Entered<'_>, value: Handle, score: Score) -> Result<()> {
-        let Entered { name, law, .. } = entered;
-        match score {
-            Score::Skip => {}
-            Score::ByRow => {
-                let rows = self.row_place().rows;
-                let scored = law.score_rows(value, rows).map_err(|error| made(error).at(|| self.operation(name)))?;
-                self.add_by_row(scored.rows, scored.tape);
-            }
-            Score::Sum(weight) => {
-                let scored = law.score(value, weight).map_err(|error| made(error).at(|| self.operation(name)))?;
-                self.outcome.add(scored.total, scored.tape);
-            }
-        }
-        Ok(())
     }
 
     /// The values of a latent site, from the origin that the reading names.

@@ -129,14 +129,14 @@ impl Scope<'_> {
             }
             Reading::Density(density) => {
                 let loss = density.loss;
-                self.score_observed(name, law, handle, loss)
+                self.score_on_tape(name, law, handle, loss)
             }
             Reading::OnDevice(_) => self.score_on_device(name, law, handle),
         }
     }
 
-    /// Adds the log density of an observation, or minus its loss.
-    fn score_observed(&mut self, name: &str, law: Law, value: Handle, loss: Loss) -> Result<()> {
+    /// Adds the log density of a site on the tape, or minus its loss.
+    pub(super) fn score_on_tape(&mut self, name: &str, law: Law, value: Handle, loss: Loss) -> Result<()> {
         match self.score() {
             Score::Skip => {}
             Score::ByRow => {

@@ -11,24 +11,6 @@ const CONTEXT: f64 = 5.0;
 /// The least margin in nats: what is less is not to look like a rise.
 const NEGLIGIBLE: f64 = 0.02;
 
-/// How the steps of a trace are spaced.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum StepAxis {
-    /// Evenly, framed by the second half of the values: shows the end of a fit.
-    Linear,
-    /// By their logarithm, framed by all values: shows the beginning of a fit as well.
-    Logarithmic,
-}
-
-impl StepAxis {
-    fn position(self, step: f64) -> f64 {
-        match self {
-            Self::Linear => step,
-            Self::Logarithmic => step.ln(),
-        }
-    }
-}
-
 /// What is drawn of a trace.
 #[derive(Debug)]
 pub(super) struct Course {
@@ -44,15 +26,15 @@ pub(super) struct Course {
 
 impl Course {
     /// That of these steps and values; `None` without two finite values at different steps.
-    pub(super) fn of(points: &[(f64, f64)], axis: StepAxis) -> Option<Self> {
+    pub(super) fn of(points: &[(f64, f64)]) -> Option<Self> {
         let usable = |point: &&(f64, f64)| point.1.is_finite() && point.0 > 0.0 && point.0.is_finite();
         let finite: Vec<(f64, f64)> = points.iter().filter(usable).copied().collect();
         let (first, last) = (finite.first()?.0, finite.last()?.0);
         if first >= last {
             return None;
         }
-        let framing = if axis == StepAxis::Linear { &finite[finite.len() / 2..] } else { &finite };
-        let low = framing.iter().map(|point| point.1).fold(f64::INFINITY, f64::min);
+        // Framed by the second half of the values, to show the end of a fit.
+        let low = finite[finite.len() / 2..].iter().map(|point| point.1).fold(f64::INFINITY, f64::min);
         let high = finite.iter().map(|point| point.1).fold(f64::NEG_INFINITY, f64::max);
         let margin = (0.08 * (high - low)).max(1e-6 * high.abs()).max(NEGLIGIBLE);
         let frame = low - CONTEXT * margin..high + margin;
@@ -65,7 +47,7 @@ impl Course {
                 unseen.push_str(&format!(" ({count} of {} values {what})", points.len()));
             }
         }
-        let curves = [thinned(&finite, axis), thinned(&running_mean(&finite), axis)].map(|mut curve| {
+        let curves = [thinned(&finite), thinned(&running_mean(&finite))].map(|mut curve| {
             curve.retain(|point| point.1 >= frame.start);
             curve
         });
@@ -74,14 +56,14 @@ impl Course {
 }
 
 /// The points that can be told apart along the axis, with the first and the last.
-fn thinned(points: &[(f64, f64)], axis: StepAxis) -> Vec<(f64, f64)> {
+fn thinned(points: &[(f64, f64)]) -> Vec<(f64, f64)> {
     let (Some(first), Some(last)) = (points.first(), points.last()) else { return Vec::new() };
-    let gap = (axis.position(last.0) - axis.position(first.0)) / TRACE_PLACES;
+    let gap = (last.0 - first.0) / TRACE_PLACES;
     let mut thin = vec![*first];
-    let mut reached = axis.position(first.0);
+    let mut reached = first.0;
     for point in &points[1..points.len() - 1] {
-        if axis.position(point.0) - reached >= gap {
-            reached = axis.position(point.0);
+        if point.0 - reached >= gap {
+            reached = point.0;
             thin.push(*point);
         }
     }

@@ -7,7 +7,7 @@ mod trace;
 use std::path::PathBuf;
 
 pub use marginals::{Panel, marginals};
-pub use trace::{StepAxis, trace};
+pub use trace::trace;
 
 pub use super::density::Density;
 

@@ -334,10 +334,6 @@ impl SiloProgram for EvaluatingSilo {
         self.program.name()
     }
 
-    fn local_moments(&self) -> Result<Vec<(Vec<f64>, Vec<f64>)>> {
-        self.program.local_moments()
-    }
-
     fn within(&self) -> Option<&dyn SiloProgram> {
         Some(&*self.program)
     }

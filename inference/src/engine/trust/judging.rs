@@ -133,10 +133,6 @@ impl SiloProgram for JudgingSilo {
         self.program.name()
     }
 
-    fn local_moments(&self) -> Result<Vec<(Vec<f64>, Vec<f64>)>> {
-        self.program.local_moments()
-    }
-
     fn within(&self) -> Option<&dyn SiloProgram> {
         Some(&*self.program)
     }

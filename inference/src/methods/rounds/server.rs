@@ -4,7 +4,7 @@ mod adaptive;
 mod masked;
 mod mean;
 
-pub use adaptive::{Adaptive, FedAdagrad, FedAdam, FedYogi, SecondMoment};
+pub use adaptive::{FedAdagrad, FedAdam, FedYogi};
 pub use masked::{Mask, Masked};
 pub use mean::ServerMean;
 

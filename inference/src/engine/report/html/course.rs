@@ -7,7 +7,7 @@ use super::chart::{Frame, Picture, Spacing, Span, at, text};
 use super::words::{grouped, rounded, table};
 use crate::engine::algorithm::Ending;
 use crate::engine::report::algorithm_name;
-use crate::engine::report::course::{Course, StepAxis};
+use crate::engine::report::course::Course;
 use crate::engine::trust::chains::{ChainDiagnostics, ChainSummary};
 
 /// The most points of a trace that have a dot each.
@@ -38,7 +38,7 @@ impl Page<'_> {
     fn trace(&self) -> Option<Markup> {
         #[expect(clippy::cast_precision_loss, reason = "steps are far below 2^52")]
         let points: Vec<(f64, f64)> = self.content.trace.iter().map(|(step, value)| (*step as f64, *value)).collect();
-        let Course { steps, frame, curves: [raw, smooth], unseen } = Course::of(&points, StepAxis::Linear)?;
+        let Course { steps, frame, curves: [raw, smooth], unseen } = Course::of(&points)?;
         let across = Span { low: steps.start, high: steps.end, spacing: Spacing::Linear };
         let up = Span { low: frame.start, high: frame.end, spacing: Spacing::Linear };
         let frame = Frame { left: 78.0, top: 28.0, width: 650.0, height: 250.0, across, up };

@@ -8,42 +8,14 @@ use super::{ServerOptimiser, ServerRule, defined, mean_change};
 use crate::engine::error::Result;
 
 /// How the second moment of one number follows the squares of its changes: the one place where adaptive rules differ.
-///
-/// # Laws
-/// `laws::second_moment` checks that $`v_t`$ is finite and not negative, that it does not fall below both $`v_{t-1}`$
-/// and $`\Delta_t^2`$, and that without a change it does not rise.
-pub trait SecondMoment: Debug + Send {
+trait SecondMoment: Debug + Send {
     /// The second moment $`v_t`$ from `before`, $`v_{t-1}`$, and `square`, $`\Delta_t^2`$.
     fn next(&self, before: f64, square: f64) -> f64;
 }
 
-/// An adaptive rule of the coordinator; [`FedAdagrad`], [`FedAdam`] and [`FedYogi`] give its $`v_t`$.
-///
-/// ```math
-/// m_t = \beta_1 m_{t-1} + (1 - \beta_1)\Delta_t, \qquad
-/// w_{t+1} = w_t + \eta\,\frac{m_t}{\sqrt{v_t} + \tau}, \qquad m_{-1} = 0,\ v_{-1} = \tau^2
-/// ```
-/// entry by entry, with $`\Delta_t = \sum_m p_m (w_m - w_t)`$, $\eta$ = `rate`, $`\beta_1`$ = `momentum` and $\tau$ =
-/// `adaptivity`. There is no bias correction.
-///
-/// The thesis on generalised partitioned inference (Mildner, 2024, Algorithm 4) prints this differently: it sums the
-/// changes of the silos where the paper averages them, and it writes the momentum into $`\Delta_t`$ itself, so that
-/// $`v_t`$ is made of squares of $`m_t`$. Its masked rules (Algorithm 5) have $`\sqrt{v_t + \tau}`$, with the constant
-/// inside the root. Here $`v_t`$ is made of squares of this round's change, and the constant stands outside.
-///
-/// # Example
-/// ```
-/// use partita_inference::{FedAdagrad, ServerOptimiser};
-/// // Δ = 3 and v = 4² + 3² = 25: the step is 3/(5 + 4).
-/// let mut rule = FedAdagrad { rate: 1.0, momentum: 0.0, adaptivity: 4.0 }.start();
-/// let after = rule.apply(&[1.0], &[vec![4.0]], &[1.0]);
-/// assert!((after[0] - (1.0 + 1.0 / 3.0)).abs() < 1e-15);
-/// ```
-///
-/// # References
-/// Reddi et al. (2021), Adaptive federated optimization, arXiv:2003.00295, Algorithm 2.
+/// An adaptive rule of the coordinator, as the docstring of [`FedAdagrad`] has it, with $`v_t`$ by `second`.
 #[derive(Debug, Clone)]
-pub struct Adaptive<S> {
+struct Adaptive<S> {
     second: S,
     rate: f64,
     momentum: f64,
@@ -56,8 +28,7 @@ pub struct Adaptive<S> {
 
 impl<S: SecondMoment> Adaptive<S> {
     /// The rule before its first round.
-    #[must_use]
-    pub fn new(second: S, rate: f64, momentum: f64, adaptivity: f64) -> Self {
+    fn new(second: S, rate: f64, momentum: f64, adaptivity: f64) -> Self {
         Self { second, rate, momentum, adaptivity, mean: Vec::new(), square: Vec::new() }
     }
 }
@@ -104,8 +75,31 @@ impl<S: SecondMoment> ServerRule for Adaptive<S> {
 
 /// $`v_t = v_{t-1} + \Delta_t^2`$: steps shrink with all that a number has moved so far.
 ///
+/// [`FedAdam`] and [`FedYogi`] have another $`v_t`$; all three move by
+///
+/// ```math
+/// m_t = \beta_1 m_{t-1} + (1 - \beta_1)\Delta_t, \qquad
+/// w_{t+1} = w_t + \eta\,\frac{m_t}{\sqrt{v_t} + \tau}, \qquad m_{-1} = 0,\ v_{-1} = \tau^2
+/// ```
+/// entry by entry, with $`\Delta_t = \sum_m p_m (w_m - w_t)`$, $\eta$ = `rate`, $`\beta_1`$ = `momentum` and $\tau$ =
+/// `adaptivity`. There is no bias correction.
+///
+/// The thesis on generalised partitioned inference (Mildner, 2024, Algorithm 4) prints this differently: it sums the
+/// changes of the silos where the paper averages them, and it writes the momentum into $`\Delta_t`$ itself, so that
+/// $`v_t`$ is made of squares of $`m_t`$. Its masked rules (Algorithm 5) have $`\sqrt{v_t + \tau}`$, with the constant
+/// inside the root. Here $`v_t`$ is made of squares of this round's change, and the constant stands outside.
+///
+/// # Example
+/// ```
+/// use partita_inference::{FedAdagrad, ServerOptimiser};
+/// // Δ = 3 and v = 4² + 3² = 25: the step is 3/(5 + 4).
+/// let mut rule = FedAdagrad { rate: 1.0, momentum: 0.0, adaptivity: 4.0 }.start();
+/// let after = rule.apply(&[1.0], &[vec![4.0]], &[1.0]);
+/// assert!((after[0] - (1.0 + 1.0 / 3.0)).abs() < 1e-15);
+/// ```
+///
 /// # References
-/// Reddi et al. (2021), arXiv:2003.00295, Algorithm 2.
+/// Reddi et al. (2021), Adaptive federated optimization, arXiv:2003.00295, Algorithm 2.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct FedAdagrad {
     /// The step size $\eta$.
