@@ -70,7 +70,8 @@ impl Mechanism for NoisedSums {
         let scale = grid.noise(noise).map_err(declined)?;
         let (bits, mut of_rows) = (&mut *self.bits, None);
         // Where all rows are taken they are summed before the ledger is asked: of what takes time nothing comes between the
-        // charge and the answer, and rows that cannot be summed cost nothing.
+        // charge and the answer. A row that is no number is in the sum as zero, so that none decides whether there is
+        // one.
         let whole = match rate >= 1.0 {
             true => Some(grid.sum(length, rows(&(0..count).collect::<Vec<_>>())?).map_err(declined)?),
             false => None,

@@ -6,7 +6,7 @@ use crate::engine::estimator::ElboTerm;
 use crate::engine::mechanism::{Mechanism, RowSum};
 use crate::engine::optimiser::Schedule;
 use crate::engine::private_steps::PrivateSteps;
-use crate::engine::rows::{StepRows, outermost_rows};
+use crate::engine::rows::outermost_rows;
 use crate::engine::terms::particles::Draws;
 use crate::engine::terms::silo::Silo;
 use crate::engine::wire::manifest::{Field, Manifest, Release};
@@ -116,17 +116,13 @@ impl Silo {
         &mut self,
         noised: &mut NoisedRows,
         globals: &[f64],
-        rows: &mut StepRows,
         draw: Draws,
     ) -> Result<TermsAndLocal> {
         let NoisedRows { mechanism, count, how, given, request, clipped } = noised;
         let PrivateSteps { clip, noise, rate, sums, .. } = *how;
         let at = |particle| self.family.draw(globals, &draw.global_noise(&*self.family, &self.settings, particle));
         let at: Vec<_> = (0..).take(draw.count).map(at).collect();
-        let local = match self.table.blocks().iter().any(|block| block.width > 0) {
-            true => self.elbo_terms(globals, rows, draw)?.into_iter().map(|own| own.by_local).collect(),
-            false => vec![self.locals.zeros(rows); draw.count],
-        };
+        let local = self.local_gradients(globals, draw)?;
         let len = self.family.len();
         #[expect(clippy::cast_precision_loss, reason = "draws are few")]
         let clip = clip * (draw.count as f64).sqrt();
