@@ -3,7 +3,7 @@
 use partita_inference::{Mechanism, Result, RowSum};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use partita_privacy::{Cost, Entropy, Error, Grid, GridSum, Ledger, poisson_sample};
+use partita_privacy::{Cost, Entropy, Error, Grid, GridSum, Ledger, Study, poisson_sample};
 
 use super::declined;
 
@@ -65,7 +65,7 @@ impl NoisedSums {
 impl Mechanism for NoisedSums {
     fn release(&mut self, request: &[u8], sum: RowSum<'_>) -> Result<Vec<f64>> {
         let request = &[&self.subject, request].concat();
-        let RowSum { length, clip, noise, count, rate, remaining, rows } = sum;
+        let RowSum { length, clip, noise, count, rate, sums, rows } = sum;
         let grid = Grid::new(clip, Grid::STEPS).map_err(declined)?;
         let scale = grid.noise(noise).map_err(declined)?;
         let (bits, mut of_rows) = (&mut *self.bits, None);
@@ -100,9 +100,9 @@ impl Mechanism for NoisedSums {
         };
         let found = match &self.ledger {
             Some(ledger) => {
-                let costs = Cost::sampled(noise, rate, 1).map(|cost| (cost, cost.with_releases(remaining)));
-                costs
-                    .and_then(|(cost, together)| ledger.answer_of_several(request, cost, together, &mut draw))
+                let study = Study { subject: self.subject, sums };
+                Cost::sampled(noise, rate, 1)
+                    .and_then(|cost| ledger.answer_of_study(&study, request, cost, &mut draw))
                     .map(|own| own.bytes)
             }
             None => draw(),

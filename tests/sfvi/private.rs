@@ -285,13 +285,13 @@ fn a_run_beyond_the_budget_spends_nothing_a_repeated_one_costs_nothing_and_the_l
     let budget = partita::privacy::Budget { epsilon: 1.0, delta: 1e-5, unit: "row".into() };
     let mut sums = NoisedSums::new(Some(Ledger::open(&path, budget.clone()).unwrap()), Box::new(NoBits));
     let mut rows = |chosen: &[usize]| Ok(vec![vec![0.5]; chosen.len()]);
-    let sum = RowSum { length: 1, clip: 1.0, noise: 20.0, count: 3, rate: 0.5, remaining: 1, rows: &mut rows };
+    let sum = RowSum { length: 1, clip: 1.0, noise: 20.0, count: 3, rate: 0.5, sums: 1, rows: &mut rows };
     assert!(sums.release(b"request", sum).unwrap_err().to_string().contains("none in this test"));
     let spent = || std::fs::read_to_string(&path).unwrap().matches("\"spent\"").count();
     assert_eq!(spent(), 1);
     // All rows are summed before the ledger is asked: what stops there costs nothing.
     let mut failing = |_: &[usize]| Err(Error::Declined { problem: "a row that cannot be evaluated".into() });
-    let sum = RowSum { length: 1, clip: 1.0, noise: 200.0, count: 3, rate: 1.0, remaining: 1, rows: &mut failing };
+    let sum = RowSum { length: 1, clip: 1.0, noise: 200.0, count: 3, rate: 1.0, sums: 1, rows: &mut failing };
     assert!(sums.release(b"another", sum).unwrap_err().to_string().contains("cannot be evaluated"));
     assert_eq!(spent(), 1);
     let owner = Ledger::open(&path, budget).unwrap();

@@ -132,8 +132,8 @@ impl Silo {
             each.iter_mut().for_each(|row| mark(row, clip));
             Ok(each)
         };
-        let (length, count, remaining) = (len * draw.count + 1, *count, sums.saturating_sub(*given));
-        let sum = RowSum { length, clip: clip * whole(), noise, count, rate, remaining, rows: &mut contributions };
+        let (length, count) = (len * draw.count + 1, *count);
+        let sum = RowSum { length, clip: clip * whole(), noise, count, rate, sums, rows: &mut contributions };
         let step = [request.as_slice(), &draw.step.to_le_bytes()].concat();
         let mut released = mechanism.release(&step, sum)?;
         *given += 1;

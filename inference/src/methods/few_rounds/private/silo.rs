@@ -165,9 +165,9 @@ impl PrivateRoundsSilo {
             }
             Ok(each)
         };
-        let remaining = self.options.rounds - step;
         let (length, count, rate) = (scales.len() + 1, outermost_rows(table), 1.0);
-        let sum = RowSum { length, clip: clip * whole(), noise, count, rate, remaining, rows: &mut contributions };
+        let (clip, sums) = (clip * whole(), self.options.rounds);
+        let sum = RowSum { length, clip, noise, count, rate, sums, rows: &mut contributions };
         let mut released = mechanism.release(&message.ordered().encode(), sum)?;
         if released.len() != length {
             let problem = format!("a mechanism released {} numbers of {length}", released.len());

@@ -142,8 +142,8 @@ impl PrivateSfviSilo {
             });
             Ok(marked.collect())
         };
-        let (length, clip, remaining) = (len + 1, clip * whole(), releases - step);
-        let sum = RowSum { length, clip, noise, count, rate, remaining, rows: &mut contributions };
+        let (length, clip, sums) = (len + 1, clip * whole(), releases);
+        let sum = RowSum { length, clip, noise, count, rate, sums, rows: &mut contributions };
         let mut gradient = self.mechanism.release(&message.ordered().encode(), sum)?;
         gradient.iter_mut().for_each(|slot| *slot /= rate);
         let clipped = gradient.split_off(len.min(gradient.len())).iter().sum();
