@@ -19,6 +19,8 @@ pub use decoders::DECODERS;
 #[cfg(feature = "cli")]
 pub(crate) use noised_sums::ClippedRows;
 pub use noised_sums::NoisedSums;
+#[cfg(feature = "cli")]
+pub(crate) use silo::check_delta;
 pub(crate) use silo::{Seated, silo};
 #[cfg(feature = "cli")]
 pub(crate) use sums::Sums;

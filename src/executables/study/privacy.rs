@@ -125,6 +125,9 @@ impl PrivateSeat {
             true => design.rows,
             false => design.random.first().map_or(design.rows, |term| term.levels.len()),
         };
+        for (whose, delta) in [("the study", promise.delta), ("this silo's file", allowed.delta)] {
+            private::check_delta(whose, delta, count)?;
+        }
         let masking = masking(&study.silos, file, promise.secure_sums, Departures::FreshNoise)?;
         let budget = Budget { epsilon: allowed.epsilon, delta: allowed.delta, unit: unit.clone() };
         let path = ledger_path(file, &allowed);

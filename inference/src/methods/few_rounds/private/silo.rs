@@ -93,7 +93,6 @@ impl PrivateRoundsSilo {
                 expected: "silos with more rows; or a smaller `least_rows`",
             });
         }
-        options.check_delta(count)?;
         let len = table.global_len();
         let draws = Draws::new(settings.seed, len, Quadratics::draws(len))?;
         let rows = rows_of(&table, device)?;
