@@ -97,7 +97,7 @@ fn serve_behind_supernode(
     stop: &AtomicBool,
     log: &mut dyn FnMut(&str),
 ) -> Result<()> {
-    let limits = Limits { bytes: options.largest_request, ..Limits::default() };
+    let limits = options.limits();
     let mut silo = AtWork::new(options, keeper);
     silo.settle(&Carrier { connection: connection.clone(), node: 0, api: Api::Runtime }, log);
     let (mut pace, mut newer) = (Pace::new([LONGEST_PAUSE; 2]), None);
@@ -293,7 +293,7 @@ impl SiloOptions {
             let problem = format!("it came {:.0} s after its time, and was not answered", -head.ttl);
             return Err(Error::malformed("a message", problem));
         }
-        let (message, envelope) = unpack(objects, root)?;
+        let (message, envelope) = unpack(objects, root, self.limits())?;
         if let Err(error) = self.coordinator.as_ref().map_or(Ok(()), |key| key.check(&message, &envelope)) {
             // A stranger learns nothing else, not even the silo's name.
             let stranger = Envelope { run: envelope.run, round: envelope.round, ..Envelope::default() };
