@@ -58,6 +58,14 @@ where
     let fit = file.fit_options(run)?;
     let index = place(run.file, &file.name)?;
     file.check_for_rows()?;
+    if let Some(path) = file.held_out.as_ref().filter(|_| run.file.secure_sums) {
+        return Err(Error::Unwelcome {
+            what: "rows never seen in training",
+            found: format!("`held_out = \"{}\"` with `secure_sums`", path.display()),
+            expected: "none: how probable a silo's rows are is its own number, and no sum behind masks".into(),
+            remedy: "Take `held_out` out of the silo's file.",
+        });
+    }
     let masking = masking(&run.file.silos, file, run.file.secure_sums, Departures::Refused)?;
     file.check_outputs()?;
     run.file.check_allowed(&file.allow)?;
@@ -71,11 +79,13 @@ where
     let own = (model.clone(), data.clone());
     let (model, names) = (model.clone(), run.file.silos.clone());
     let make = move || {
-        let program = behind(silo_program(&model, &names, index, &data, &device, &fit)?.0, masking.as_ref());
-        Ok(match &held_out {
+        let program = silo_program(&model, &names, index, &data, &device, &fit)?.0;
+        let program: Box<dyn SiloProgram> = match &held_out {
             Some(rows) => Box::new(evaluating_silo(program, index, &model, rows, &device, &fit)?),
             None => program,
-        })
+        };
+        // Nothing answers outside of the masks.
+        Ok(behind(program, masking.as_ref()))
     };
     let Watch { log, .. } = watch;
     let mut keeper = sit_down(run, file, rows, Box::new(make), watch)?;
