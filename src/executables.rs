@@ -98,10 +98,12 @@ where
     }
 }
 
+const NO_CHECKS: &str = "no predictive check was asked for: there is none to show of the silo's own rows";
+
 /// Writes what predictive checks found in the silo, for its owner alone: JSON for a name that ends in `.json`, else HTML.
 fn write_own_checks(silo: Option<&dyn SiloProgram>, path: &Path, log: &Log) -> Result<()> {
     let Some(own) = silo.and_then(SiloProgram::own_checks) else {
-        log("no predictive check was asked for: there is none to show of the silo's own rows");
+        log(NO_CHECKS);
         return Ok(());
     };
     if is_json(path) { own.write_json(path) } else { own.write_html(path) }?;

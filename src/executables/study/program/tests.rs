@@ -49,6 +49,7 @@ fn with_delta(folder: &Path, text_of_study: &str, delta: &str) -> partita_flower
         fitted: None,
         contrasts: Vec::new(),
         reported: Arc::default(),
+        unwritten: Arc::default(),
         then_stops: None,
     })
 }
@@ -64,6 +65,26 @@ fn a_delta_of_the_study_or_of_the_owner_that_promises_nothing_is_refused_at_the_
         assert!(found.to_string().contains(&expected), "{found}");
     }
     assert!(!folder.path().join("state.ledger").exists());
+}
+
+#[test]
+fn a_file_of_the_owners_that_is_not_written_is_not_forgotten() {
+    let folder = tempfile::tempdir().unwrap();
+    let seat = seat(folder.path(), STUDY);
+    let (reported, unwritten) = (Arc::clone(&seat.reported), Arc::clone(&seat.unwritten));
+    let mut silo = StudySilo::new(seat);
+    silo.answer(&Message::new(agree::MODEL).setting("agreed", "anything")).unwrap();
+    let report = [("page", "p"), ("result", "r"), ("content", "c")];
+    let report = report.iter().fold(Message::new(agree::REPORT), |own, (name, text)| own.setting(name, text));
+    let place = folder.path().join("privacy.json");
+    std::fs::create_dir_all(place.join("in the way")).unwrap();
+    assert!(silo.answer(&report).is_err() && reported.load(Ordering::Relaxed));
+    let found = unwritten.lock().unwrap().as_ref().unwrap().to_string();
+    assert!(found.contains("privacy.json"), "{found}");
+    // The coordinator tells the report again.
+    std::fs::remove_dir_all(&place).unwrap();
+    silo.answer(&report).unwrap();
+    assert!(unwritten.lock().unwrap().is_none() && place.is_file());
 }
 
 #[test]
