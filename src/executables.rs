@@ -35,10 +35,9 @@ use partita_inference::{
     Report, SiloProgram, Warning, coordinator, evaluate, evaluating_silo, fit_asynchronous, fit_parties,
     latest_checkpoint, silo_program,
 };
-use partita_privacy::Departures;
 use serde::Serialize;
 
-use crate::private::secure::SecureSums;
+use crate::private::secure::{Departures, SecureSums};
 
 /// Serves as a silo until it is stopped; `load` reads the silo's data.
 ///
