@@ -37,16 +37,6 @@ pub struct Spent {
     pub never_drawn: u64,
 }
 
-/// A study that asks for sums: what it promises is of so many in all, whoever asks for them and however often it is
-/// begun.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Study {
-    /// The hash of what its sums are about.
-    pub subject: [u8; 32],
-    /// The sums that it may have.
-    pub sums: u64,
-}
-
 /// A reply, and whether it was paid for now.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Answer {
@@ -179,24 +169,21 @@ impl Ledger {
         self.answered(request, cost, None, release)
     }
 
-    /// The same for one of the sums of a study, which is refused once the study has had all of them, and where those
-    /// that are left do not fit into what is left together, so that nothing is spent on a run that could not be
-    /// finished.
+    /// The same for one of the sums of a study, which together have the cost `all` and are about what has this hash.
+    ///
+    /// It is refused once the study has had as many, whoever asks and however often the study is begun, and where those
+    /// that are left do not fit into the budget together: nothing is spent on a run that could not be finished.
     ///
     /// # Errors
-    /// [`Error::Study`] beyond the sums of the study: nothing is charged then. Otherwise as for
-    /// [`answer`](Self::answer).
+    /// [`Error::Study`] beyond the sums of the study: nothing is charged then. Otherwise as for [`answer`](Self::answer).
     ///
     /// # Example
     /// ```
-    /// use partita_privacy::{Budget, Cost, Ledger, Study};
+    /// use partita_privacy::{Budget, Cost, Ledger};
     /// let folder = tempfile::tempdir().unwrap();
     /// let budget = Budget { epsilon: 1.0, delta: 1e-5, unit: "row".into() };
     /// let ledger = Ledger::open(&folder.path().join("ledger"), budget)?;
-    /// let ask = |request, sums| {
-    ///     let study = Study { subject: [7; 32], sums };
-    ///     ledger.answer_of_study(&study, request, Cost::new(18.1, 1)?, || Ok(vec![7]))
-    /// };
+    /// let ask = |request, sums| ledger.answer_of_study(&[7; 32], Cost::new(18.1, sums)?, request, || Ok(vec![7]));
     /// // One sum would fit, and forty do not.
     /// assert!(ask(b"request 1", 40).is_err());
     /// assert_eq!(ledger.spent()?.releases, 0);
@@ -205,19 +192,19 @@ impl Ledger {
     /// ```
     pub fn answer_of_study(
         &self,
-        study: &Study,
+        subject: &[u8; 32],
+        all: Cost,
         request: &[u8],
-        cost: Cost,
         release: impl FnOnce() -> Result<Vec<u8>>,
     ) -> Result<Answer> {
-        self.answered(request, cost, Some(study), release)
+        self.answered(request, all.with_releases(1), Some((subject, all.releases())), release)
     }
 
     fn answered(
         &self,
         request: &[u8],
         cost: Cost,
-        study: Option<&Study>,
+        study: Option<(&[u8; 32], u64)>,
         release: impl FnOnce() -> Result<Vec<u8>>,
     ) -> Result<Answer> {
         let request = hexadecimal::write(&Sha256::digest(request));
@@ -226,14 +213,13 @@ impl Ledger {
         if let Some(bytes) = seen.replies.get(&request) {
             return Ok(Answer { bytes: bytes.clone(), stored: true });
         }
-        let subject = study.map(|study| hexadecimal::write(&study.subject));
-        let left = match (study, &subject) {
-            (Some(Study { sums, .. }), Some(subject)) => match seen.given(subject) {
-                given if given < *sums => sums - given,
-                given => return Err(Error::Study { given, sums: *sums }),
-            },
-            _ => cost.releases(),
-        };
+        let (mut subject, mut left) = (None, cost.releases());
+        if let Some((hash, sums)) = study {
+            let about = hexadecimal::write(hash);
+            let given = seen.given(&about);
+            left = sums.checked_sub(given).filter(|left| *left > 0).ok_or(Error::Study { given, sums })?;
+            subject = Some(about);
+        }
         self.compare(seen, cost.with_releases(left))?;
         let head = self.append(&mut file, seen.head(), Entry::Spent { request: request.clone(), cost, subject })?;
         let bytes = release()?;

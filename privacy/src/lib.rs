@@ -26,6 +26,6 @@ pub use entropy::{Entropy, SeededBits, SystemEntropy};
 pub use error::{Error, Result};
 pub use gaussian::DiscreteGaussian;
 pub use grid::{Grid, GridSum, Released};
-pub use ledger::{Answer, Budget, Ledger, Mark, Spent, Study};
+pub use ledger::{Answer, Budget, Ledger, Mark, Spent};
 pub use masks::{Masked, Masker, Peers, Place, RunKey, SignedKey, SiloKey};
 pub use sample::poisson_sample;

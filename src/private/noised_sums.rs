@@ -3,7 +3,7 @@
 use partita_inference::{Mechanism, Result, RowSum};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use partita_privacy::{Cost, Entropy, Error, Grid, GridSum, Ledger, Study, poisson_sample};
+use partita_privacy::{Cost, Entropy, Error, Grid, GridSum, Ledger, poisson_sample};
 
 use super::declined;
 
@@ -99,12 +99,9 @@ impl Mechanism for NoisedSums {
             Ok(released.iter().flat_map(|number| number.to_le_bytes()).collect())
         };
         let found = match &self.ledger {
-            Some(ledger) => {
-                let study = Study { subject: self.subject, sums };
-                Cost::sampled(noise, rate, 1)
-                    .and_then(|cost| ledger.answer_of_study(&study, request, cost, &mut draw))
-                    .map(|own| own.bytes)
-            }
+            Some(ledger) => Cost::sampled(noise, rate, sums)
+                .and_then(|all| ledger.answer_of_study(&self.subject, all, request, &mut draw))
+                .map(|own| own.bytes),
             None => draw(),
         };
         if let Some(error) = of_rows {

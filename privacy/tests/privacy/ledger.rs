@@ -5,7 +5,7 @@ use std::path::Path;
 use std::process::Command;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use partita_privacy::{Accountant, Budget, Conversion, Cost, Error, Ledger, Study};
+use partita_privacy::{Accountant, Budget, Conversion, Cost, Error, Ledger};
 
 /// Five releases at this noise cost just under the budget of epsilon 1.
 fn cost() -> Cost {
@@ -64,14 +64,13 @@ fn a_study_has_no_more_sums_than_it_promised_whatever_it_asks_and_old_ledgers_ar
     ledger.answer(b"old", cost(), || Ok(vec![1])).unwrap();
     assert!(!fs::read_to_string(&path).unwrap().contains("subject"));
     let of = |subject: u8, request: &[u8]| {
-        ledger.answer_of_study(&Study { subject: [subject; 32], sums: 2 }, request, cost(), || Ok(vec![2]))
+        ledger.answer_of_study(&[subject; 32], cost().with_releases(2), request, || Ok(vec![2]))
     };
     assert!(of(1, b"old").unwrap().stored);
     of(1, b"a").unwrap();
     // What was charged and never given is none of the two.
-    let failed = ledger.answer_of_study(&Study { subject: [1; 32], sums: 2 }, b"b", cost(), || {
-        Err(Error::Entropy { problem: "none".into() })
-    });
+    let failed = ledger
+        .answer_of_study(&[1; 32], cost().with_releases(2), b"b", || Err(Error::Entropy { problem: "none".into() }));
     assert!(failed.is_err());
     of(1, b"b").unwrap();
     assert_eq!(of(1, b"c"), Err(Error::Study { given: 2, sums: 2 }));
