@@ -35,10 +35,9 @@ use partita_inference::{
     Report, SiloProgram, Warning, coordinator, evaluate, evaluating_silo, fit_asynchronous, fit_parties,
     latest_checkpoint, silo_program,
 };
-use partita_privacy::Departures;
 use serde::Serialize;
 
-use crate::private::secure::SecureSums;
+use crate::private::secure::{Departures, SecureSums};
 
 /// Serves as a silo until it is stopped; `load` reads the silo's data.
 ///
@@ -58,6 +57,14 @@ where
     let fit = file.fit_options(run)?;
     let index = place(run.file, &file.name)?;
     file.check_for_rows()?;
+    if let Some(path) = file.held_out.as_ref().filter(|_| run.file.secure_sums) {
+        return Err(Error::Unwelcome {
+            what: "rows never seen in training",
+            found: format!("`held_out = \"{}\"` with `secure_sums`", path.display()),
+            expected: "none: how probable a silo's rows are is its own number, and no sum behind masks".into(),
+            remedy: "Take `held_out` out of the silo's file.",
+        });
+    }
     let masking = masking(&run.file.silos, file, run.file.secure_sums, Departures::Refused)?;
     file.check_outputs()?;
     run.file.check_allowed(&file.allow)?;
@@ -71,11 +78,13 @@ where
     let own = (model.clone(), data.clone());
     let (model, names) = (model.clone(), run.file.silos.clone());
     let make = move || {
-        let program = behind(silo_program(&model, &names, index, &data, &device, &fit)?.0, masking.as_ref());
-        Ok(match &held_out {
+        let program = silo_program(&model, &names, index, &data, &device, &fit)?.0;
+        let program: Box<dyn SiloProgram> = match &held_out {
             Some(rows) => Box::new(evaluating_silo(program, index, &model, rows, &device, &fit)?),
             None => program,
-        })
+        };
+        // Nothing answers outside of the masks.
+        Ok(behind(program, masking.as_ref()))
     };
     let Watch { log, .. } = watch;
     let mut keeper = sit_down(run, file, rows, Box::new(make), watch)?;
@@ -88,10 +97,12 @@ where
     }
 }
 
+const NO_CHECKS: &str = "no predictive check was asked for: there is none to show of the silo's own rows";
+
 /// Writes what predictive checks found in the silo, for its owner alone: JSON for a name that ends in `.json`, else HTML.
 fn write_own_checks(silo: Option<&dyn SiloProgram>, path: &Path, log: &Log) -> Result<()> {
     let Some(own) = silo.and_then(SiloProgram::own_checks) else {
-        log("no predictive check was asked for: there is none to show of the silo's own rows");
+        log(NO_CHECKS);
         return Ok(());
     };
     if is_json(path) { own.write_json(path) } else { own.write_html(path) }?;

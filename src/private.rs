@@ -19,6 +19,8 @@ pub use decoders::DECODERS;
 #[cfg(feature = "cli")]
 pub(crate) use noised_sums::ClippedRows;
 pub use noised_sums::NoisedSums;
+#[cfg(feature = "cli")]
+pub(crate) use silo::check_delta;
 pub(crate) use silo::{Seated, silo};
 #[cfg(feature = "cli")]
 pub(crate) use sums::Sums;
@@ -95,7 +97,8 @@ pub struct PrivateOptions {
     /// `None` for a run that nobody records.
     pub ledgers: Option<(PathBuf, f64)>,
     /// The name of the study, such as the hash of its file: a ledger answers an identical request about the same study and
-    /// the same rows from what it stores, and every other request anew.
+    /// the same rows from what it stores, and others anew until the study has had all its sums. A fit with other
+    /// options, or another seed, is another study.
     pub study: String,
     /// What is protected, in a word for reports and ledgers: a ledger is of one unit, and refuses another.
     pub unit: String,
@@ -307,6 +310,7 @@ fn declined(error: partita_privacy::Error) -> Error {
     let problem = error.to_string();
     match error {
         partita_privacy::Error::Budget { .. } => Error::Refused { reason: Refusal::Budget, problem },
+        partita_privacy::Error::Study { .. } => Error::Refused { reason: Refusal::Sums, problem },
         _ => Error::Declined { problem },
     }
 }

@@ -33,9 +33,9 @@ pub type Decoder = (&'static str, fn(&[u8]) -> bool);
 pub const DECODERS: [Decoder; 7] = [
     ("object", |bytes| Object::decode(bytes).is_ok()),
     ("message", |bytes| Message::decode(bytes).is_ok()),
-    ("content", |bytes| content(bytes).is_some_and(|(objects, root)| unpack(&objects, &root).is_ok())),
+    ("content", |bytes| content(bytes).is_some_and(|(objects, root)| unpack(&objects, &root, LIMITS).is_ok())),
     ("sealed", |bytes| {
-        let read = |(objects, root)| SealKey::of_the_corpus().read(objects, &root, &BTreeMap::new());
+        let read = |(objects, root)| SealKey::of_the_corpus().read(objects, &root, LIMITS, &BTreeMap::new());
         content(bytes).is_some_and(|found| read(found).is_ok())
     }),
     ("pulled", pulled),

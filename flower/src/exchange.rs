@@ -148,10 +148,10 @@ impl Flower {
         let user = User { log, interrupt: Arc::clone(&options.interrupt) };
         let connection = Connection::new(&options.engine)?.for_user(Some(user.clone()));
         let run_id = start_run(&connection)?;
-        let task = take_task(&connection, run_id, options.patience.appear_seconds)?;
+        let task = take_task(&connection, run_id, options.patience.appear_seconds, &user)?;
         let began = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_millis();
         let place = Place {
-            run: hexadecimal(&run_id.to_be_bytes()),
+            run: hexadecimal(&task.run_id.to_be_bytes()),
             began: u64::try_from(began).unwrap_or(u64::MAX),
             start: 0,
             round: 0,
@@ -377,22 +377,24 @@ fn read_place(folder: &Path) -> Result<Place> {
 }
 
 /// The task of a run that was just started.
-fn take_task(connection: &Connection, run_id: u64, seconds: u64) -> Result<Task> {
-    let started = Instant::now();
+///
+/// The engine gives the oldest task. Where that is of another run, its coordinator is gone, or started moments ago and
+/// takes that of this run: no run has anything of its own yet, so that either serves, and nobody's run is ended.
+fn take_task(connection: &Connection, run_id: u64, seconds: u64, user: &User) -> Result<Task> {
+    let (started, mut wait) = (Instant::now(), Wait::new(Duration::ZERO));
     loop {
-        match Task::acquire(connection, "flwr-serverapp", COORDINATOR)? {
-            Some(task) if task.run_id == run_id => return Ok(task),
-            // A run that another coordinator left behind.
-            Some(task) => task.end(Some("its coordinator is gone"))?,
-            None if started.elapsed().as_secs() > seconds => {
-                return Err(Error::Refused {
-                    operation: "starting a run",
-                    status: 200,
-                    detail: format!("run {run_id} has no task for its coordinator"),
-                    remedy: "Start the SuperLink with `--isolation process`, so that nobody else takes it.",
-                });
-            }
-            None => std::thread::sleep(PAUSE),
+        if let Some(task) = Task::acquire(connection, "flwr-serverapp", COORDINATOR)? {
+            return Ok(task);
         }
+        if started.elapsed().as_secs() > seconds {
+            return Err(Error::Refused {
+                operation: "starting a run",
+                status: 200,
+                detail: format!("run {run_id} has no task for its coordinator"),
+                remedy: "Start the SuperLink with `--isolation process`, so that nobody else takes it.",
+            });
+        }
+        wait.look(user, || "the engine to give this coordinator its task".into())?;
+        std::thread::sleep(PAUSE);
     }
 }

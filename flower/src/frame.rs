@@ -6,7 +6,7 @@ use partita_inference::Message;
 
 use crate::envelope::{Envelope, LAYOUT_VERSION};
 use crate::error::{Error, Result, shown};
-use crate::object::{Object, ObjectId, Objects, Parts};
+use crate::object::{Limits, Object, ObjectId, Objects, Parts};
 
 /// How a frame begins.
 const MAGIC: &[u8] = b"partita message ";
@@ -32,11 +32,11 @@ const MOST_REPEATED: usize = 64;
 ///
 /// # Example
 /// ```
-/// use partita_flower::{Envelope, Objects, pack, unpack};
+/// use partita_flower::{Envelope, Limits, Objects, pack, unpack};
 /// use partita_inference::Message;
 /// let (message, mut objects) = (Message::new("example").number("x", 1.5), Objects::default());
 /// let root = pack(&message, &Envelope::default(), b"to silo 7", &mut objects)?;
-/// assert_eq!(unpack(&objects, &root)?.0, message);
+/// assert_eq!(unpack(&objects, &root, Limits::default())?.0, message);
 /// # Ok::<(), partita_flower::Error>(())
 /// ```
 pub fn pack(message: &Message, envelope: &Envelope, stamp: &[u8], objects: &mut Objects) -> Result<ObjectId> {
@@ -89,11 +89,13 @@ impl Content {
     }
 }
 
-/// Reads the message `id` of `objects` with its envelope; every field is checked.
+/// Reads the message `id` of `objects` with its envelope; every field is checked, and what the message unfolds to has
+/// no more bytes than `limits` allows: nobody has signed it yet.
 ///
 /// # Errors
-/// [`Error::Unwelcome`] for a message of another layout; [`Error::Malformed`] for anything that [`pack`] cannot write.
-pub fn unpack(objects: &Objects, id: &ObjectId) -> Result<(Message, Envelope)> {
+/// [`Error::Unwelcome`] for a message of another layout; [`Error::Malformed`] for anything that [`pack`] cannot write,
+/// and for a message beyond the limits.
+pub fn unpack(objects: &Objects, id: &ObjectId, limits: Limits) -> Result<(Message, Envelope)> {
     let Parts { children, body: mut rest, .. } = objects.parts(id, KIND)?;
     let layout = match take(&mut rest, MAGIC.len()) {
         Ok(MAGIC) => long(&mut rest)?,
@@ -111,7 +113,7 @@ pub fn unpack(objects: &Objects, id: &ObjectId) -> Result<(Message, Envelope)> {
     let envelope: Envelope = serde_json::from_slice(part(&mut rest)?)
         .map_err(|error| Error::malformed("an envelope", shown(&error.to_string())))?;
     let chunks = short(&mut rest)?;
-    let (mut unfolded, most) = (Vec::new(), MOST_REPEATED * objects.size());
+    let (mut unfolded, most) = (Vec::new(), (MOST_REPEATED * objects.size()).min(limits.bytes));
     for _ in 0..chunks {
         let place = short(&mut rest)?;
         let child = children.get(place);
@@ -120,8 +122,9 @@ pub fn unpack(objects: &Objects, id: &ObjectId) -> Result<(Message, Envelope)> {
         if unfolded.len() + chunk.len() > most {
             let problem = format!(
                 "its chunks repeat until they are far larger than the message: found more than {most} bytes of {}, \
-                 expected at most {MOST_REPEATED} times as many",
-                objects.size()
+                 expected at most {MOST_REPEATED} times as many, and at most the {} that this party reads",
+                objects.size(),
+                limits.bytes
             );
             return Err(Error::malformed("a message", problem));
         }

@@ -13,7 +13,7 @@ use x25519_dalek::{PublicKey, StaticSecret};
 use crate::envelope::Envelope;
 use crate::error::{Error, Result};
 use crate::frame::unpack;
-use crate::object::{ObjectId, Objects, from_hexadecimal, hexadecimal};
+use crate::object::{Limits, ObjectId, Objects, from_hexadecimal, hexadecimal};
 use crate::signature::PartyPublicKey;
 
 /// The kind of a sealed message.
@@ -87,9 +87,10 @@ impl SealKey {
         &self,
         objects: Objects,
         root: &ObjectId,
+        limits: Limits,
         signatures: &BTreeMap<String, PartyPublicKey>,
     ) -> Result<(Message, Envelope)> {
-        let (message, envelope) = unpack(&objects, root)?;
+        let (message, envelope) = unpack(&objects, root, limits)?;
         drop(objects);
         signatures.get(&envelope.silo).map_or(Ok(()), |key| key.check_answer(&message, &envelope))?;
         match message.kind == SEALED {
@@ -210,7 +211,7 @@ mod tests {
         let sealed = seal(&answer, &envelope(), &key.public(), Sealing::Answer).unwrap();
         let mut objects = Objects::default();
         let root = pack(&sealed, &envelope(), &[], &mut objects).unwrap();
-        let (sealed, place) = unpack(&objects, &root).unwrap();
+        let (sealed, place) = unpack(&objects, &root, Limits::default()).unwrap();
         assert_eq!(key.open(&sealed, &place, Sealing::Answer).unwrap(), answer);
 
         let bytes = sealed.encode();

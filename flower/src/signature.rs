@@ -293,7 +293,7 @@ mod tests {
         let envelope = key().sign(&message, envelope, "seal");
         let mut objects = crate::object::Objects::default();
         let root = crate::frame::pack(&message, &envelope, &[], &mut objects).unwrap();
-        let (message, envelope) = crate::frame::unpack(&objects, &root).unwrap();
+        let (message, envelope) = crate::frame::unpack(&objects, &root, crate::object::Limits::default()).unwrap();
         key().public().check(&message, &envelope).unwrap();
 
         let refused = |message: &Message, envelope: &Envelope| {

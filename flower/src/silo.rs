@@ -97,7 +97,7 @@ fn serve_behind_supernode(
     stop: &AtomicBool,
     log: &mut dyn FnMut(&str),
 ) -> Result<()> {
-    let limits = Limits { bytes: options.largest_request, ..Limits::default() };
+    let limits = options.limits();
     let mut silo = AtWork::new(options, keeper);
     silo.settle(&Carrier { connection: connection.clone(), node: 0, api: Api::Runtime }, log);
     let (mut pace, mut newer) = (Pace::new([LONGEST_PAUSE; 2]), None);
@@ -108,7 +108,7 @@ fn serve_behind_supernode(
         };
         match taken {
             Ok(Some(task)) => {
-                let taken = receive(task, &connection, limits, log)?;
+                let taken = receive(task, &connection, limits, stop, log)?;
                 newer = taken.newer;
                 if let Some((task, arrived)) = taken.request {
                     pace.came(arrived.metadata.created_at);
@@ -140,10 +140,19 @@ struct Taken {
 }
 
 /// Waits for the message of a task.
-fn receive(task: Task, connection: &Connection, limits: Limits, log: &mut dyn FnMut(&str)) -> Result<Taken> {
+fn receive(
+    task: Task,
+    connection: &Connection,
+    limits: Limits,
+    stop: &AtomicBool,
+    log: &mut dyn FnMut(&str),
+) -> Result<Taken> {
     // A SuperNode delivers one message after another: none follows an incomplete one unless its sender is gone.
     let (mut looked, mut newer) = (Instant::now(), None);
     let mut is_given_up = || {
+        if stop.load(Ordering::Relaxed) {
+            return true;
+        }
         if looked.elapsed() < NEWER {
             return false;
         }
@@ -287,13 +296,18 @@ struct Served {
 }
 
 impl SiloOptions {
+    /// The largest request that it reads.
+    pub(crate) fn limits(&self) -> Limits {
+        Limits { bytes: self.largest_request, ..Limits::default() }
+    }
+
     /// The answer to the content of a message, and a line for the log.
     fn serve(&self, head: &Metadata, objects: &Objects, root: &ObjectId, keeper: &mut Keeper) -> Result<Served> {
         if head.ttl <= 0.0 {
             let problem = format!("it came {:.0} s after its time, and was not answered", -head.ttl);
             return Err(Error::malformed("a message", problem));
         }
-        let (message, envelope) = unpack(objects, root)?;
+        let (message, envelope) = unpack(objects, root, self.limits())?;
         if let Err(error) = self.coordinator.as_ref().map_or(Ok(()), |key| key.check(&message, &envelope)) {
             // A stranger learns nothing else, not even the silo's name.
             let stranger = Envelope { run: envelope.run, round: envelope.round, ..Envelope::default() };

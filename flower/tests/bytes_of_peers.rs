@@ -36,7 +36,7 @@ fn a_message_comes_back_bit_for_bit() {
     let mut objects = Objects::default();
     let root = pack(&message(), &envelope(), &[], &mut objects).unwrap();
     assert_eq!(Object::decode(objects.encoded(&root).unwrap()).unwrap().children, []);
-    let (found, told) = unpack(&objects, &root).unwrap();
+    let (found, told) = unpack(&objects, &root, Limits::default()).unwrap();
     assert_eq!(found.encode(), message().encode());
     assert_eq!(told, envelope());
 }
@@ -48,7 +48,7 @@ fn a_large_array_travels_in_chunks_and_equal_chunks_once() {
     let root = pack(&zeros, &envelope(), &[], &mut objects).unwrap();
     // Four chunks, of which the two in the middle are equal.
     assert!((38_000_000..41_000_000).contains(&objects.size()), "{} bytes", objects.size());
-    assert_eq!(unpack(&objects, &root).unwrap().0, zeros);
+    assert_eq!(unpack(&objects, &root, Limits::default()).unwrap().0, zeros);
 }
 
 #[test]
@@ -122,12 +122,12 @@ fn framed(objects: &mut Objects, children: Vec<ObjectId>, places: &[u32]) -> Obj
 fn chunks_that_are_not_there_and_messages_of_another_layout_are_refused() {
     let mut objects = Objects::default();
     let stranger = framed(&mut objects, Vec::new(), &[0]);
-    assert!(unpack(&objects, &stranger).unwrap_err().to_string().contains("no chunk 0"));
+    assert!(unpack(&objects, &stranger, Limits::default()).unwrap_err().to_string().contains("no chunk 0"));
     let missing = framed(&mut objects, vec![ObjectId::of(b"stranger")], &[0]);
-    assert!(unpack(&objects, &missing).unwrap_err().to_string().contains("is missing"));
+    assert!(unpack(&objects, &missing, Limits::default()).unwrap_err().to_string().contains("is missing"));
     // The second layout had the engine's head for a body, and its content in records beside it.
     let old = objects.add(&Object::new("Message", vec![stranger], vec![10, 2, 8, 7]));
-    let error = unpack(&objects, &old).unwrap_err().to_string();
+    let error = unpack(&objects, &old, Limits::default()).unwrap_err().to_string();
     assert!(error.contains("found 2, expected 3") && error.contains("same version of Partita"), "{error}");
 }
 
@@ -135,10 +135,10 @@ fn chunks_that_are_not_there_and_messages_of_another_layout_are_refused() {
 fn an_object_of_another_type_is_neither_a_message_nor_a_chunk() {
     let mut objects = Objects::default();
     let array = objects.add(&Object::new("Array", Vec::new(), message().encode()));
-    let found = unpack(&objects, &array).unwrap_err().to_string();
+    let found = unpack(&objects, &array, Limits::default()).unwrap_err().to_string();
     assert!(found.contains("it is a `Array`, expected `Message`"), "{found}");
     let root = framed(&mut objects, vec![array], &[0]);
-    let found = unpack(&objects, &root).unwrap_err().to_string();
+    let found = unpack(&objects, &root, Limits::default()).unwrap_err().to_string();
     assert!(found.contains("it is a `Array`, expected `ArrayChunk`"), "{found}");
 }
 
@@ -147,10 +147,10 @@ fn bytes_after_the_places_of_chunks_are_refused() {
     let mut objects = Objects::default();
     let chunk = objects.add(&Object::new("ArrayChunk", Vec::new(), message().encode()));
     let honest = framed(&mut objects, vec![chunk.clone()], &[0]);
-    assert_eq!(unpack(&objects, &honest).unwrap().0.encode(), message().encode());
+    assert_eq!(unpack(&objects, &honest, Limits::default()).unwrap().0.encode(), message().encode());
     let body = [&Object::decode(objects.encoded(&honest).unwrap()).unwrap().body[..], &[0]].concat();
     let longer = objects.add(&Object::new("Message", vec![chunk], body));
-    assert!(unpack(&objects, &longer).unwrap_err().to_string().contains("bytes after its chunks"));
+    assert!(unpack(&objects, &longer, Limits::default()).unwrap_err().to_string().contains("bytes after its chunks"));
 }
 
 #[test]
@@ -158,7 +158,7 @@ fn two_records_of_one_name_are_refused() {
     let mut objects = Objects::default();
     let twice = Message::new("x").floats("a", &[1.0]).floats("a", &[2.0]);
     let root = pack(&twice, &envelope(), &[], &mut objects).unwrap();
-    assert!(unpack(&objects, &root).unwrap_err().to_string().contains("two records `a`"));
+    assert!(unpack(&objects, &root, Limits::default()).unwrap_err().to_string().contains("two records `a`"));
 }
 
 /// The most memory that this process has had, in bytes, where the system says so.
@@ -173,9 +173,16 @@ fn one_chunk_repeated_without_end_is_refused_before_it_fills_the_memory() {
     let mut objects = Objects::default();
     let chunk = objects.add(&Object::new("ArrayChunk", Vec::new(), vec![0; 5_000_000]));
     // 20,000 places, 80 kB of them, of a chunk of 5 MB: 100 GB.
-    let root = framed(&mut objects, vec![chunk], &[0; 20_000]);
+    let root = framed(&mut objects, vec![chunk.clone()], &[0; 20_000]);
     let started = std::time::Instant::now();
-    assert!(unpack(&objects, &root).unwrap_err().to_string().contains("far larger than the message"));
+    assert!(
+        unpack(&objects, &root, Limits::default()).unwrap_err().to_string().contains("far larger than the message")
+    );
     assert!(started.elapsed().as_secs() < 10, "{:?}", started.elapsed());
     assert!(peak().is_none_or(|bytes| bytes < 2 << 30), "{:?} bytes at most", peak());
+    // Forty places are 200 MB, which a party that reads a hundred refuses before it knows who asks.
+    let root = framed(&mut objects, vec![chunk], &[0; 40]);
+    let limits = Limits { bytes: 100_000_000, ..Limits::default() };
+    let found = unpack(&objects, &root, limits).unwrap_err().to_string();
+    assert!(found.contains("more than 100000000 bytes"), "{found}");
 }

@@ -3,6 +3,7 @@
 //! Nothing here names a method; `tests/architecture` holds that arrow.
 
 pub(crate) mod algorithm;
+pub(crate) mod apart;
 #[cfg(feature = "arviz")]
 pub(crate) mod arviz;
 pub(crate) mod belief;

@@ -56,6 +56,18 @@ pub enum Error {
         /// How many releases at the noise of this request still fit.
         fits: u64,
     },
+    /// A request for more sums than a study may have.
+    #[error(
+        "the sums of the study: {given} are given, and {sums} are promised in all, whoever asks and however often the study \
+         is begun. Nothing was charged. The same requests are answered again; for others make another study, which the \
+         owner's budget has to allow."
+    )]
+    Study {
+        /// The sums that it has had.
+        given: u64,
+        /// The sums that it may have.
+        sums: u64,
+    },
     /// A ledger that cannot be read, written or believed.
     #[error("the ledger {}: {problem}. {remedy}", path.display())]
     Ledger {

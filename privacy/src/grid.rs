@@ -169,27 +169,4 @@ impl Released {
     pub fn to_floats(&self) -> Vec<f64> {
         self.values.iter().map(|value| *value as f64 * self.unit).collect()
     }
-
-    /// The numbers modulo 2¹²⁸, for a secure sum of `silos`.
-    ///
-    /// # Errors
-    /// [`Error::Setting`] for a number that could leave the range once so many silos are summed.
-    pub fn encode(&self, silos: usize) -> Result<Vec<u128>> {
-        let most = i128::MAX / i128::try_from(silos.max(1)).unwrap_or(i128::MAX);
-        let fits = |value: &i128| (-most..=most).contains(value).then_some(value.cast_unsigned());
-        let encoded: Option<Vec<u128>> = self.values.iter().map(fits).collect();
-        encoded.ok_or_else(|| Error::Setting {
-            operation: "encoding a secure sum",
-            what: "a number in units of the grid",
-            found: "too large for 128 bits".into(),
-            expected: "less than 2^127 divided by the number of silos",
-            remedy: "Choose a coarser grid.",
-        })
-    }
-
-    /// The numbers of a sum that was decoded, in units of `grid`.
-    #[must_use]
-    pub fn decode(grid: Grid, sum: &[u128]) -> Self {
-        Self { unit: grid.unit(), values: sum.iter().map(|value| value.cast_signed()).collect() }
-    }
 }

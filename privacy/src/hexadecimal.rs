@@ -1,11 +1,20 @@
-//! Writes bytes as hexadecimal text and reads them back, for the lines of the ledger and for names in errors.
+//! Writes bytes as hexadecimal text and reads them back, for the lines of the ledger and for what names a masked sum.
 
-pub(crate) fn write(bytes: &[u8]) -> String {
+/// Two digits a byte.
+///
+/// # Example
+/// ```
+/// use partita_privacy::hexadecimal;
+/// assert_eq!(hexadecimal::write(&[0, 171]), "00ab");
+/// ```
+#[must_use]
+pub fn write(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 /// The bytes of `text`; none for text of odd length or with another digit.
-pub(crate) fn read(text: &str) -> Option<Vec<u8>> {
+#[must_use]
+pub fn read(text: &str) -> Option<Vec<u8>> {
     let digit = |byte: u8| char::from(byte).to_digit(16);
     let (pairs, rest) = text.as_bytes().as_chunks::<2>();
     let byte = |pair: &[u8; 2]| u8::try_from(digit(pair[0])? * 16 + digit(pair[1])?).ok();

@@ -1,8 +1,9 @@
 //! Keeps what a silo has spent in a file that only grows, written to disk before any noise is drawn.
 
 use std::fs::File;
-use std::io::{Read, Write};
+use std::io::{Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use sha2::{Digest, Sha256};
 
@@ -55,6 +56,35 @@ pub struct Mark {
     pub head: String,
 }
 
+/// A ledger's file, locked, and what stands in it.
+struct Locked<'a> {
+    file: File,
+    known: MutexGuard<'a, Known>,
+}
+
+/// What was read of a ledger.
+#[derive(Default)]
+struct Known {
+    seen: Seen,
+    /// The bytes that were read, all of whole lines.
+    length: u64,
+    /// Where the last line begins.
+    last: u64,
+}
+
+impl Known {
+    /// Whether the last line read is still in its place: its hash is bound to all lines before it.
+    fn is_still_in(&self, file: &mut File) -> std::io::Result<bool> {
+        if self.length == 0 || file.metadata()?.len() < self.length {
+            return Ok(false);
+        }
+        file.seek(SeekFrom::Start(self.last))?;
+        let mut line = Vec::new();
+        Read::take(file, self.length - self.last).read_to_end(&mut line)?;
+        Ok(line.strip_suffix(b"\n").is_some_and(|line| line::hash(line) == self.seen.head()))
+    }
+}
+
 /// The account of a silo: a file of lines, each with the hash of the line before it.
 ///
 /// An answer goes through these steps, with the file locked against every other process: look for an identical
@@ -78,10 +108,18 @@ pub struct Mark {
 /// assert!(ledger.answer(b"request 2", cost, || Ok(vec![9])).unwrap_err().to_string().contains("budget"));
 /// # Ok::<(), partita_privacy::Error>(())
 /// ```
-#[derive(Debug, Clone)]
+#[derive(Clone)]
 pub struct Ledger {
     path: PathBuf,
     budget: Budget,
+    /// What was read so far: of a file that only grows, the rest is read.
+    known: Arc<Mutex<Known>>,
+}
+
+impl std::fmt::Debug for Ledger {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter.debug_struct("Ledger").field("path", &self.path).field("budget", &self.budget).finish_non_exhaustive()
+    }
 }
 
 impl Ledger {
@@ -100,14 +138,15 @@ impl Ledger {
                 remedy: "Usual budgets are between 0.1 and 10.",
             });
         }
-        let ledger = Self { path: path.to_owned(), budget };
+        let ledger = Self { path: path.to_owned(), budget, known: Arc::default() };
         // Refuses a delta that is none.
         Accountant::default().epsilon(ledger.budget.delta, Conversion::Improved)?;
-        let (mut file, seen) = ledger.lock()?;
+        let Locked { mut file, known } = ledger.lock()?;
+        let seen = &known.seen;
         match &seen.unit {
             None => {
                 let opened = Entry::Opened { unit: ledger.budget.unit.clone() };
-                ledger.append(&mut file, &seen.head, opened)?;
+                ledger.append(&mut file, seen.head(), opened)?;
                 ledger.flush_folder()?;
             }
             Some(unit) if *unit != ledger.budget.unit => {
@@ -116,6 +155,7 @@ impl Ledger {
             }
             Some(_) => {}
         }
+        drop(known);
         Ok(ledger)
     }
 
@@ -126,14 +166,16 @@ impl Ledger {
     /// [`Error::Budget`] beyond the budget: then nothing is charged, and `release` is not called. Whatever `release`
     /// fails with: then the cost stays charged. [`Error::Ledger`] as for [`open`](Self::open).
     pub fn answer(&self, request: &[u8], cost: Cost, release: impl FnOnce() -> Result<Vec<u8>>) -> Result<Answer> {
-        self.answer_of_several(request, cost, cost, release)
+        self.answered(request, cost, None, release)
     }
 
-    /// The same for the first of several requests, which cost `together`: it is refused where not all of them fit into what
-    /// is left, so that nothing is spent on a run that could not be finished.
+    /// The same for one of the sums of a study, which together have the cost `all` and are about what has this hash.
+    ///
+    /// It is refused once the study has had as many, whoever asks and however often the study is begun, and where those
+    /// that are left do not fit into the budget together: nothing is spent on a run that could not be finished.
     ///
     /// # Errors
-    /// As for [`answer`](Self::answer).
+    /// [`Error::Study`] beyond the sums of the study: nothing is charged then. Otherwise as for [`answer`](Self::answer).
     ///
     /// # Example
     /// ```
@@ -141,38 +183,48 @@ impl Ledger {
     /// let folder = tempfile::tempdir().unwrap();
     /// let budget = Budget { epsilon: 1.0, delta: 1e-5, unit: "row".into() };
     /// let ledger = Ledger::open(&folder.path().join("ledger"), budget)?;
+    /// let ask = |request, sums| ledger.answer_of_study(&[7; 32], Cost::new(18.1, sums)?, request, || Ok(vec![7]));
     /// // One sum would fit, and forty do not.
-    /// let ask = |together| ledger.answer_of_several(b"request 1", Cost::new(18.1, 1)?, together, || Ok(vec![7]));
-    /// assert!(ask(Cost::new(18.1, 40)?).is_err());
+    /// assert!(ask(b"request 1", 40).is_err());
     /// assert_eq!(ledger.spent()?.releases, 0);
-    /// assert!(ask(Cost::new(18.1, 20)?).is_ok());
+    /// assert!(ask(b"request 1", 1).is_ok() && ask(b"request 2", 1).is_err() && ask(b"request 1", 1)?.stored);
     /// # Ok::<(), partita_privacy::Error>(())
     /// ```
-    pub fn answer_of_several(
+    pub fn answer_of_study(
+        &self,
+        subject: &[u8; 32],
+        all: Cost,
+        request: &[u8],
+        release: impl FnOnce() -> Result<Vec<u8>>,
+    ) -> Result<Answer> {
+        self.answered(request, all.with_releases(1), Some((subject, all.releases())), release)
+    }
+
+    fn answered(
         &self,
         request: &[u8],
         cost: Cost,
-        together: Cost,
+        study: Option<(&[u8; 32], u64)>,
         release: impl FnOnce() -> Result<Vec<u8>>,
     ) -> Result<Answer> {
         let request = hexadecimal::write(&Sha256::digest(request));
-        let (mut file, mut seen) = self.lock()?;
-        if let Some(bytes) = seen.replies.remove(&request) {
-            return Ok(Answer { bytes, stored: true });
+        let Locked { mut file, known } = self.lock()?;
+        let seen = &known.seen;
+        if let Some(bytes) = seen.replies.get(&request) {
+            return Ok(Answer { bytes: bytes.clone(), stored: true });
         }
-        self.compare(&seen, together)?;
-        let head = self.append(&mut file, &seen.head, Entry::Spent { request: request.clone(), cost })?;
+        let (mut subject, mut left) = (None, cost.releases());
+        if let Some((hash, sums)) = study {
+            let about = hexadecimal::write(hash);
+            let given = seen.given(&about);
+            left = sums.checked_sub(given).filter(|left| *left > 0).ok_or(Error::Study { given, sums })?;
+            subject = Some(about);
+        }
+        self.compare(seen, cost.with_releases(left))?;
+        let head = self.append(&mut file, seen.head(), Entry::Spent { request: request.clone(), cost, subject })?;
         let bytes = release()?;
         self.append(&mut file, &head, Entry::Answered { request, reply: hexadecimal::write(&bytes) })?;
         Ok(Answer { bytes, stored: false })
-    }
-
-    /// Whether `cost` fits into what is left, before a run starts; nothing is charged.
-    ///
-    /// # Errors
-    /// [`Error::Budget`] where it does not; [`Error::Ledger`] as for [`open`](Self::open).
-    pub fn admit(&self, cost: Cost) -> Result<()> {
-        self.compare(&self.lock()?.1, cost)
     }
 
     /// What is spent so far, by every run.
@@ -180,10 +232,11 @@ impl Ledger {
     /// # Errors
     /// [`Error::Ledger`] as for [`open`](Self::open).
     pub fn spent(&self) -> Result<Spent> {
-        let seen = self.lock()?.1;
+        let own = self.lock()?;
+        let seen = &own.known.seen;
         let releases = seen.costs.iter().map(|cost| cost.releases()).sum();
         let never_drawn = (seen.costs.len() - seen.replies.len().min(seen.costs.len())) as u64;
-        Ok(Spent { epsilon: self.epsilon(&Accountant::of(seen.costs))?, releases, never_drawn })
+        Ok(Spent { epsilon: self.epsilon(&Accountant::of(seen.costs.iter().copied()))?, releases, never_drawn })
     }
 
     /// The last entry, for the saved state of a silo.
@@ -191,8 +244,9 @@ impl Ledger {
     /// # Errors
     /// [`Error::Ledger`] as for [`open`](Self::open).
     pub fn mark(&self) -> Result<Mark> {
-        let seen = self.lock()?.1;
-        Ok(Mark { entries: seen.heads.len(), head: seen.head })
+        let own = self.lock()?;
+        let seen = &own.known.seen;
+        Ok(Mark { entries: seen.heads.len(), head: seen.head().to_owned() })
     }
 
     /// Whether the ledger still has every entry up to `mark`.
@@ -200,7 +254,8 @@ impl Ledger {
     /// # Errors
     /// [`Error::Ledger`] where it has not: it was put back to an earlier state or replaced.
     pub fn expect(&self, mark: &Mark) -> Result<()> {
-        let seen = self.lock()?.1;
+        let own = self.lock()?;
+        let seen = &own.known.seen;
         match mark.entries == 0 || seen.heads.get(mark.entries - 1) == Some(&mark.head) {
             true => Ok(()),
             false => Err(self.wrong(
@@ -235,7 +290,7 @@ impl Ledger {
     }
 
     /// The file, locked until it is dropped, and what stands in it.
-    fn lock(&self) -> Result<(File, Seen)> {
+    fn lock(&self) -> Result<Locked<'_>> {
         let mut options = File::options();
         options.create(true).truncate(false).read(true).append(true);
         // What silos answered stands in it, and masks hide that from others.
@@ -244,16 +299,32 @@ impl Ledger {
         let opened = options.open(&self.path);
         let mut file = opened.map_err(|error| self.failed(&error))?;
         file.lock().map_err(|error| self.failed(&error))?;
+        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        // What was read is read again where its last line is not where it was.
+        let before = match known.is_still_in(&mut file) {
+            Ok(true) => std::mem::take(&mut *known),
+            Ok(false) => Known::default(),
+            Err(error) => return Err(self.failed(&error)),
+        };
+        *known = self.read(&mut file, before)?;
+        Ok(Locked { file, known })
+    }
+
+    /// What stands in the file, of which a part is known.
+    fn read(&self, file: &mut File, mut known: Known) -> Result<Known> {
         let mut text = String::new();
-        file.read_to_string(&mut text).map_err(|error| self.failed(&error))?;
+        let read = file.seek(SeekFrom::Start(known.length)).and_then(|_| file.read_to_string(&mut text));
+        read.map_err(|error| self.failed(&error))?;
         let whole = text.rfind('\n').map_or(0, |end| end + 1);
+        let length = known.length + whole as u64;
         if whole < text.len() {
             // Noise is drawn after a line and its end are on the disk: for a torn one there was none.
-            file.set_len(whole as u64).and_then(|()| file.sync_all()).map_err(|error| self.failed(&error))?;
+            file.set_len(length).and_then(|()| file.sync_all()).map_err(|error| self.failed(&error))?;
         }
-        let seen = Seen::read(&text[..whole])
-            .map_err(|problem| self.wrong(problem, "Put the newest copy in its place; never start an empty one."))?;
-        Ok((file, seen))
+        let read = known.seen.read(&text[..whole]);
+        read.map_err(|problem| self.wrong(problem, "Put the newest copy in its place; never start an empty one."))?;
+        let last = text[..whole].lines().last().map_or(known.last, |line| length - line.len() as u64 - 1);
+        Ok(Known { length, last, ..known })
     }
 
     /// Appends an entry and waits until it is on the disk; the hash of its line.
@@ -262,7 +333,7 @@ impl Ledger {
         let text = serde_json::to_string(&line).map_err(|error| self.wrong(error.to_string(), "Report this."))?;
         file.write_all(format!("{text}\n").as_bytes()).map_err(|error| self.failed(&error))?;
         file.sync_all().map_err(|error| self.failed(&error))?;
-        Ok(line::hash(&text))
+        Ok(line::hash(text.as_bytes()))
     }
 
     /// Waits until the name of a new file is on the disk.

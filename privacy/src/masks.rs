@@ -19,16 +19,6 @@ pub use keys::{Peers, RunKey, SignedKey, SiloKey};
 /// Goes into every key of a mask, so that none is one for another purpose.
 const PURPOSE: &[u8] = b"partita mask 2";
 
-/// What happens when a silo of the roster does not answer.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Departures {
-    /// The run keeps its first roster. Without noise on the numbers the difference of two sums over overlapping rosters
-    /// is the exact number of the silos by which they differ.
-    Refused,
-    /// Another attempt may have another roster, since every answer has fresh noise of its own; each is charged.
-    FreshNoise,
-}
-
 /// For which answer of a run a mask is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Place {
@@ -49,10 +39,11 @@ pub struct Masked {
 
 /// Makes the masks of one silo in one run.
 ///
-/// Silo $a$ sends $x_a + \sum_{b \ne a} \pm m_{ab} \bmod 2^{64}$, plus for the name that comes first. The mask $m_{ab}$
-/// is the stream of AES-256 in counter mode under a key that HKDF-SHA256 makes of the X25519 secret of $a$ and $b$ and
-/// of run, round, attempt, roster and the request itself. Two silos that were asked the same make the same, so that it
-/// cancels in the sum; where a request differs in one byte, both keep their masks, and their sum is as random as they are.
+/// Silo $a$ sends $x_a + \sum_{b \ne a} \pm m_{ab} \bmod 2^{128}$, plus for the name that comes first. The mask
+/// $m_{ab}$ is the stream of AES-256 in counter mode under a key that HKDF-SHA256 makes of the X25519 secret of $a$ and
+/// $b$ and of run, round, attempt, roster and the request itself. Two silos that were asked the same make the same, so
+/// that it cancels in the sum; where a request differs in one byte, both keep their masks, and their sum is as random
+/// as they are.
 ///
 /// # Laws
 /// The sum of all masked answers has the bits of the sum of the plain ones, in any order: `privacy/tests/privacy/masks.rs`.
@@ -60,7 +51,7 @@ pub struct Masked {
 /// # Example
 /// ```
 /// use std::collections::BTreeMap;
-/// use partita_privacy::{Departures, Masked, Masker, Peers, Place, RunKey, SiloKey, SystemEntropy};
+/// use partita_privacy::{Masked, Masker, Peers, Place, RunKey, SiloKey, SystemEntropy};
 /// let mut entropy = SystemEntropy::default();
 /// let names = ["north", "south", "west"];
 /// let keys: Vec<SiloKey> = names.iter().map(|_| SiloKey::generate(&mut entropy)).collect::<Result<_, _>>()?;
@@ -69,7 +60,7 @@ pub struct Masked {
 ///     .map(|(name, key)| RunKey::new("run 1", name, key, &mut entropy)).collect::<Result<_, _>>()?;
 /// let signed: Vec<_> = own.iter().map(RunKey::signed).collect();
 /// let answers: Vec<Masked> = own.into_iter().zip([5, 6, 7]).map(|(key, value)| {
-///     let mut masker = Masker::new(key, &peers, &signed, 3, Departures::Refused)?;
+///     let mut masker = Masker::new(key, &peers, &signed, 3)?;
 ///     masker.mask(Place { round: 1, attempt: 0 }, &names, b"what is asked", &[value])
 /// }).collect::<Result<_, _>>()?;
 /// assert_eq!(Masked::sum(&answers, 3)?, [18]);
@@ -84,9 +75,8 @@ pub struct Masker {
     run: String,
     secrets: BTreeMap<String, SharedSecret>,
     fewest: usize,
-    departures: Departures,
-    /// The last place used and, where departures are refused, the roster of the run.
-    last: Option<(Place, Vec<String>)>,
+    /// The last place used.
+    last: Option<Place>,
 }
 
 impl std::fmt::Debug for Masker {
@@ -102,13 +92,7 @@ impl Masker {
     /// # Errors
     /// [`Error::Refused`] for a key of a stranger, of another run, twice of one silo, with a wrong signature, or with
     /// which no secret can be shared; for `fewest` below two.
-    pub fn new(
-        own: RunKey,
-        peers: &Peers,
-        signed: &[SignedKey],
-        fewest: usize,
-        departures: Departures,
-    ) -> Result<Self> {
+    pub fn new(own: RunKey, peers: &Peers, signed: &[SignedKey], fewest: usize) -> Result<Self> {
         if fewest < 2 {
             let remedy = "Three keep what each gave from the others; with two each learns the other's by subtraction.";
             let expected = "at least 2".to_owned();
@@ -123,7 +107,7 @@ impl Masker {
             }
         }
         let (name, run) = (own.silo().to_owned(), own.run().to_owned());
-        Ok(Self { name, run, secrets, fewest, departures, last: None })
+        Ok(Self { name, run, secrets, fewest, last: None })
     }
 
     /// Whether [`mask`](Self::mask) would be refused for this place and roster, before anything is computed for it.
@@ -141,7 +125,7 @@ impl Masker {
     /// # Errors
     /// [`Error::Refused`] for a roster below the fewest silos, with a stranger, with a name twice or without this silo;
     /// for a place that is not after the last one, since a mask that is used twice gives the difference of two answers
-    /// away; for another roster than the run's first where departures are refused.
+    /// away.
     pub fn mask<N: AsRef<str>>(&mut self, place: Place, roster: &[N], asked: &[u8], values: &[u128]) -> Result<Masked> {
         let roster = self.checked(place, roster)?;
         let roster_hash = hash(&self.run, place, &roster, asked);
@@ -155,7 +139,7 @@ impl Masker {
                 };
             }
         }
-        self.last = Some((place, roster));
+        self.last = Some(place);
         Ok(Masked { values: masked, roster: roster_hash })
     }
 
@@ -177,17 +161,14 @@ impl Masker {
             let remedy = "Wait for more silos: a sum over few says much about each.";
             return refused("the number of silos", names.len().to_string(), expected, remedy);
         }
-        let Some((last, first)) = &self.last else { return Ok(names) };
-        if place <= *last {
-            let expected = format!("a later one than {last:?}");
-            let remedy = "Ask for another attempt: a mask is used once.";
-            return refused("the place", format!("{place:?}"), expected, remedy);
+        match self.last {
+            Some(last) if place <= last => {
+                let expected = format!("a later one than {last:?}");
+                let remedy = "Ask for another attempt: a mask is used once.";
+                refused("the place", format!("{place:?}"), expected, remedy)
+            }
+            _ => Ok(names),
         }
-        if self.departures == Departures::Refused && names != *first {
-            let remedy = "Without differential privacy a run keeps its first roster: start another run.";
-            return refused("the roster", names.join(", "), first.join(", "), remedy);
-        }
-        Ok(names)
     }
 }
 

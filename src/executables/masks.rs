@@ -2,10 +2,10 @@
 
 use partita_flower::{Error, PartyKey, PartyPublicKey, Result};
 use partita_inference::SiloProgram;
-use partita_privacy::{Departures, Peers, SiloKey};
+use partita_privacy::{Peers, SiloKey};
 
 use super::SiloFile;
-use crate::private::secure::{MaskedSilo, Masking};
+use crate::private::secure::{Departures, MaskedSilo, Masking};
 
 fn unwelcome<T>(what: &'static str, found: String, expected: String, remedy: &'static str) -> Result<T> {
     Err(Error::Unwelcome { what, found, expected, remedy })

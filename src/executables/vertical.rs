@@ -12,7 +12,6 @@ use partita_inference::{
     AlgorithmChoice, Counters, Exchange, FitOptions, HtmlOptions, Message, Report, SiloProgram, VerticalOptions,
     VerticalParty, write_atomically,
 };
-use partita_privacy::Departures;
 use serde_json::json;
 
 use super::masks::{behind, masking};
@@ -20,7 +19,7 @@ use super::{
     Desk, Planned, SiloFile, Watch, connect, fit_options, leave, place, prior_beside, sit_down, write, write_json,
 };
 
-use crate::private::secure::SecureSums;
+use crate::private::secure::{Departures, SecureSums};
 
 /// Draws for a party's summary.
 const SUMMARY_DRAWS: u32 = 4_000;

@@ -48,8 +48,8 @@ pub(crate) fn audited(sums: Sums, noise: Noise, delta: f64, bits: &mut dyn Entro
     for round in 0..releases {
         let released = match noise {
             Noise::On => {
-                let (length, count, remaining) = (CANARIES, CANARIES, releases - round);
-                let sum = RowSum { length, clip: 1.0, noise: scale, count, rate, remaining, rows: &mut rows };
+                let (length, count, sums) = (CANARIES, CANARIES, releases);
+                let sum = RowSum { length, clip: 1.0, noise: scale, count, rate, sums, rows: &mut rows };
                 mechanism.release(&round.to_le_bytes(), sum)?
             }
             Noise::Off => {

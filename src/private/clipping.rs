@@ -44,8 +44,8 @@ impl Clipped<'_> {
         let posterior = algorithm.posterior();
         let mean = posterior.family.mean(posterior.parameters);
         let Some(request) = algorithm.outgoing()?.into_iter().next() else { return Ok(()) };
-        // The last of its requests, which no silo answers, and rows of nobody, to whom nothing is promised.
-        let rounds = PrivateRoundsOptions { rounds: rounds.rounds.saturating_add(1), delta: 0.0, ..rounds.clone() };
+        // The last of its requests, which no silo answers.
+        let rounds = PrivateRoundsOptions { rounds: rounds.rounds.saturating_add(1), ..rounds.clone() };
         let measured = Measured::default();
         let mut drawn = 0;
         for table in 0..TABLES {

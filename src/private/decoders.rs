@@ -27,7 +27,7 @@ pub const DECODERS: [Decoder; 3] = [
 mod tests {
     use std::path::Path;
 
-    use partita_privacy::{Departures, Masker, Peers, Place, RunKey, SeededBits, SignedKey, SiloKey};
+    use partita_privacy::{Masker, Peers, Place, RunKey, SeededBits, SignedKey, SiloKey};
 
     use super::*;
     use crate::private::secure::corpus::{answer, key, request};
@@ -44,7 +44,7 @@ mod tests {
             RunKey::new("s1", names[place], &lasting[place], &mut SeededBits::new(place as u64)).unwrap()
         };
         let signed: Vec<SignedKey> = (0..3).map(|place| own(place).signed()).collect();
-        let mut masker = Masker::new(own(0), &peers, &signed, 3, Departures::FreshNoise).unwrap();
+        let mut masker = Masker::new(own(0), &peers, &signed, 3).unwrap();
         let masked = masker.mask(Place { round: 1, attempt: 0 }, &names, b"a sum", &[1, 2, 3]).unwrap();
         let (request, answer, key) = (request(&names, &signed), answer(&masked), key(&signed[0]));
         let without = |message: &Message, setting: &str| {

@@ -65,12 +65,13 @@ impl NoisedSums {
 impl Mechanism for NoisedSums {
     fn release(&mut self, request: &[u8], sum: RowSum<'_>) -> Result<Vec<f64>> {
         let request = &[&self.subject, request].concat();
-        let RowSum { length, clip, noise, count, rate, remaining, rows } = sum;
+        let RowSum { length, clip, noise, count, rate, sums, rows } = sum;
         let grid = Grid::new(clip, Grid::STEPS).map_err(declined)?;
         let scale = grid.noise(noise).map_err(declined)?;
         let (bits, mut of_rows) = (&mut *self.bits, None);
         // Where all rows are taken they are summed before the ledger is asked: of what takes time nothing comes between the
-        // charge and the answer, and rows that cannot be summed cost nothing.
+        // charge and the answer. A row that is no number is in the sum as zero, so that none decides whether there is
+        // one.
         let whole = match rate >= 1.0 {
             true => Some(grid.sum(length, rows(&(0..count).collect::<Vec<_>>())?).map_err(declined)?),
             false => None,
@@ -98,12 +99,9 @@ impl Mechanism for NoisedSums {
             Ok(released.iter().flat_map(|number| number.to_le_bytes()).collect())
         };
         let found = match &self.ledger {
-            Some(ledger) => {
-                let costs = Cost::sampled(noise, rate, 1).map(|cost| (cost, cost.with_releases(remaining)));
-                costs
-                    .and_then(|(cost, together)| ledger.answer_of_several(request, cost, together, &mut draw))
-                    .map(|own| own.bytes)
-            }
+            Some(ledger) => Cost::sampled(noise, rate, sums)
+                .and_then(|all| ledger.answer_of_study(&self.subject, all, request, &mut draw))
+                .map(|own| own.bytes),
             None => draw(),
         };
         if let Some(error) = of_rows {

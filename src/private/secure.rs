@@ -11,4 +11,4 @@ mod tests;
 
 pub(crate) use exchange::SecureSums;
 pub(crate) use messages::{is_key, is_masked, is_request};
-pub(crate) use silo::{MaskedSilo, Masking};
+pub(crate) use silo::{Departures, MaskedSilo, Masking};

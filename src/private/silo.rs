@@ -2,8 +2,8 @@
 
 use partita_core::{Device, Model};
 use partita_inference::{
-    AlgorithmChoice, AveragingSilo, Error, FitOptions, Manifest, PrivateParty, PrivateRoundsSilo, PrivateSfviSilo,
-    PrivateSteps, PviSilo, Result, Silo, SiloProgram,
+    AlgorithmChoice, AveragingSilo, Error, FedOptOptions, FitOptions, Manifest, PrivateParty, PrivateRoundsSilo,
+    PrivateSfviSilo, PrivateSteps, PviOptions, PviSilo, Result, RoundOptions, Silo, SiloProgram,
 };
 
 use super::NoisedSums;
@@ -39,35 +39,68 @@ pub(crate) fn silo<M: Model>(
             None => silo,
         })
     };
-    match &fit.algorithm {
+    let (program, rows) = match &fit.algorithm {
         AlgorithmChoice::PrivateRounds(how) => {
             let silo = PrivateRoundsSilo::new(name, model, data, device, settings, how, sums)?;
             let (rows, manifest) = (silo.rows(), silo.manifest());
-            Ok((noised_alone(silo, manifest), rows))
+            (noised_alone(silo, manifest), rows)
         }
         AlgorithmChoice::PrivateSfvi(how) => {
             let silo = PrivateSfviSilo::new(own(settings)?, index, how, sums)?;
             let (rows, manifest) = (silo.rows(), silo.manifest());
-            Ok((noised_alone(silo, manifest), rows))
+            (noised_alone(silo, manifest), rows)
         }
         AlgorithmChoice::Pvi(how) => {
             let silo = PviSilo::new(own(settings)?, index, how.clone())?.private(sums)?;
             let (rows, manifest) = (silo.rows(), silo.manifest());
-            Ok((noised_alone(silo, manifest), rows))
+            (noised_alone(silo, manifest), rows)
         }
         AlgorithmChoice::SfviAvg(how) => {
-            averaging(AveragingSilo::new(own(settings)?, index).at_most(how.local_steps), how.private, sums)
+            averaging(AveragingSilo::new(own(settings)?, index).at_most(how.local_steps), how.private, sums)?
         }
         AlgorithmChoice::FedOpt(how) => {
             let silo = own(&how.settings(settings.clone()))?;
-            averaging(AveragingSilo::of_points(silo, index)?.at_most(how.local_steps), how.private, sums)
+            averaging(AveragingSilo::of_points(silo, index)?.at_most(how.local_steps), how.private, sums)?
         }
-        other => Err(Error::Setting {
-            setting: "algorithm",
-            found: format!("{other:?} for a private silo"),
-            expected: "a method with a promise, as `private::fit` and studies with `[privacy]` make it",
-        }),
+        other => {
+            return Err(Error::Setting {
+                setting: "algorithm",
+                found: format!("{other:?} for a private silo"),
+                expected: "a method with a promise, as `private::fit` and studies with `[privacy]` make it",
+            });
+        }
+    };
+    delta(&fit.algorithm).map_or(Ok(()), |delta| check_delta("the run", delta, rows))?;
+    Ok((program, rows))
+}
+
+/// The delta of a promise.
+fn delta(algorithm: &AlgorithmChoice) -> Option<f64> {
+    match algorithm {
+        AlgorithmChoice::PrivateRounds(own) => Some(own.delta),
+        AlgorithmChoice::PrivateSfvi(own) => Some(own.delta),
+        AlgorithmChoice::SfviAvg(RoundOptions { private, .. })
+        | AlgorithmChoice::FedOpt(FedOptOptions { private, .. })
+        | AlgorithmChoice::Pvi(PviOptions { private, .. }) => private.map(|own| own.delta),
+        _ => None,
     }
+}
+
+/// Whether a promise, or a budget, is one for a silo of so many rows: with a delta of one in as many, handing out one
+/// row as it is would keep it.
+///
+/// # Errors
+/// [`Error::Setting`] if it is not.
+#[expect(clippy::cast_precision_loss, reason = "rows are far fewer than 2^52")]
+pub(crate) fn check_delta(whose: &str, delta: f64, rows: usize) -> Result<()> {
+    if delta * (rows as f64) < 1.0 {
+        return Ok(());
+    }
+    Err(Error::Setting {
+        setting: "delta",
+        found: format!("{delta:e} of {whose}, for a silo of {rows} rows"),
+        expected: "less than one over the rows of the largest silo, such as a hundredth of that: with more, one row could be handed out as it is",
+    })
 }
 
 /// A silo of rounds of local steps, and the number of its rows.

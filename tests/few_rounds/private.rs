@@ -4,12 +4,14 @@ use std::sync::{Arc, Mutex};
 
 use partita::inference::{
     Error, Exchange, InProcess, Manifest, Mechanism, Message, Outcome, PrivateParty, PrivateRounds,
-    PrivateRoundsOptions, PrivateRoundsSilo, Release, Request, Result, RowSum, RunOptions, Settings, Silent,
-    SiloProgram, run,
+    PrivateRoundsOptions, PrivateRoundsSilo, PviOptions, Refusal, Release, Request, Result, RowSum, RunOptions,
+    Settings, Silent, SiloProgram, run,
 };
-use partita::models::{Child, GaussianMean, MixedLogistic, RepeatedBinary, six_cities, six_cities_silos};
-use partita::privacy::SeededBits;
-use partita::private::{PrivateOptions, simulate};
+use partita::models::{
+    BinaryRows, Child, GaussianMean, LogisticRegression, MixedLogistic, RepeatedBinary, six_cities, six_cities_silos,
+};
+use partita::privacy::{Budget, Ledger, SeededBits};
+use partita::private::{NoisedSums, PrivateMethod, PrivateOptions, simulate};
 use partita::{Device, FitOptions};
 
 /// The posterior without noise, as `six_cities.rs` has it.
@@ -102,6 +104,80 @@ fn what_a_row_contributes_depends_on_no_other_row() {
     }
 }
 
+/// A request whose belief has this mean of one of its globals.
+fn at_mean(request: &Message, place: usize, mean: f64) -> Message {
+    let mut other = request.clone();
+    for record in other.records.iter_mut().filter(|record| record.name == "global") {
+        let mut bytes = record.bytes.to_vec();
+        bytes[8 * place..8 * place + 8].copy_from_slice(&mean.to_le_bytes());
+        record.bytes = bytes.into();
+    }
+    assert_ne!(&other, request);
+    other
+}
+
+#[test]
+fn a_row_at_which_the_model_is_not_defined_is_no_part_of_the_sum_and_does_not_decide_whether_there_is_one() {
+    // The product of smoke and age is -2 for children of smokers at their first visit, whose logit is then infinite.
+    let children = &six_cities()[330..370];
+    let ask = |children: &[Child]| {
+        let recorded = Recorded::default();
+        let request = partita::inference::Algorithm::outgoing(&mut coordinator(537, 1.0)).unwrap().remove(0).message;
+        silo(children, 1.0, recorded.clone()).answer(&at_mean(&request, 3, 1.2e308)).unwrap();
+        recorded.0.lock().unwrap().remove(0)
+    };
+    let (rows, smokers) = (ask(children), children.iter().filter(|child| child.smoke).count());
+    assert!(smokers > 2 && smokers < children.len() - 2, "{smokers}");
+    let others: Vec<Child> = children.iter().filter(|child| !child.smoke).cloned().collect();
+    let mut alone = ask(&others).into_iter();
+    for (row, child) in rows.iter().zip(children) {
+        match child.smoke {
+            true => assert!(row.iter().any(|value| value.is_nan()), "{row:?}"),
+            false => assert_eq!(row, &alone.next().unwrap()),
+        }
+    }
+
+    // Rows without latents.
+    let (device, recorded) = (Device::flex(), Recorded::default());
+    let inputs = [0.5, 0.0, -0.2, -2.0, 0.1, 0.0, 0.7, -2.0, 0.3, 0.0];
+    let data = BinaryRows::new(&inputs, 2, &[true, false, true, true, false], &device).unwrap();
+    let (model, mechanism) = (LogisticRegression::new(2), Box::new(recorded.clone()));
+    let (options, names) = (promise(1.0), ["north".to_owned()]);
+    let mut own = PrivateRoundsSilo::new("north", &model, &data, &device, &settings(), &options, mechanism).unwrap();
+    let mut method = PrivateRounds::new(&model, &device, &settings(), &names, &[5], &options).unwrap();
+    let request = partita::inference::Algorithm::outgoing(&mut method).unwrap().remove(0).message;
+    own.answer(&at_mean(&request, own.table().global_len() - 1, 1.2e308)).unwrap();
+    let rows = recorded.0.lock().unwrap().remove(0);
+    let finite: Vec<bool> = rows.iter().map(|row| row.iter().all(|value| value.is_finite())).collect();
+    assert_eq!(finite, [true, false, true, false, true]);
+}
+
+#[test]
+fn a_study_has_as_many_sums_as_it_promised_whatever_the_coordinator_calls_their_rounds() {
+    let folder = tempfile::tempdir().unwrap();
+    let budget = Budget { epsilon: 1e3, delta: 1e-5, unit: "row".into() };
+    let ledger = Ledger::open(&folder.path().join("ledger"), budget).unwrap();
+    let (device, options) = (Device::flex(), PrivateRoundsOptions { rounds: 3, ..promise(9.0) });
+    let data = RepeatedBinary::six_cities(&six_cities()[..20], &device).unwrap();
+    let (model, names) = (MixedLogistic::new(4), ["north".to_owned()]);
+    let silo = || {
+        let mechanism = Box::new(NoisedSums::new(Some(ledger.clone()), Box::new(SeededBits::new(1))));
+        PrivateRoundsSilo::new("north", &model, &data, &device, &settings(), &options, mechanism).unwrap()
+    };
+    let mut method = PrivateRounds::new(&model, &device, &settings(), &names, &[20], &options).unwrap();
+    let request = partita::inference::Algorithm::outgoing(&mut method).unwrap().remove(0).message;
+    // The first round again and again, with another belief, of a silo that is started anew each time.
+    let ask = |mean: f64| silo().answer(&at_mean(&request, 0, mean));
+    for mean in [0.1, 0.2, 0.3] {
+        ask(mean).unwrap();
+    }
+    let refused = ask(0.4).unwrap_err();
+    assert_eq!(refused.refusal(), Some(Refusal::Sums));
+    assert!(refused.to_string().contains("3 are given, and 3 are promised in all"), "{refused}");
+    ask(0.2).unwrap();
+    assert_eq!(ledger.spent().unwrap().releases, 3);
+}
+
 #[test]
 fn a_private_silo_refuses_what_is_no_noised_sum() {
     let request = partita::inference::Algorithm::outgoing(&mut coordinator(537, 2.0)).unwrap().remove(0).message;
@@ -139,8 +215,11 @@ fn a_delta_that_promises_nothing_and_rounds_without_end_are_refused() {
         let mut bits = |_: usize| Box::new(SeededBits::new(1)) as Box<_>;
         simulate(&GaussianMean {}, &silos, &device, &FitOptions::default(), privacy, &mut bits).unwrap_err().to_string()
     };
-    let found = refusal(&PrivateOptions::new(1.0, 1.0 / 300.0));
-    assert!(found.contains("delta") && found.contains("a silo of 300 rows"), "{found}");
+    let pvi = PrivateMethod::Pvi { options: PviOptions::new(2), rate: 0.5, clip: 1.0 };
+    for method in [PrivateMethod::FewRounds, PrivateMethod::Sfvi { rate: 0.5 }, pvi] {
+        let found = refusal(&PrivateOptions { method, rounds: 4, ..PrivateOptions::new(1.0, 1.0 / 300.0) });
+        assert!(found.contains("delta") && found.contains("a silo of 300 rows"), "{found}");
+    }
     let found = refusal(&PrivateOptions { rounds: 1_001, ..PrivateOptions::new(1.0, 1e-5) });
     assert!(found.contains("rounds") && found.contains("at most 1000"), "{found}");
     assert!(PrivateOptions { rounds: 1_000, ..PrivateOptions::new(1.0, 1e-5) }.rounds().is_ok());
@@ -169,7 +248,8 @@ fn fitted(epsilon: f64, seed: u64, ledgers: Option<(std::path::PathBuf, f64)>) -
     let rows = |mean: f64| (0..300).map(|k| mean + f64::from(k % 21 - 10) / 6.06).collect::<Vec<f64>>();
     let silos = [0.8, 1.2].map(|mean| (format!("at-{mean}"), device.tensor(rows(mean), [300])));
     let options = FitOptions { settings: Settings { seed, ..Settings::default() }, ..FitOptions::default() };
-    let privacy = PrivateOptions { ledgers, ..PrivateOptions::new(epsilon, 1e-5) };
+    // Another seed is another study.
+    let privacy = PrivateOptions { ledgers, study: seed.to_string(), ..PrivateOptions::new(epsilon, 1e-5) };
     let mut bits = |silo: usize| Box::new(SeededBits::new(seed * 100 + silo as u64)) as Box<_>;
     simulate(&GaussianMean {}, &silos, &device, &options, &privacy, &mut bits)
 }

@@ -2,16 +2,16 @@
 
 #![allow(clippy::unwrap_used, reason = "a failure in a test is to be loud")]
 
-use std::io::{Read, Write};
+use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpListener;
 use std::process::Command;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use fixtures::engine::{free_ports, installed, spawn, wait_for};
 use fixtures::table::{how, patience};
-use partita::flower::{Engine, Error, Flower, LostSilo};
+use partita::flower::{Engine, Error, Flower, Log, LostSilo};
 
 /// The error of a coordinator at this engine.
 fn refused(engine: Engine) -> Error {
@@ -117,4 +117,72 @@ fn every_authority_of_a_file_is_trusted_and_a_certificate_is_shown_to_an_engine_
     // A private key among the authorities is in the wrong file.
     let found = refused(engine("client.key")).to_string();
     assert!(found.contains("client.key") && found.contains("private key"), "{found}");
+}
+
+/// An engine of a test: what it answers a call of this path with, and the paths it was called by.
+fn engine_of(answers: fn(&str) -> &'static [u8]) -> (String, Arc<Mutex<Vec<String>>>) {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let (address, called) = (listener.local_addr().unwrap().to_string(), Arc::new(Mutex::new(Vec::new())));
+    let own = Arc::clone(&called);
+    std::thread::spawn(move || {
+        for mut stream in listener.incoming().flatten() {
+            let mut reader = BufReader::new(&stream);
+            let head: Vec<String> =
+                reader.by_ref().lines().map_while(Result::ok).take_while(|line| !line.is_empty()).collect();
+            let length =
+                head.iter().find_map(|line| line.to_lowercase().strip_prefix("content-length: ")?.parse().ok());
+            let _ = reader.read_exact(&mut vec![0; length.unwrap_or(0)]);
+            let path = head.first().and_then(|line| line.split(' ').nth(1)).unwrap_or_default();
+            let path = path.trim_start_matches("/v1/").to_owned();
+            let answer = answers(&path);
+            own.lock().unwrap().push(path);
+            let head = format!("HTTP/1.1 200 OK\r\ncontent-length: {}\r\nconnection: close\r\n\r\n", answer.len());
+            let _ = stream.write_all(&[head.as_bytes(), answer].concat());
+        }
+    });
+    (address, called)
+}
+
+/// A coordinator at this engine that is interrupted after two seconds; how long it took, and what it said.
+fn interrupted(address: &str) -> (Error, Duration, Vec<String>) {
+    let how = how(Engine::insecure(address), &["north".to_owned()], 1, patience(300, LostSilo::Wait));
+    let (interrupt, said) = (Arc::clone(&how.interrupt), Arc::new(Mutex::new(Vec::new())));
+    std::thread::spawn(move || {
+        std::thread::sleep(Duration::from_secs(2));
+        interrupt.store(true, Ordering::Relaxed);
+    });
+    let (began, own) = (Instant::now(), Arc::clone(&said));
+    let log: Log = Arc::new(move |line| own.lock().unwrap().push(line.to_owned()));
+    let error = Flower::connect_with(how, "a run of a test", log).unwrap_err();
+    let said = said.lock().unwrap().clone();
+    (error, began.elapsed(), said)
+}
+
+#[test]
+fn a_coordinator_that_waits_for_its_task_says_so_and_hears_its_user() {
+    // Run 7 is started, and has no task.
+    let (address, _) = engine_of(|path| if path == "control/start-run" { &[8, 7] } else { &[] });
+    let (error, took, said) = interrupted(&address);
+    assert!(matches!(error, Error::Interrupted { .. }) && took < Duration::from_secs(10), "{error}, {took:?}");
+    assert!(
+        said.iter().any(|line| line.contains("waiting for the engine to give this coordinator its task")),
+        "{said:?}"
+    );
+}
+
+#[test]
+fn a_coordinator_ends_no_run_of_another_that_starts_with_it() {
+    // Run 7 is started, and the oldest task is that of run 6, whose coordinator is about to take it.
+    let (address, called) = engine_of(|path| match path {
+        "control/start-run" => &[8, 7],
+        "runtime/send-task-heartbeat" => &[8, 1],
+        "runtime/acquire-task" => &[10, 4, 8, 3, 24, 6, 18, 1, b't'],
+        _ => &[],
+    });
+    let (error, _, _) = interrupted(&address);
+    assert!(matches!(error, Error::Interrupted { .. }), "{error}");
+    let called = called.lock().unwrap();
+    let count = |path: &str| called.iter().filter(|own| own.as_str() == path).count();
+    // It goes on with that task, and ends it once, when its user has given up.
+    assert!(count("runtime/acquire-task") == 1 && count("runtime/push-task-output") == 1, "{called:?}");
 }

@@ -99,3 +99,22 @@ fn a_silo_that_is_stopped_writes_what_was_found_of_its_own_rows() {
     let found: LocalReport = serde_json::from_str(&found).unwrap();
     assert_eq!(found, expected);
 }
+
+#[test]
+fn a_silo_behind_masks_has_no_rows_held_out_which_it_would_judge_without_them() {
+    let folder = tempfile::tempdir().unwrap();
+    let run = "model = \"six-cities\"\nalgorithm = \"sfvi\"\nsilos = [\"north\", \"south\"]\nsteps = 30\nsecure_sums = true\n";
+    let text = format!(
+        "name = \"north\"\nallow = [\"private\", \"evaluate\"]\ndata = \"\"\nheld_out = \"\"\nstate = \"{}/state\"\n\
+         [engine]\naddress = \"127.0.0.1:1\"\npatience_seconds = 0\n",
+        folder.path().display()
+    );
+    let path = folder.path().join("north.toml");
+    std::fs::write(&path, text).unwrap();
+    let (file, run): (SiloFile, _) = (read_toml(&path).unwrap(), RunFile::parse(run).unwrap());
+    let (stopped, log): (_, Log) = (Arc::new(AtomicBool::new(true)), Arc::new(|_| ()));
+    let (base, watch) = (CompiledIn::SixCities.settings(), Watch { stop: &stopped, log: &log });
+    let planned = Planned { file: &run, base: &base };
+    let refused = run_silo(&MixedLogistic::new(4), planned, &file, load, watch).unwrap_err().to_string();
+    assert!(refused.contains("held_out") && refused.contains("secure_sums"), "{refused}");
+}

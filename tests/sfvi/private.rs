@@ -121,6 +121,41 @@ fn what_a_row_contributes_depends_on_no_other_row_and_moves_a_sum_by_no_more_tha
 }
 
 #[test]
+fn a_row_at_which_the_model_is_not_defined_neither_moves_nor_decides_whether_others_do() {
+    // The product of smoke and age is -2 for children of smokers at their first visit, whose logit is then infinite.
+    let children = &six_cities()[330..370];
+    let ask = |children: &[Child]| {
+        let recorded = Recorded::default();
+        let mut silo = silo(children, 1.0, recorded.clone());
+        let request = coordinator(537, 1.0).outgoing().unwrap().remove(0).message;
+        let mut outside = request.clone();
+        for record in outside.records.iter_mut().filter(|record| record.name == "global") {
+            let mut bytes = record.bytes.to_vec();
+            bytes[24..32].copy_from_slice(&1.2e308_f64.to_le_bytes());
+            record.bytes = bytes.into();
+        }
+        silo.answer(&outside).unwrap();
+        silo.answer(&at_step(&request, 1)).unwrap();
+        recorded.0.lock().unwrap().clone()
+    };
+    let all = ask(children);
+    let others: Vec<Child> = children.iter().filter(|child| !child.smoke).cloned().collect();
+    let alone = ask(&others);
+    let of_others = |rows: &Vec<Vec<f64>>| -> Vec<f64> {
+        rows.iter().zip(children).filter(|(_, child)| !child.smoke).flat_map(|(row, _)| row.clone()).collect()
+    };
+    for (row, child) in all[0].iter().zip(children) {
+        assert_eq!(row.iter().all(|value| value.is_finite()), !child.smoke, "{row:?}");
+    }
+    // Their posteriors have followed as they do without the rows outside, to rounding, and those stay where they were.
+    for (all, alone) in all.iter().zip(&alone) {
+        let (all, alone) = (of_others(all), alone.concat());
+        assert!(all.iter().zip(&alone).all(|(a, b)| (a - b).abs() < 1e-9 * b.abs().max(1.0)), "{all:?} {alone:?}");
+    }
+    assert!(all[1].iter().flatten().all(|value| value.is_finite()));
+}
+
+#[test]
 fn a_private_silo_of_sfvi_refuses_what_is_no_noised_sum() {
     let children = &six_cities()[..60];
     let request = coordinator(60, 2.0).outgoing().unwrap().remove(0).message;
@@ -250,13 +285,13 @@ fn a_run_beyond_the_budget_spends_nothing_a_repeated_one_costs_nothing_and_the_l
     let budget = partita::privacy::Budget { epsilon: 1.0, delta: 1e-5, unit: "row".into() };
     let mut sums = NoisedSums::new(Some(Ledger::open(&path, budget.clone()).unwrap()), Box::new(NoBits));
     let mut rows = |chosen: &[usize]| Ok(vec![vec![0.5]; chosen.len()]);
-    let sum = RowSum { length: 1, clip: 1.0, noise: 20.0, count: 3, rate: 0.5, remaining: 1, rows: &mut rows };
+    let sum = RowSum { length: 1, clip: 1.0, noise: 20.0, count: 3, rate: 0.5, sums: 1, rows: &mut rows };
     assert!(sums.release(b"request", sum).unwrap_err().to_string().contains("none in this test"));
     let spent = || std::fs::read_to_string(&path).unwrap().matches("\"spent\"").count();
     assert_eq!(spent(), 1);
     // All rows are summed before the ledger is asked: what stops there costs nothing.
     let mut failing = |_: &[usize]| Err(Error::Declined { problem: "a row that cannot be evaluated".into() });
-    let sum = RowSum { length: 1, clip: 1.0, noise: 200.0, count: 3, rate: 1.0, remaining: 1, rows: &mut failing };
+    let sum = RowSum { length: 1, clip: 1.0, noise: 200.0, count: 3, rate: 1.0, sums: 1, rows: &mut failing };
     assert!(sums.release(b"another", sum).unwrap_err().to_string().contains("cannot be evaluated"));
     assert_eq!(spent(), 1);
     let owner = Ledger::open(&path, budget).unwrap();

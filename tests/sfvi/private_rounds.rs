@@ -189,10 +189,10 @@ struct Compared {
 
 impl Mechanism for Compared {
     fn release(&mut self, request: &[u8], sum: RowSum<'_>) -> Result<Vec<f64>> {
-        let RowSum { length, clip, noise, count, rate, remaining, rows } = sum;
+        let RowSum { length, clip, noise, count, rate, sums, rows } = sum;
         let grid = Grid::new(clip, Grid::STEPS).unwrap();
         let exact = grid.sum(length, rows(&(0..count).collect::<Vec<_>>())?).unwrap().exact().to_floats();
-        let released = self.sums.release(request, RowSum { length, clip, noise, count, rate, remaining, rows })?;
+        let released = self.sums.release(request, RowSum { length, clip, noise, count, rate, sums, rows })?;
         let added = released.iter().zip(exact).map(|(own, exact)| (own - exact) / (noise * clip));
         self.added.lock().unwrap().extend(added);
         self.asked.lock().unwrap().push([noise, rate]);

@@ -204,7 +204,8 @@ impl Flower {
                     continue;
                 }
             };
-            let (message, envelope) = match self.answer_key.read(objects, &root, &self.options.signatures) {
+            let limits = self.options.patience.limits();
+            let (message, envelope) = match self.answer_key.read(objects, &root, limits, &self.options.signatures) {
                 Ok(found) => found,
                 Err(error @ Error::Unwelcome { .. }) => {
                     (self.user.log)(&format!("what node {} says is refused: {error}", greeting.node));

@@ -5,8 +5,9 @@ use std::time::{Duration, Instant};
 use partita_inference::{Manifest, Outcome, Refusal, Request};
 
 use super::roster::Moment;
-use super::{Attempt, EventKind, Flower, LostSilo};
+use super::{Attempt, EventKind, Flower, LostSilo, Place};
 use crate::carrier::Parcel;
+use crate::envelope::Envelope;
 use crate::error::{Error, Result};
 use crate::jitter::spread;
 use crate::object::{ObjectId, Objects};
@@ -265,21 +266,13 @@ impl Flower {
     ) -> Result<std::result::Result<Outcome, String>> {
         let silo = one.request.silo;
         let name = self.options.silos[silo].clone();
-        let (reply, envelope) = match self.answer_key.read(objects, root, &self.options.signatures) {
-            Ok(found) => found,
-            Err(error) => return Ok(Err(error.to_string())),
-        };
-        for (what, found, expected) in [
-            ("run", &envelope.run, &self.place.run),
-            ("round", &envelope.round.to_string(), &one.round.to_string()),
-            ("silo", &envelope.silo, &name),
-        ] {
-            if found != expected {
-                return Ok(Err(format!(
-                    "its answer is of {what} `{}`, asked was `{expected}`",
-                    crate::error::shown(found)
-                )));
-            }
+        let (reply, envelope) =
+            match self.answer_key.read(objects, root, self.options.patience.limits(), &self.options.signatures) {
+                Ok(found) => found,
+                Err(error) => return Ok(Err(error.to_string())),
+            };
+        if let Some(reason) = misplaced(&envelope, &self.place, one.round, &name) {
+            return Ok(Err(reason));
         }
         if reply.kind == FAILED {
             return self.refused(&reply, one).map(Ok);
@@ -330,5 +323,40 @@ impl Flower {
             }
             None => partita_inference::Error::Declined { problem },
         }))
+    }
+}
+
+/// What an answer belongs to that was not asked for: another run, another start of its coordinator, another round or
+/// silo.
+fn misplaced(envelope: &Envelope, place: &Place, round: u64, silo: &str) -> Option<String> {
+    let found = [
+        ("run", envelope.run.clone(), place.run.clone()),
+        ("start", envelope.start.to_string(), place.start.to_string()),
+        ("round", envelope.round.to_string(), round.to_string()),
+        ("silo", envelope.silo.clone(), silo.to_owned()),
+    ];
+    let (what, found, expected) = found.into_iter().find(|(_, found, expected)| found != expected)?;
+    Some(format!("its answer is of {what} `{}`, asked was `{expected}`", crate::error::shown(&found)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_answer_of_another_run_start_round_or_silo_is_not_taken() {
+        let text = r#"{"run": "a", "began": 1, "start": 2, "round": 9, "accepted": [], "task": {"token": "", "task_id": 0, "run_id": 0}}"#;
+        let place: Place = serde_json::from_str(text).unwrap();
+        let asked = Envelope { run: "a".into(), start: 2, round: 9, silo: "north".into(), ..Envelope::default() };
+        assert_eq!(misplaced(&asked, &place, 9, "north"), None);
+        for (other, what) in [
+            (Envelope { run: "b".into(), ..asked.clone() }, "run `b`, asked was `a`"),
+            (Envelope { start: 1, ..asked.clone() }, "start `1`, asked was `2`"),
+            (Envelope { round: 8, ..asked.clone() }, "round `8`, asked was `9`"),
+            (Envelope { silo: "south".into(), ..asked.clone() }, "silo `south`, asked was `north`"),
+        ] {
+            let found = misplaced(&other, &place, 9, "north").unwrap();
+            assert!(found.contains(what), "{found}");
+        }
     }
 }

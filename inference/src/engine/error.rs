@@ -247,6 +247,8 @@ pub enum Error {
 pub enum Refusal {
     /// The request costs more than its owner's privacy budget has left. Asked again, it refuses again.
     Budget,
+    /// The study has had all the sums that it promised. Asked again, it refuses again.
+    Sums,
     /// It has no key of the session in which a sum is to be masked, as after a start. With keys of a new session it answers.
     Keys,
 }
@@ -265,6 +267,7 @@ impl Refusal {
     pub fn name(self) -> &'static str {
         match self {
             Self::Budget => "the owner's privacy budget",
+            Self::Sums => "the sums of the study",
             Self::Keys => "the keys of a session",
         }
     }
@@ -272,7 +275,7 @@ impl Refusal {
     /// The reason of this name.
     #[must_use]
     pub fn named(name: &str) -> Option<Self> {
-        [Self::Budget, Self::Keys].into_iter().find(|own| own.name() == name)
+        [Self::Budget, Self::Sums, Self::Keys].into_iter().find(|own| own.name() == name)
     }
 
     /// What the party that asked can do.
@@ -281,6 +284,9 @@ impl Refusal {
         match self {
             Self::Budget => {
                 "Ask for less: fewer rounds or a smaller epsilon of the study; or have its owner raise `epsilon` in the silo's file"
+            }
+            Self::Sums => {
+                "What was asked is answered again: go on with the run that asked it by `--resume`. For other questions make another study, which every owner's budget has to allow"
             }
             Self::Keys => "Exchange keys anew",
         }

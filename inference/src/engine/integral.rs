@@ -22,6 +22,8 @@ mod tree;
 
 pub(crate) use self::at_draws::{AtDraws, here_or_anew};
 
+use std::borrow::Cow;
+
 use partita_core::kernel::add_scaled;
 use partita_core::{AnyData, AnyModel, Device, LogDensity, Minibatch, SiteTable, ValueAndGradient};
 
@@ -32,6 +34,7 @@ use self::layout::{Passes, TOGETHER};
 pub(crate) use self::observation::Observation;
 use self::part::Part;
 use self::tree::{Ladder, Tree};
+use crate::engine::apart::in_halves;
 use crate::engine::error::{Error, Result};
 
 /// A silo's model and data, as an integral reads them.
@@ -283,14 +286,31 @@ impl RowIntegral {
         Ok(self.alike.spread_observations(integrand.table, all))
     }
 
-    /// The log marginal likelihoods of rows in the same order as [`Self::rows`], with every row's rule moved so many times from its start, so that what one row gives
-    /// does not depend on any other.
-    pub(crate) fn rows_alone(&self, integrand: &Integrand<'_>, globals: &[f64], moves: usize) -> Result<Vec<f64>> {
-        let mut all = Vec::new();
+    /// The log marginal likelihood of each row of the block `outermost`, the only one that stands in no other, with
+    /// every row's rule moved so many times from its start: what one row gives does not depend on any other. A row that
+    /// has none there has NaN.
+    pub(crate) fn rows_alone(
+        &self,
+        integrand: &Integrand<'_>,
+        outermost: usize,
+        globals: &[f64],
+        moves: usize,
+    ) -> Result<Vec<f64>> {
+        let mut all = vec![f64::NAN; integrand.table.blocks()[outermost].rows];
         for part in &self.parts {
-            all.extend(part.rows_alone(integrand, globals, moves)?);
+            let rows = part.rows_of(outermost, integrand.table)?;
+            in_halves(&rows, &mut |some| {
+                let half = match some.len() == rows.len() {
+                    true => Cow::Borrowed(part),
+                    false => Cow::Owned(part.of_rows(outermost, some, integrand.table, &self.alike)?),
+                };
+                for (_, row, log) in half.rows_alone(integrand, globals, moves)? {
+                    all[row] = log;
+                }
+                Ok(())
+            })?;
         }
-        Ok(self.alike.spread_rows(integrand.table, &all))
+        Ok(all)
     }
 
     /// $\ell_j(z)$ with its gradient by globals and θ.

@@ -19,8 +19,8 @@ pub struct RowSum<'a> {
     pub count: usize,
     /// The probability with which each row is in the sum, drawn by the mechanism from bits that nobody repeats; 1 for all.
     pub rate: f64,
-    /// The sums that the run still asks for, this one among them: a mechanism refuses the first of more than it may give.
-    pub remaining: u64,
+    /// The sums of the whole run: a mechanism gives no more, whatever it is asked, and none where all do not fit.
+    pub sums: u64,
     /// What each of these rows contributes, computed where it is needed: each depends on its own row and on what
     /// everybody may know alone.
     pub rows: &'a mut Contributions<'a>,
@@ -28,10 +28,10 @@ pub struct RowSum<'a> {
 
 impl Debug for RowSum<'_> {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let Self { length, clip, noise, count, rate, remaining, .. } = self;
+        let Self { length, clip, noise, count, rate, sums, .. } = self;
         let mut shown = formatter.debug_struct("RowSum");
         shown.field("length", length).field("clip", clip).field("noise", noise).field("count", count);
-        shown.field("rate", rate).field("remaining", remaining);
+        shown.field("rate", rate).field("sums", sums);
         shown.finish_non_exhaustive()
     }
 }

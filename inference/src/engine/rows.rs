@@ -33,6 +33,23 @@ pub(crate) fn outermost_rows(table: &SiteTable) -> usize {
     chosen.into_iter().map(|(_, block)| block.rows).sum()
 }
 
+/// The block of the one outermost plate of a table, a row of which is what a private silo protects.
+///
+/// # Errors
+/// [`Error::Setting`] for several or none.
+pub(crate) fn one_outermost(table: &SiteTable) -> Result<usize> {
+    let blocks = table.blocks().iter().enumerate();
+    let outermost = blocks.filter(|(index, block)| block.plate.is_some() && table.outermost(*index) == *index);
+    match outermost.map(|(index, _)| index).collect::<Vec<_>>()[..] {
+        [only] => Ok(only),
+        ref found => Err(Error::Setting {
+            setting: "privacy",
+            found: format!("{} outermost plates", found.len()),
+            expected: "one outermost plate, a row of which is what is protected",
+        }),
+    }
+}
+
 /// The local blocks of one party, and the part of θ that it shares with no other.
 pub(crate) struct Locals {
     choices: Choices,
@@ -141,10 +158,10 @@ impl Locals {
         self.select(self.choices.whole())
     }
 
-    /// One row of an outermost block with what stands in it, and its own part of the `noise` of all rows, of which each
-    /// has so many repeats.
-    pub(crate) fn alone(&self, block: usize, row: usize, noise: &[Vec<f64>], repeats: usize) -> StepRows {
-        let mut rows = self.select(self.choices.alone(block, row));
+    /// Some rows of an outermost block with what stands in them, and their own part of the `noise` of all rows, of
+    /// which each has so many repeats.
+    pub(crate) fn some(&self, block: usize, rows: &[usize], noise: &[Vec<f64>], repeats: usize) -> StepRows {
+        let mut rows = self.select(self.choices.some(block, rows));
         let own = |(index, all): (usize, &Vec<f64>)| {
             let width = self.blocks[index].family.width() * repeats;
             let of = |row: &usize| all[row * width..(row + 1) * width].iter().copied();
@@ -152,6 +169,17 @@ impl Locals {
         };
         rows.noise = Some(noise.iter().enumerate().map(own).collect());
         rows
+    }
+
+    /// Writes the gradients of some rows, less what they weigh as a part of all, at their places among those of all
+    /// rows.
+    pub(crate) fn put(&self, rows: &StepRows, gradients: Vec<Vec<f64>>, all: &mut [Vec<f64>]) {
+        for (index, (mut own, all)) in gradients.into_iter().zip(all).enumerate() {
+            if let Some(chosen) = rows.chosen.rows(index) {
+                own.iter_mut().for_each(|slope| *slope *= rows.share());
+                self.blocks[index].family.places(chosen).put(&own, all);
+            }
+        }
     }
 
     /// The noise of all rows, one vector a block, with so many repeats of each row where there are any.

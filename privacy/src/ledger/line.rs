@@ -20,9 +20,20 @@ pub(super) struct Line {
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub(super) enum Entry {
-    Opened { unit: String },
-    Spent { request: String, cost: Cost },
-    Answered { request: String, reply: String },
+    Opened {
+        unit: String,
+    },
+    Spent {
+        request: String,
+        cost: Cost,
+        /// What the study's sums are about; ledgers of before 2026-11-28 do not say.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        subject: Option<String>,
+    },
+    Answered {
+        request: String,
+        reply: String,
+    },
 }
 
 /// What stands in a ledger.
@@ -31,41 +42,52 @@ pub(super) struct Seen {
     pub(super) unit: Option<String>,
     pub(super) costs: Vec<Cost>,
     pub(super) replies: BTreeMap<String, Vec<u8>>,
+    /// What the requests were about that were charged for a study.
+    subjects: BTreeMap<String, String>,
     /// The hash of every line.
     pub(super) heads: Vec<String>,
-    /// The hash of the last line; empty if there is none.
-    pub(super) head: String,
 }
 
 impl Seen {
-    /// Reads whole lines.
-    pub(super) fn read(text: &str) -> Result<Self, String> {
-        let mut seen = Self::default();
-        for (at, line) in text.lines().enumerate() {
+    /// The hash of the last line; empty if there is none.
+    pub(super) fn head(&self) -> &str {
+        self.heads.last().map_or("", String::as_str)
+    }
+
+    /// Reads further whole lines.
+    pub(super) fn read(&mut self, text: &str) -> Result<(), String> {
+        for line in text.lines() {
+            let at = self.heads.len();
             let number = at + 1;
             let parsed: Line =
                 serde_json::from_str(line).map_err(|error| format!("line {number} is none of a ledger ({error})"))?;
-            if parsed.previous != seen.head {
+            if parsed.previous != self.head() {
                 return Err(format!("line {number} does not follow the one before it: lines were changed or removed"));
             }
             match parsed.entry {
-                Entry::Opened { unit } if at == 0 => seen.unit = Some(unit),
-                Entry::Spent { cost, .. } if at > 0 => {
-                    seen.costs.push(cost.checked().map_err(|error| format!("line {number}: {error}"))?);
+                Entry::Opened { unit } if at == 0 => self.unit = Some(unit),
+                Entry::Spent { request, cost, subject } if at > 0 => {
+                    self.subjects.extend(subject.map(|subject| (request, subject)));
+                    self.costs.push(cost.checked().map_err(|error| format!("line {number}: {error}"))?);
                 }
                 Entry::Answered { request, reply } if at > 0 => {
                     let reply = hexadecimal::read(&reply).ok_or_else(|| format!("line {number} has no reply"))?;
-                    seen.replies.insert(request, reply);
+                    self.replies.insert(request, reply);
                 }
                 _ => return Err(format!("line {number} is out of place")),
             }
-            seen.head = hash(line);
-            seen.heads.push(seen.head.clone());
+            self.heads.push(hash(line.as_bytes()));
         }
-        Ok(seen)
+        Ok(())
+    }
+
+    /// The replies about a subject. What was charged and has none was never sent.
+    pub(super) fn given(&self, subject: &str) -> u64 {
+        let about = |request: &&String| self.subjects.get(*request).is_some_and(|known| known == subject);
+        self.replies.keys().filter(about).count() as u64
     }
 }
 
-pub(super) fn hash(line: &str) -> String {
-    hexadecimal::write(&Sha256::digest(line.as_bytes()))
+pub(super) fn hash(line: &[u8]) -> String {
+    hexadecimal::write(&Sha256::digest(line))
 }

@@ -44,22 +44,38 @@ fn beyond_the_budget_a_request_is_refused_with_what_is_left_and_nothing_is_drawn
     for request in [b"a", b"b", b"c"] {
         ledger.answer(request, cost(), || Ok(vec![1])).unwrap();
     }
-    let refusals = [
-        ledger.answer(b"d", cost().with_releases(3), || panic!("noise is drawn")).unwrap_err(),
-        ledger.admit(cost().with_releases(3)).unwrap_err(),
-    ];
+    let refusal = ledger.answer(b"d", cost().with_releases(3), || panic!("noise is drawn")).unwrap_err();
     let spent = ledger.spent().unwrap();
-    for refusal in refusals {
-        let Error::Budget { asked, spent: found, left, budget, fits, .. } = refusal else { panic!("{refusal}") };
-        assert!(asked > 1.0 && found == spent.epsilon && (left - (1.0 - found)).abs() < 1e-12 && budget == 1.0);
-        assert_eq!(fits, 2);
-    }
-    ledger.admit(cost().with_releases(2)).unwrap();
-    assert_eq!(releases(&ledger), 3);
+    let Error::Budget { asked, spent: found, left, budget, fits, .. } = refusal else { panic!("{refusal}") };
+    assert!(asked > 1.0 && found == spent.epsilon && (left - (1.0 - found)).abs() < 1e-12 && budget == 1.0);
+    assert_eq!((fits, releases(&ledger)), (2, 3));
     // A smaller request still fits.
     ledger.answer(b"e", cost().with_releases(2), || Ok(vec![])).unwrap();
-    assert!(ledger.admit(cost()).is_err());
+    assert!(ledger.answer(b"f", cost(), || panic!("noise is drawn")).is_err());
     assert!(ledger.answer(b"a", cost(), || panic!("stored")).unwrap().stored);
+}
+
+#[test]
+fn a_study_has_no_more_sums_than_it_promised_whatever_it_asks_and_old_ledgers_are_read() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("ledger");
+    let ledger = Ledger::open(&path, Budget { epsilon: 9.0, delta: 1e-5, unit: "row".into() }).unwrap();
+    // As before lines named a subject: it counts for no study, and against the budget.
+    ledger.answer(b"old", cost(), || Ok(vec![1])).unwrap();
+    assert!(!fs::read_to_string(&path).unwrap().contains("subject"));
+    let of = |subject: u8, request: &[u8]| {
+        ledger.answer_of_study(&[subject; 32], cost().with_releases(2), request, || Ok(vec![2]))
+    };
+    assert!(of(1, b"old").unwrap().stored);
+    of(1, b"a").unwrap();
+    // What was charged and never given is none of the two.
+    let failed = ledger
+        .answer_of_study(&[1; 32], cost().with_releases(2), b"b", || Err(Error::Entropy { problem: "none".into() }));
+    assert!(failed.is_err());
+    of(1, b"b").unwrap();
+    assert_eq!(of(1, b"c"), Err(Error::Study { given: 2, sums: 2 }));
+    assert!(of(1, b"a").unwrap().stored && of(2, b"c").is_ok());
+    assert_eq!(releases(&ledger), 5);
 }
 
 #[test]
@@ -138,6 +154,26 @@ fn a_ledger_put_back_shortened_or_changed_is_refused() {
     let other = Budget { epsilon: 1.0, delta: 1e-5, unit: "silo".into() };
     assert!(Ledger::open(&path, other).unwrap_err().to_string().contains("protects one row"));
     assert_eq!(releases(&open(folder.path()).unwrap()), 3);
+}
+
+#[test]
+fn an_open_ledger_sees_what_others_wrote_and_what_was_put_in_its_place() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("ledger");
+    let (ledger, other) = (open(folder.path()).unwrap(), open(folder.path()).unwrap());
+    ledger.answer(b"a", cost(), || Ok(vec![1])).unwrap();
+    let early = fs::read(&path).unwrap();
+    other.answer(b"b", cost(), || Ok(vec![2])).unwrap();
+    assert!(ledger.answer(b"b", cost(), || panic!("noise is drawn twice")).unwrap().stored);
+    let mark = ledger.mark().unwrap();
+    // The early copy, and one that has as many bytes as was read.
+    fs::write(&path, &early).unwrap();
+    assert!(ledger.expect(&mark).is_err() && releases(&ledger) == 1);
+    ledger.answer(b"c", cost(), || Ok(vec![3])).unwrap();
+    assert_eq!(releases(&other), 2);
+    assert!(other.expect(&mark).is_err());
+    assert!(!ledger.answer(b"b", cost(), || Ok(vec![4])).unwrap().stored);
+    assert_eq!((releases(&ledger), releases(&open(folder.path()).unwrap())), (3, 3));
 }
 
 #[test]

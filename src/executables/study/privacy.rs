@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use partita_core::{Device, Model};
 use partita_flower::{Error, Result};
 use partita_inference::{FitOptions, PrivateRoundsOptions, Report, SiloProgram, write_atomically};
-use partita_privacy::{Accountant, Budget, Conversion, Departures, Ledger, Mark, SystemEntropy};
+use partita_privacy::{Accountant, Budget, Conversion, Ledger, Mark, SystemEntropy};
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
@@ -16,7 +16,7 @@ use super::promise::StudyPrivacy;
 use crate::executables::SiloFile;
 use crate::executables::masks::{behind, masking};
 use crate::formula::{Columns, Study};
-use crate::private::secure::Masking;
+use crate::private::secure::{Departures, Masking};
 use crate::private::{self, ClippedRows, NoisedSums, Seated, Sums};
 
 /// The table `privacy` of a silo's file: what its owner allows, over all studies.
@@ -125,6 +125,9 @@ impl PrivateSeat {
             true => design.rows,
             false => design.random.first().map_or(design.rows, |term| term.levels.len()),
         };
+        for (whose, delta) in [("the study", promise.delta), ("this silo's file", allowed.delta)] {
+            private::check_delta(whose, delta, count)?;
+        }
         let masking = masking(&study.silos, file, promise.secure_sums, Departures::FreshNoise)?;
         let budget = Budget { epsilon: allowed.epsilon, delta: allowed.delta, unit: unit.clone() };
         let path = ledger_path(file, &allowed);

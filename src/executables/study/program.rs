@@ -1,8 +1,8 @@
 //! Answers for a silo of a study: what its rows are like, then, once the model is known, the requests of the fit.
 
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use partita_core::{Device, SiteTable};
 use partita_inference::{
@@ -46,6 +46,8 @@ pub(super) struct Seat {
     pub(super) contrasts: Vec<Contrast>,
     /// Is set once the report is written.
     pub(super) reported: Arc<AtomicBool>,
+    /// Why files of the owner's own were not written at the last report.
+    pub(super) unwritten: Arc<Mutex<Option<Error>>>,
     /// Is set with it, where the silo ends by itself.
     pub(super) then_stops: Option<Arc<AtomicBool>>,
     /// What is promised and allowed about single rows.
@@ -188,6 +190,17 @@ impl StudySilo {
         if let Some(stop) = &self.seat.then_stops {
             stop.store(true, Ordering::Relaxed);
         }
+        let error = self.write_own(own, request).err();
+        let answer = match &error {
+            None => Ok(Message::new("formula.reported")),
+            Some(error) => Err(Error::Declined { problem: error.to_string() }),
+        };
+        *self.seat.unwritten.lock().unwrap_or_else(PoisonError::into_inner) = error;
+        answer
+    }
+
+    /// Writes what is for the owner alone.
+    fn write_own(&self, own: &Seated, request: &Message) -> Result<()> {
         if let Some(private) = &self.seat.private {
             private.write_spent(&self.seat.output)?;
         }
@@ -200,7 +213,7 @@ impl StudySilo {
         if let Some(path) = &self.seat.fitted {
             self.write_fitted(own, request, path)?;
         }
-        Ok(Message::new("formula.reported"))
+        Ok(())
     }
 
     fn save(&mut self, request: &Message) -> Result<Message> {

@@ -1,15 +1,16 @@
 //! Serves as a silo of a study: reads its file, says what it holds, and answers until it is stopped.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use partita_flower::{Error, Result};
+use partita_inference::SiloProgram;
 
 use super::StudyFile;
 use super::agree::{AVERAGE_VERB, declined};
 use super::privacy::PrivateSeat;
 use super::program::{Seat, StudySilo};
-use crate::executables::{Planned, SiloFile, Watch, place, sit_down};
+use crate::executables::{NO_CHECKS, Planned, SiloFile, Watch, place, sit_down};
 use crate::formula::SiloTable;
 
 /// When a silo of a study ends by itself.
@@ -62,7 +63,7 @@ pub fn run_study_silo(study: &StudyFile, file: &SiloFile, stay: Stay, watch: Wat
         None => profile.to_string().lines().for_each(|line| (watch.log)(line)),
     }
     let count = private.as_ref().map_or(rows.rows(), PrivateSeat::count);
-    let reported = Arc::new(AtomicBool::new(false));
+    let (reported, unwritten) = (Arc::new(AtomicBool::new(false)), Arc::new(Mutex::new(None)));
     let output = file.output.clone().unwrap_or_else(|| file.state.clone());
     let seat = Seat {
         study: own,
@@ -78,13 +79,17 @@ pub fn run_study_silo(study: &StudyFile, file: &SiloFile, stay: Stay, watch: Wat
         fitted: file.fitted.clone(),
         contrasts: study.contrasts.clone(),
         reported: Arc::clone(&reported),
+        unwritten: Arc::clone(&unwritten),
         then_stops: (stay == Stay::UntilReported).then(|| Arc::clone(watch.stop)),
         private,
     };
     let own = seat.private.clone();
     let make = move || Ok(Box::new(StudySilo::new(seat.clone())) as _);
     let Watch { log, .. } = watch;
-    sit_down(run, &file, count, Box::new(make), watch)?;
+    let mut keeper = sit_down(run, &file, count, Box::new(make), watch)?;
+    if file.own_checks.is_some() && keeper.silo()?.and_then(SiloProgram::own_checks).is_none() {
+        log(NO_CHECKS);
+    }
     if let Some(line) = own.and_then(|own| own.clipped_line()) {
         log(&line);
     }
@@ -100,7 +105,8 @@ pub fn run_study_silo(study: &StudyFile, file: &SiloFile, stay: Stay, watch: Wat
             });
         }
     }
-    Ok(())
+    // Its owner does not take files for written that are not.
+    unwritten.lock().unwrap_or_else(PoisonError::into_inner).take().map_or(Ok(()), |error| Err(error.into()))
 }
 
 /// What an averaged contrast of the study has no answer for, where an owner's `allow` keeps it.

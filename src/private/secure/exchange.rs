@@ -5,7 +5,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use partita_inference::{Arrival, Error, Exchange, Manifest, Message, Outcome, Refusal, Request, Result, Resumable};
-use partita_privacy::{Entropy, Masked, SignedKey, SystemEntropy};
+use partita_privacy::{Entropy, Masked, SignedKey, SystemEntropy, hexadecimal};
 
 use super::messages::{KEY, MaskedRequest, fields, key_of, values_of};
 use super::parts::{Frame, is_additive};
@@ -54,7 +54,7 @@ impl<'a> SecureSums<'a> {
         }
         let mut bytes = [0; 16];
         SystemEntropy::default().fill(&mut bytes).map_err(declined)?;
-        let name: String = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
+        let name = hexadecimal::write(&bytes);
         let outcomes = self.ask(&Message::new(KEY).setting("session", &name), deadline)?;
         let each = outcomes.into_iter().zip(self.own.silos());
         let keys = each.map(|(outcome, silo)| key_of(&outcome.reply(silo, self.round)?)).collect::<Result<_>>()?;

@@ -1,7 +1,7 @@
 //! Writes and reads what silos and coordinator say to each other for a masked sum: keys first, then one exchange a sum.
 
 use partita_inference::{DataType, Error, Field, Message, Record, Release, Result};
-use partita_privacy::{Masked, SignedKey};
+use partita_privacy::{Masked, SignedKey, hexadecimal};
 use serde::{Deserialize, Serialize};
 
 use super::parts::Frame;
@@ -113,8 +113,8 @@ impl MaskedRequest {
 /// The answer to [`MASKED`].
 pub(super) fn masked(frame: &Frame, own: &Masked) -> Result<Message> {
     let bytes: Vec<u8> = own.values.iter().flat_map(|value| value.to_le_bytes()).collect();
-    let hexadecimal: String = own.roster.iter().map(|byte| format!("{byte:02x}")).collect();
-    let mut message = Message::new("private.masked").setting("roster", &hexadecimal).setting("frame", &text(frame)?);
+    let roster = hexadecimal::write(&own.roster);
+    let mut message = Message::new("private.masked").setting("roster", &roster).setting("frame", &text(frame)?);
     let shape = vec![own.values.len() as u64, 2];
     message.records.push(Record { name: "values".into(), data_type: DataType::U64, shape, bytes: bytes.into() });
     Ok(message)
@@ -130,13 +130,8 @@ pub(super) fn values_of(reply: &Message) -> Result<(Frame, Masked)> {
     }
     let values = sixteen.iter().map(|own| u128::from_le_bytes(*own)).collect();
     let frame = serde_json::from_str(reply.get_setting("frame")?).map_err(|error| wrong(reply, error.to_string()))?;
-    let written = reply.get_setting("roster")?;
-    let mut roster = [0; 32];
-    let digits = |at: usize| written.get(2 * at..2 * at + 2).and_then(|two| u8::from_str_radix(two, 16).ok());
-    for (at, byte) in roster.iter_mut().enumerate() {
-        *byte =
-            digits(at).filter(|_| written.len() == 64).ok_or_else(|| wrong(reply, "its roster is no hash".into()))?;
-    }
+    let roster = hexadecimal::read(reply.get_setting("roster")?).and_then(|bytes| bytes.try_into().ok());
+    let roster = roster.ok_or_else(|| wrong(reply, "its roster is no hash".into()))?;
     Ok((frame, Masked { values, roster }))
 }
 

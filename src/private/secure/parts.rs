@@ -21,6 +21,9 @@ pub(super) fn is_additive(kind: &str) -> bool {
     ADDITIVE.contains(&kind)
 }
 
+/// The word that silos say again: which step they were asked for.
+const STEP: &str = "step";
+
 /// Whole numbers are multiples of 2⁻⁶⁴.
 const UNIT: f64 = 18_446_744_073_709_551_616.0;
 /// The size from which on a number is not summed: sums over a thousand silos are below 2⁶³ units of one.
@@ -59,7 +62,7 @@ enum Part {
     Floats { name: String, shape: Vec<u64> },
     /// A count, which is summed.
     Count { name: String },
-    /// A word of the request, said again.
+    /// The step of the request, said again.
     Said { name: String, word: u64 },
 }
 
@@ -70,8 +73,8 @@ fn wrong<T>(kind: &str, problem: String) -> Result<T> {
 /// The frame of an answer to `asked`, and its numbers.
 ///
 /// # Errors
-/// [`Error::Message`] for an answer with words, which have no sum, or with a word of the request that is another;
-/// otherwise as for [`write()`].
+/// [`Error::Message`] for an answer with words, which have no sum, or of another step than the request's; otherwise as
+/// for [`write()`].
 pub(super) fn apart(answer: &Message, asked: &Message) -> Result<(Frame, Vec<u128>)> {
     let Message { kind, records, numbers, settings, .. } = answer;
     if let Some((name, _)) = settings.first() {
@@ -80,18 +83,20 @@ pub(super) fn apart(answer: &Message, asked: &Message) -> Result<(Frame, Vec<u12
     let (mut parts, mut values) = (Vec::new(), Vec::new());
     for record in records {
         let name = record.name.clone();
-        parts.push(match (record.data_type, asked.get_word(&record.name)) {
+        // Every other count is summed, whatever the request has by its name: what is said again is not masked.
+        let step = (name == STEP).then(|| asked.get_word(STEP).ok()).flatten();
+        parts.push(match (record.data_type, step) {
             (DataType::F64, _) => {
                 for eight in record.bytes.as_chunks::<8>().0 {
                     values.push(write(f64::from_le_bytes(*eight))?);
                 }
                 Part::Floats { name, shape: record.shape.clone() }
             }
-            (DataType::U64, Ok(word)) => match answer.get_word(&name)? {
+            (DataType::U64, Some(word)) => match answer.get_word(&name)? {
                 own if own == word => Part::Said { name, word },
                 own => return wrong(kind, format!("its `{name}` is {own}, asked was {word}")),
             },
-            (DataType::U64, Err(_)) => {
+            (DataType::U64, None) => {
                 #[expect(clippy::cast_precision_loss, reason = "larger counts than 2^53 are refused")]
                 values.push(write(answer.get_word(&name)? as f64)?);
                 Part::Count { name }
@@ -193,6 +198,12 @@ mod tests {
         let refused = |answer: &Message| apart(answer, &request()).unwrap_err().to_string();
         assert!(refused(&answer(&[1.0; 4], 1).setting("level", "a")).contains("`level` is no number"));
         assert!(refused(&answer(&[1.0; 4], 1).number("x", f64::NAN)).contains("NaN"));
+        // A word that the coordinator adds to its request reads no count: it is summed as ever.
+        let plain = apart(&answer(&[1.0; 4], 2), &request()).unwrap();
+        for guess in [2, 3] {
+            assert_eq!(apart(&answer(&[1.0; 4], 2), &request().word("clipped", guess)).unwrap(), plain);
+        }
+        assert!(plain.0.records.contains(&Part::Count { name: "clipped".into() }));
         let other = Message::new("sfvi.terms").word("step", 8);
         assert!(refused(&other).contains("`step` is 8, asked was 7"));
         let (frame, values) = apart(&answer(&[1.0; 4], 1), &request()).unwrap();

@@ -1,11 +1,21 @@
 //! Answers with masked sums alone: a silo's own are for no one, and each roster and attempt has noise of its own.
 
 use partita_inference::{Error, Message, Refusal, Result, SiloProgram};
-use partita_privacy::{Departures, Masker, Peers, Place, RunKey, SiloKey, SystemEntropy};
+use partita_privacy::{Masker, Peers, Place, RunKey, SiloKey, SystemEntropy};
 
 use super::messages::{KEY, MASKED, MaskedRequest, keyed, masked};
 use super::parts::{apart, is_additive};
 use crate::private::declined;
+
+/// Whether sums may be over some of the silos.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Departures {
+    /// Every sum is over all. Without noise the difference of two sums over overlapping rosters is the exact number of
+    /// the silos by which they differ.
+    Refused,
+    /// Another attempt may have another roster, since every answer has fresh noise of its own; each is charged.
+    FreshNoise,
+}
 
 /// With whom a silo masks its sums.
 #[derive(Debug, Clone)]
@@ -99,7 +109,7 @@ impl MaskedSilo {
         match std::mem::replace(&mut self.session, Session::None) {
             Session::Told(own) if own.signed().run == session => {
                 let Masking { peers, fewest, .. } = &self.masking;
-                let masker = Masker::new(own, peers, keys, *fewest, Departures::FreshNoise).map_err(declined)?;
+                let masker = Masker::new(own, peers, keys, *fewest).map_err(declined)?;
                 self.session = Session::Shared { name: session.to_owned(), masker };
                 Ok(())
             }

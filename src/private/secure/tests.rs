@@ -13,11 +13,11 @@ use partita_inference::{
 };
 use partita_models::GaussianMean;
 use partita_models::vertical::{BernoulliHead, Linear, WithIntercept, binary_labels};
-use partita_privacy::{Budget, Departures, Ledger, RunKey, SeededBits, SignedKey, SiloKey, SystemEntropy};
+use partita_privacy::{Budget, Ledger, RunKey, SeededBits, SignedKey, SiloKey, SystemEntropy};
 
 use super::messages::{KEY, MaskedRequest, key_of, values_of};
 use super::parts::{apart, write};
-use super::{MaskedSilo, Masking, SecureSums};
+use super::{Departures, MaskedSilo, Masking, SecureSums};
 use crate::private::{NoisedSums, Seated, silo};
 
 const NAMES: [&str; 3] = ["north", "south", "west"];

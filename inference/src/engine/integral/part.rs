@@ -6,7 +6,7 @@ use super::alike::{Alike, PLACES, away, is_near};
 use super::centres::PartCentres;
 use super::layout::{Layout, Passes};
 use super::reduce::{Grid, Reduced};
-use super::tree::{Ladder, Tree};
+use super::tree::{Ladder, Level, Tree};
 use super::{Conditionals, Integrand, Until};
 use crate::engine::error::{Result, is_outside};
 
@@ -33,6 +33,23 @@ impl Part {
         let tree = Tree::of(table, &rows, alike)?;
         let layout = Layout::of(table, &tree, passes, &rows)?;
         Ok(Self { tree, layout, passes, rows, is_held_back: false })
+    }
+
+    /// The rows of an outermost block.
+    pub(super) fn rows_of(&self, block: usize, table: &SiteTable) -> Result<Vec<usize>> {
+        let all = || (0..table.blocks()[block].rows).collect();
+        Ok(table.rows_evaluated(block, &self.rows)?.unwrap_or_else(all))
+    }
+
+    /// The same rules over these of the rows of the only outermost block.
+    pub(super) fn of_rows(&self, block: usize, rows: &[usize], table: &SiteTable, alike: &Alike) -> Result<Self> {
+        let plate = table.blocks()[block].plate.as_deref().unwrap_or_default();
+        let mut own = Self::new(table, vec![Minibatch::new(plate, rows.to_vec())], self.passes, alike)?;
+        // A level that none of these rows has is not in their tree.
+        let known = |level: &Level| self.tree.levels.iter().find(|known| known.block == level.block);
+        let points: Vec<usize> = own.tree.levels.iter().map(|level| known(level).unwrap_or(level).each).collect();
+        own.set_points(&points, table)?;
+        Ok(own)
     }
 
     pub(super) fn lay_out(&mut self, table: &SiteTable) -> Result<()> {

@@ -155,12 +155,12 @@ impl Choices {
         Chosen { share: 1.0, part: 0, blocks: self.blocks.iter().map(|_| None).collect() }
     }
 
-    /// One row of an outermost block, with the rows of plates inside it.
+    /// Some rows of an outermost block, with the rows of plates inside them.
     #[expect(clippy::cast_precision_loss, reason = "row counts are far below 2^52")]
-    pub(crate) fn alone(&self, block: usize, row: usize) -> Chosen {
-        let weight = self.blocks[block].rows as f64;
+    pub(crate) fn some(&self, block: usize, rows: &[usize]) -> Chosen {
+        let weight = self.blocks[block].rows as f64 / rows.len() as f64;
         let mut chosen = Chosen { share: 1.0 / weight, ..self.whole() };
-        chosen.blocks[block] = Some(ChosenRows { rows: vec![row], outer: Vec::new(), weight });
+        chosen.blocks[block] = Some(ChosenRows { rows: rows.to_vec(), outer: Vec::new(), weight });
         self.follow(chosen)
     }
 

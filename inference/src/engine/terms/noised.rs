@@ -6,7 +6,7 @@ use crate::engine::estimator::ElboTerm;
 use crate::engine::mechanism::{Mechanism, RowSum};
 use crate::engine::optimiser::Schedule;
 use crate::engine::private_steps::PrivateSteps;
-use crate::engine::rows::{StepRows, outermost_rows};
+use crate::engine::rows::outermost_rows;
 use crate::engine::terms::particles::Draws;
 use crate::engine::terms::silo::Silo;
 use crate::engine::wire::manifest::{Field, Manifest, Release};
@@ -116,17 +116,13 @@ impl Silo {
         &mut self,
         noised: &mut NoisedRows,
         globals: &[f64],
-        rows: &mut StepRows,
         draw: Draws,
     ) -> Result<TermsAndLocal> {
         let NoisedRows { mechanism, count, how, given, request, clipped } = noised;
         let PrivateSteps { clip, noise, rate, sums, .. } = *how;
         let at = |particle| self.family.draw(globals, &draw.global_noise(&*self.family, &self.settings, particle));
         let at: Vec<_> = (0..).take(draw.count).map(at).collect();
-        let local = match self.table.blocks().iter().any(|block| block.width > 0) {
-            true => self.elbo_terms(globals, rows, draw)?.into_iter().map(|own| own.by_local).collect(),
-            false => vec![self.locals.zeros(rows); draw.count],
-        };
+        let local = self.local_gradients(globals, draw)?;
         let len = self.family.len();
         #[expect(clippy::cast_precision_loss, reason = "draws are few")]
         let clip = clip * (draw.count as f64).sqrt();
@@ -136,8 +132,8 @@ impl Silo {
             each.iter_mut().for_each(|row| mark(row, clip));
             Ok(each)
         };
-        let (length, count, remaining) = (len * draw.count + 1, *count, sums.saturating_sub(*given));
-        let sum = RowSum { length, clip: clip * whole(), noise, count, rate, remaining, rows: &mut contributions };
+        let (length, count) = (len * draw.count + 1, *count);
+        let sum = RowSum { length, clip: clip * whole(), noise, count, rate, sums, rows: &mut contributions };
         let step = [request.as_slice(), &draw.step.to_le_bytes()].concat();
         let mut released = mechanism.release(&step, sum)?;
         *given += 1;

@@ -129,7 +129,7 @@ impl Silo {
             let found = self.elbo_terms(globals, rows, draw)?.into_iter();
             return Ok(found.map(|own| (own.found, own.by_local)).unzip());
         };
-        let found = self.noised_terms(&mut noised, globals, rows, draw);
+        let found = self.noised_terms(&mut noised, globals, draw);
         self.noised = Some(noised);
         found
     }

@@ -2,10 +2,13 @@
 
 use partita_core::{Key, Role};
 
+use crate::engine::algorithm::finite;
+use crate::engine::apart::in_halves;
 use crate::engine::error::{Error, Result};
 use crate::engine::estimator::Estimator;
 use crate::engine::family::FamilyDraw;
 use crate::engine::optimiser::Adam;
+use crate::engine::rows::one_outermost;
 use crate::engine::terms::particles::{Context, Draws, number, spread};
 use crate::engine::terms::silo::Silo;
 
@@ -19,11 +22,7 @@ impl Silo {
     pub(crate) fn rows_apart(&self) -> Result<usize> {
         let refuse = |found: String, expected| Err(Error::Setting { setting: "privacy", found, expected });
         let (table, settings) = (&self.table, &self.settings);
-        let outermost = self.outermost();
-        let [block] = *outermost else {
-            let expected = "one outermost plate, a row of which is what is protected";
-            return refuse(format!("{} outermost plates", outermost.len()), expected);
-        };
+        let block = one_outermost(table)?;
         let mut observed = table.sites().iter().filter(|site| site.role == Role::Observed);
         if let Some(site) = observed.find(|site| site.plate.is_none() || table.outermost(site.block()) != block) {
             let expected = "outcomes in rows, one of which is what is protected";
@@ -51,15 +50,11 @@ impl Silo {
         Ok(table.blocks()[block].rows)
     }
 
-    fn outermost(&self) -> Vec<usize> {
-        let (blocks, table) = (self.table.blocks(), &self.table);
-        (0..blocks.len()).filter(|block| blocks[*block].plate.is_some() && table.outermost(*block) == *block).collect()
-    }
-
     /// What each of these rows adds to $`b_j`$, the gradient by the globals along which its latents follow them, at every
     /// draw of the globals: one vector a row, draw after draw.
     ///
-    /// Every row has a tape of its own, so that rows cost what as many evaluations of single rows cost.
+    /// Every row has a tape of its own, so that rows cost what as many evaluations of single rows cost. A row at which
+    /// the model is not defined has NaN, which a sum counts as zero: it does not decide whether there is a sum.
     pub(crate) fn row_vectors(
         &mut self,
         globals: &[f64],
@@ -67,28 +62,75 @@ impl Silo {
         draw: Draws,
         at: &[FamilyDraw],
     ) -> Result<Vec<Vec<f64>>> {
-        let block = self.outermost().first().copied().unwrap_or_default();
-        let repeats = match self.settings.estimator {
-            Estimator::LocallyEnhanced { inner } => Some(inner),
-            _ => None,
-        };
-        let noise = (0..at.len()).map(|particle| {
-            let key = Key::new(draw.purpose, draw.step).particle(number(particle));
-            self.locals.whole_noise(repeats, key)
-        });
-        let noise = noise.collect::<Result<Vec<_>>>()?;
+        let block = one_outermost(&self.table)?;
+        let (repeats, noise) = self.whole_noise(draw, at.len())?;
         let Self { device, settings, table, family, locals, workers, .. } = self;
         let (device, settings, table, family, locals) = (&*device, &*settings, &*table, &**family, &*locals);
         spread(workers, rows.len(), |worker, index| {
             let mut vector = Vec::with_capacity(at.len() * family.len());
             for (particle, (global, noise)) in at.iter().zip(&noise).enumerate() {
-                let rows = &locals.alone(block, rows[index], noise, repeats.unwrap_or(1));
+                let rows = &locals.some(block, &rows[index..=index], noise, repeats);
                 let context = Context { device, settings, table, family, locals, globals, rows, draw, layers: None };
-                let found = context.elbo_term(worker, global, number(particle))?.found;
-                vector.extend(found.grad_offset.iter().map(|value| rows.share() * value));
+                match context.elbo_term(worker, global, number(particle)) {
+                    Ok(own) => vector.extend(own.found.grad_offset.iter().map(|value| rows.share() * value)),
+                    Err(error) if error.is_outside() => vector.extend(vec![f64::NAN; family.len()]),
+                    Err(error) => return Err(error),
+                }
             }
             Ok(vector)
         })
+    }
+
+    /// The gradients of the rows' own posteriors at the draws of a step over all rows, one vector a block, draw after
+    /// draw.
+    ///
+    /// Rows are evaluated together. A row at which the model is not defined, or whose gradient is not finite, has
+    /// zeros, and does not decide whether others move.
+    pub(crate) fn local_gradients(&mut self, globals: &[f64], draw: Draws) -> Result<Vec<Vec<Vec<f64>>>> {
+        let mut whole = self.locals.whole();
+        let zeros = vec![self.locals.zeros(&whole); draw.count];
+        if zeros.iter().flatten().all(Vec::is_empty) {
+            return Ok(zeros);
+        }
+        let found = self.elbo_terms(globals, &mut whole, draw);
+        let found = found.map(|found| found.into_iter().map(|own| own.by_local).collect::<Vec<_>>());
+        match found {
+            Ok(found) if found.iter().flatten().flatten().all(|slope| slope.is_finite()) => return Ok(found),
+            Err(error) if !error.is_outside() => return Err(error),
+            _ => (),
+        }
+        let (block, mut all) = (one_outermost(&self.table)?, zeros);
+        let (repeats, noise) = self.whole_noise(draw, draw.count)?;
+        let Self { device, settings, table, family, locals, workers, .. } = self;
+        let (device, settings, table, family, locals) = (&*device, &*settings, &*table, &**family, &*locals);
+        let rows: Vec<usize> = (0..table.blocks()[block].rows).collect();
+        for (particle, (noise, all)) in noise.iter().zip(&mut all).enumerate() {
+            let particle = number(particle);
+            let global = family.draw(globals, &draw.global_noise(family, settings, particle));
+            in_halves(&rows, &mut |some| {
+                let rows = &locals.some(block, some, noise, repeats);
+                let context = Context { device, settings, table, family, locals, globals, rows, draw, layers: None };
+                let own = context.elbo_term(&workers[0], &global, particle)?.by_local;
+                let step = || "the gradient of a row's own posterior".to_owned();
+                own.iter().try_for_each(|own| finite("a silo", draw.step, |_| step(), own))?;
+                locals.put(rows, own, all);
+                Ok(())
+            })?;
+        }
+        Ok(all)
+    }
+
+    /// How often rows are repeated, and the noise of all of them at so many draws.
+    fn whole_noise(&self, draw: Draws, draws: usize) -> Result<(usize, Vec<Vec<Vec<f64>>>)> {
+        let repeats = match self.settings.estimator {
+            Estimator::LocallyEnhanced { inner } => Some(inner),
+            _ => None,
+        };
+        let noise = (0..draws).map(|particle| {
+            let key = Key::new(draw.purpose, draw.step).particle(number(particle));
+            self.locals.whole_noise(repeats, key)
+        });
+        Ok((repeats.unwrap_or(1), noise.collect::<Result<_>>()?))
     }
 
     /// As many copies of model and data as the silo has threads: rows are evaluated on all of them.
@@ -181,6 +223,39 @@ mod tests {
             assert_eq!(silo.row_vectors(&globals, &[4, 2], draw, &at).unwrap(), [each[4].clone(), each[2].clone()]);
             let mut one = super::tests::silo(nested, estimator, 1);
             assert_eq!(one.row_vectors(&globals, &all, draw, &at).unwrap(), each);
+        }
+    }
+
+    #[test]
+    fn a_row_outside_has_no_gradient_and_no_vector_and_the_others_have_theirs() {
+        let enhanced = Estimator::LocallyEnhanced { inner: 3 };
+        for (nested, estimator) in
+            [(false, Estimator::StickingTheLanding), (true, Estimator::StickingTheLanding), (false, enhanced)]
+        {
+            let mut honest = silo(nested, estimator, 2);
+            let globals = honest.settings.family.start(&*honest.family, &honest.table);
+            let draw = Draws::shared(Purpose::Fit, 5, 2);
+            let expected = honest.local_gradients(&globals, draw).unwrap();
+            let mut outside = silo(nested, estimator, 2);
+            let (block, mut parameters) = (one_outermost(&outside.table).unwrap(), outside.local_parameters());
+            let rows = outside.table.blocks()[block].rows;
+            // A scale without end, of the fifth outermost row.
+            parameters[block][rows + 4] = 800.0;
+            outside.set_local_parameters(parameters).unwrap();
+            let found = outside.local_gradients(&globals, draw).unwrap();
+            for (found, expected) in found.iter().zip(&expected) {
+                assert!([4, rows + 4].iter().all(|place| found[block][*place] == 0.0), "{found:?}");
+                for (found, expected) in found.iter().flatten().zip(expected.iter().flatten()) {
+                    let is_same = (found - expected).abs() < 1e-12 * expected.abs().max(1.0);
+                    assert!(is_same || *found == 0.0, "{nested} {estimator:?}: {found} {expected}");
+                }
+                let zeros = |of: &Vec<Vec<f64>>| of.iter().flatten().filter(|slope| **slope == 0.0).count();
+                assert!(zeros(found) > zeros(expected), "{found:?}");
+            }
+            let at = [outside.family.draw(&globals, &draw.global_noise(&*outside.family, &outside.settings, 0))];
+            let each = outside.row_vectors(&globals, &[3, 4, 5], draw, &at).unwrap();
+            let finite: Vec<bool> = each.iter().map(|row| row.iter().all(|value| value.is_finite())).collect();
+            assert_eq!(finite, [true, false, true]);
         }
     }
 }

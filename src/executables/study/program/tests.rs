@@ -13,12 +13,18 @@ const STUDY: &str = "formula = \"y ~ x + (1 | child)\"\nfamily = \"bernoulli\"\n
                      epsilon = 2.0\ndelta = 1e-5\n[privacy.columns]\ny = [0, 1]\nx = [-2.0, 2.0]\n";
 
 fn seat(folder: &Path, text_of_study: &str) -> Seat {
+    with_delta(folder, text_of_study, "1e-5").unwrap()
+}
+
+/// The same with this delta of the owner's.
+fn with_delta(folder: &Path, text_of_study: &str, delta: &str) -> partita_flower::Result<Seat> {
     let mut text = "child,y,x\n".to_owned();
     (0..60).for_each(|row| writeln!(text, "c{},{},{}", row / 4, row % 3 % 2, f64::from(row % 9) / 2.0 - 2.0).unwrap());
     let data = folder.join("north.csv");
     std::fs::write(&data, text).unwrap();
     let study = StudyFile::parse(text_of_study).unwrap();
-    let privacy = if study.privacy.is_some() { "[privacy]\nepsilon = 2.0\ndelta = 1e-5\n" } else { "" };
+    let privacy =
+        if study.privacy.is_some() { format!("[privacy]\nepsilon = 9.0\ndelta = {delta}\n") } else { String::new() };
     let file = format!(
         "name = \"north\"\ndata = {data:?}\nstate = {:?}\n{privacy}[engine]\naddress = \"127.0.0.1:1\"\n",
         folder.join("state")
@@ -28,8 +34,8 @@ fn seat(folder: &Path, text_of_study: &str) -> Seat {
     let own = study.study(ReadOptions::default()).unwrap();
     let columns = own.columns(&SiloTable { name: "north".into(), path: data }).unwrap();
     let fit = study.run_file().unwrap().fit_options(&study.settings()).unwrap();
-    Seat {
-        private: PrivateSeat::of(&study, &file, &own, &columns).unwrap(),
+    Ok(Seat {
+        private: PrivateSeat::of(&study, &file, &own, &columns)?,
         profile: own.profile(&columns).unwrap(),
         study: own,
         fit,
@@ -43,8 +49,42 @@ fn seat(folder: &Path, text_of_study: &str) -> Seat {
         fitted: None,
         contrasts: Vec::new(),
         reported: Arc::default(),
+        unwritten: Arc::default(),
         then_stops: None,
+    })
+}
+
+#[test]
+fn a_delta_of_the_study_or_of_the_owner_that_promises_nothing_is_refused_at_the_start() {
+    let folder = tempfile::tempdir().unwrap();
+    let large = STUDY.replace("delta = 1e-5", "delta = 0.07").replace("epsilon = 2.0", "epsilon = 0.1");
+    // Fifteen children.
+    for (study, delta, whose) in [(&*large, "1e-5", "the study"), (STUDY, "0.07", "this silo's file")] {
+        let Err(found) = with_delta(folder.path(), study, delta) else { panic!("{whose}: it took its seat") };
+        let expected = format!("7e-2 of {whose}, for a silo of 15 rows");
+        assert!(found.to_string().contains(&expected), "{found}");
     }
+    assert!(!folder.path().join("state.ledger").exists());
+}
+
+#[test]
+fn a_file_of_the_owners_that_is_not_written_is_not_forgotten() {
+    let folder = tempfile::tempdir().unwrap();
+    let seat = seat(folder.path(), STUDY);
+    let (reported, unwritten) = (Arc::clone(&seat.reported), Arc::clone(&seat.unwritten));
+    let mut silo = StudySilo::new(seat);
+    silo.answer(&Message::new(agree::MODEL).setting("agreed", "anything")).unwrap();
+    let report = [("page", "p"), ("result", "r"), ("content", "c")];
+    let report = report.iter().fold(Message::new(agree::REPORT), |own, (name, text)| own.setting(name, text));
+    let place = folder.path().join("privacy.json");
+    std::fs::create_dir_all(place.join("in the way")).unwrap();
+    assert!(silo.answer(&report).is_err() && reported.load(Ordering::Relaxed));
+    let found = unwritten.lock().unwrap().as_ref().unwrap().to_string();
+    assert!(found.contains("privacy.json"), "{found}");
+    // The coordinator tells the report again.
+    std::fs::remove_dir_all(&place).unwrap();
+    silo.answer(&report).unwrap();
+    assert!(unwritten.lock().unwrap().is_none() && place.is_file());
 }
 
 #[test]

@@ -94,23 +94,6 @@ impl PrivateRoundsOptions {
             _ => Ok(()),
         }
     }
-
-    /// Whether the promise is one for a silo of so many rows: with a delta of one in as many, handing out one row as it is
-    /// would keep it.
-    ///
-    /// # Errors
-    /// [`Error::Setting`] if it is not.
-    #[expect(clippy::cast_precision_loss, reason = "rows are far fewer than 2^52")]
-    pub(super) fn check_delta(&self, rows: usize) -> Result<()> {
-        if self.delta * (rows as f64) < 1.0 {
-            return Ok(());
-        }
-        Err(Error::Setting {
-            setting: "delta",
-            found: format!("{:e}, for a silo of {rows} rows", self.delta),
-            expected: "less than one over the rows of the largest silo, such as a hundredth of that: with more, one row could be handed out as it is",
-        })
-    }
 }
 
 fn row() -> String {

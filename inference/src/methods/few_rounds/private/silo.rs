@@ -1,13 +1,14 @@
 //! Gives the silo's side of private rounds: what each row contributes, and the noised sum that a mechanism makes of it.
 
 use faer::Mat;
-use partita_core::{AnyData, AnyModel, Device, Latents, Model, Role, SiteTable, pointwise_log_likelihood, theta};
+use partita_core::{AnyData, AnyModel, Device, Latents, LogDensity, Minibatch, Model, Role, SiteTable, theta};
 
 use super::super::coordinator::{check, start};
 use super::super::messages::Sizes;
 use super::messages::{PrivateAnswer, PrivateRequest};
 use super::options::PrivateRoundsOptions;
 use super::quadratics::{Quadratics, scales};
+use crate::engine::apart::in_halves;
 use crate::engine::checkpoint::NamedVectors;
 use crate::engine::clipped::{mark, whole};
 use crate::engine::error::{Error, Result};
@@ -15,7 +16,7 @@ use crate::engine::integral::{Integrand, RowIntegral};
 use crate::engine::mechanism::{Mechanism, RowSum};
 use crate::engine::normal::Normal;
 use crate::engine::party::{Commit, Program, Standing};
-use crate::engine::rows::outermost_rows;
+use crate::engine::rows::{one_outermost, outermost_rows};
 use crate::engine::settings::Settings;
 use crate::engine::terms::particles::{Worker, spread};
 use crate::engine::trust::evaluate::by_row;
@@ -38,6 +39,8 @@ pub struct PrivateRoundsSilo {
     workers: Vec<Worker>,
     device: Device,
     table: SiteTable,
+    /// The block whose rows are protected.
+    outermost: usize,
     draws: Draws,
     quadratics: Quadratics,
     rows: Rows,
@@ -81,6 +84,7 @@ impl PrivateRoundsSilo {
         options.check()?;
         let table = SiteTable::of(model, device, data).map_err(|error| Error::from(error).in_silo(name, 0))?;
         check(settings, &table, &theta(model)?)?;
+        let outermost = one_outermost(&table)?;
         let count = outermost_rows(&table);
         if count < options.least_rows.max(1) {
             return Err(Error::Setting {
@@ -89,7 +93,6 @@ impl PrivateRoundsSilo {
                 expected: "silos with more rows; or a smaller `least_rows`",
             });
         }
-        options.check_delta(count)?;
         let len = table.global_len();
         let draws = Draws::new(settings.seed, len, Quadratics::draws(len))?;
         let rows = rows_of(&table, device)?;
@@ -102,6 +105,7 @@ impl PrivateRoundsSilo {
             device: device.clone(),
             quadratics: Quadratics::of(&draws, len)?,
             table,
+            outermost,
             draws,
             rows,
             mechanism,
@@ -146,11 +150,11 @@ impl PrivateRoundsSilo {
             problem: "its belief has another number of parameters than this model's".into(),
         })?;
         let scales = scales(len, curvature);
-        let Self { workers, device, table, draws, quadratics, rows, mechanism, .. } = self;
-        let (device, table, draws, rows) = (&*device, &*table, &*draws, &*rows);
+        let Self { workers, device, table, outermost, draws, quadratics, rows, mechanism, .. } = self;
+        let (device, table, outermost, draws, rows) = (&*device, &*table, *outermost, &*draws, &*rows);
         let mut contributions = |chosen: &[usize]| {
-            let found = spread(workers, draws.len(), |worker: &Worker, index| {
-                values(worker, device, table, rows, &at.draw(draws.get(index)))
+            let found = spread(workers, draws.len(), |Worker { model, data }: &Worker, index| {
+                values(&Integrand { model, data, device, table }, outermost, rows, &at.draw(draws.get(index)))
             })?;
             let mut each =
                 quadratics.rows(&Mat::from_fn(draws.len(), chosen.len(), |draw, at| found[draw][chosen[at]]));
@@ -160,9 +164,9 @@ impl PrivateRoundsSilo {
             }
             Ok(each)
         };
-        let remaining = self.options.rounds - step;
         let (length, count, rate) = (scales.len() + 1, outermost_rows(table), 1.0);
-        let sum = RowSum { length, clip: clip * whole(), noise, count, rate, remaining, rows: &mut contributions };
+        let (clip, sums) = (clip * whole(), self.options.rounds);
+        let sum = RowSum { length, clip, noise, count, rate, sums, rows: &mut contributions };
         let mut released = mechanism.release(&message.ordered().encode(), sum)?;
         if released.len() != length {
             let problem = format!("a mechanism released {} numbers of {length}", released.len());
@@ -196,22 +200,29 @@ fn rows_of(table: &SiteTable, device: &Device) -> Result<Rows> {
     }
 }
 
-/// The log marginal likelihood of each row at these globals.
-fn values(
-    Worker { model, data }: &Worker,
-    device: &Device,
-    table: &SiteTable,
-    rows: &Rows,
-    globals: &[f64],
-) -> Result<Vec<f64>> {
+/// The log marginal likelihood of each row at these globals; NaN for one that has none there, of which a sum has
+/// nothing.
+fn values(integrand: &Integrand<'_>, outermost: usize, rows: &Rows, globals: &[f64]) -> Result<Vec<f64>> {
     match rows {
-        Rows::Integrated(integral) => integral.rows_alone(&Integrand { model, data, device, table }, globals, MOVES),
-        Rows::Observed => {
-            let locals = vec![Vec::new(); table.blocks().len()];
-            let found = pointwise_log_likelihood(model, device, table, data, Latents { globals, locals: &locals })?;
-            Ok(by_row(table, &found))
-        }
+        Rows::Integrated(integral) => integral.rows_alone(integrand, outermost, globals, MOVES),
+        Rows::Observed => observed(integrand, outermost, globals),
     }
+}
+
+/// The log likelihood of each row without latents.
+fn observed(integrand: &Integrand<'_>, outermost: usize, globals: &[f64]) -> Result<Vec<f64>> {
+    let Integrand { model, data, device, table } = *integrand;
+    let (locals, block) = (vec![Vec::new(); table.blocks().len()], &table.blocks()[outermost]);
+    let mut all = vec![f64::NAN; block.rows];
+    in_halves(&(0..block.rows).collect::<Vec<_>>(), &mut |some| {
+        let half = Minibatch::new(block.plate.as_deref().unwrap_or_default(), some.to_vec());
+        let halves = if some.len() == block.rows { &[][..] } else { std::slice::from_ref(&half) };
+        let density = LogDensity::new(model, device, table).minibatch(halves);
+        let found = by_row(table, &density.pointwise(Latents { globals, locals: &locals }, data)?);
+        some.iter().zip(found).for_each(|(row, log)| all[*row] = log);
+        Ok(())
+    })?;
+    Ok(all)
 }
 
 impl Program for PrivateRoundsSilo {

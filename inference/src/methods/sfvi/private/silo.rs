@@ -87,7 +87,8 @@ impl PrivateSfviSilo {
         Manifest { fields: StepAnswer::fields(&Sizes::of(self.silo.table.global_len())) }
     }
 
-    /// Lets every row's posterior follow the globals, by its own gradients.
+    /// Lets every row's posterior follow the globals, by its own gradients; one at which the model is not defined
+    /// stays.
     fn follow(&mut self, step: u64, globals: &[f64]) -> Result<()> {
         if self.silo.table.blocks().iter().all(|block| block.width == 0) {
             return Ok(());
@@ -96,11 +97,9 @@ impl PrivateSfviSilo {
         for local in step * steps..(step + 1) * steps {
             // Draws of the silo's own, which no sum is at.
             let draw = Draws { owner: self.index, ..Draws::shared(Purpose::Fit, local, 1) };
-            let mut rows = self.silo.locals.whole();
-            let found = self.silo.elbo_terms(globals, &mut rows, draw)?;
-            for own in found {
-                self.silo.check_local(&own.by_local, step)?;
-                let descent = own.by_local.into_iter().map(|block| block.into_iter().map(|slope| -slope).collect());
+            let rows = self.silo.locals.whole();
+            for own in self.silo.local_gradients(globals, draw)? {
+                let descent = own.into_iter().map(|block| block.into_iter().map(|slope| -slope).collect());
                 self.silo.locals.descend_rows(&rows, descent.collect(), self.silo.settings.rate(step));
             }
         }
@@ -143,8 +142,8 @@ impl PrivateSfviSilo {
             });
             Ok(marked.collect())
         };
-        let (length, clip, remaining) = (len + 1, clip * whole(), releases - step);
-        let sum = RowSum { length, clip, noise, count, rate, remaining, rows: &mut contributions };
+        let (length, clip, sums) = (len + 1, clip * whole(), releases);
+        let sum = RowSum { length, clip, noise, count, rate, sums, rows: &mut contributions };
         let mut gradient = self.mechanism.release(&message.ordered().encode(), sum)?;
         gradient.iter_mut().for_each(|slot| *slot /= rate);
         let clipped = gradient.split_off(len.min(gradient.len())).iter().sum();
