@@ -185,6 +185,11 @@ impl Frame {
                 let column = self.typed(&name, cells, formulas, &all)?;
                 columns.insert(name, column);
             }
+            let mut constants = formula.variables().flat_map(Variable::constants);
+            if let Some((name, span)) = constants.find(|(name, _)| self.names().contains(name)) {
+                let (file, place) = (self.table.file().into(), Box::new(formula.place(&span)));
+                return Err(FrameError::Constant { file, name, place });
+            }
         }
         let numbers: Vec<usize> = (0..all.len()).filter(|at| !absent[*at]).map(|at| at + 1).collect();
         let lines: Vec<u64> = numbers.iter().map(|number| all[number - 1]).collect();
