@@ -333,6 +333,26 @@ fn levels_that_differ_in_case_or_white_space_are_told_of() {
 }
 
 #[test]
+fn a_level_that_silos_write_with_other_digits_is_refused_with_who_wrote_what() {
+    let said = |texts: [&str; 3], formula: &str| merge(&texts, formula).unwrap_err().to_string();
+    let [padded, plain] = ["y,month\n1,01\n2,12\n", "y,month\n1,1\n2,12\n"];
+    let found = said([padded, plain, padded], "y ~ factor(month)");
+    let words = "the levels of `factor(month)` have \"01\" in silo north, west and \"1\" in silo south";
+    assert!(found.contains(words) && found.contains("levels = c(\"01\", \"1\", …)"), "{found}");
+    let [text, numbers] = ["y,month\n1,1.0\n2,none\n3,other\n", "y,month\n1,1.0\n2,2.0\n"];
+    let found = said([text, numbers, numbers], "y ~ factor(month)");
+    assert!(found.contains("\"1\" in silo south, west and \"1.0\" in silo north"), "{found}");
+    // A silo that writes both means two, and identifiers of more digits than a number keeps are none of these.
+    assert!(merge(&["y,id\n1,7\n2,007\n", "y,id\n1,7\n2,8\n"], "y ~ factor(id)").is_ok());
+    let [one, two] = ["y,id\n1,12345678901234567\n", "y,id\n1,12345678901234568\n"];
+    assert!(merge(&[one, two], "y ~ factor(id)").is_ok());
+    assert!(merge(&["y,id\n1,nan\n2,inf\n", "y,id\n1,infinity\n2,b\n"], "y ~ factor(id)").is_ok());
+    // As one says who states them.
+    let stated = "y ~ factor(month, levels = c(\"01\", \"1\", \"12\"))";
+    assert!(merge(&[padded, plain], stated).is_ok());
+}
+
+#[test]
 fn what_other_columns_leave_of_a_column_is_as_by_regression() {
     let sums = |formula: &str, texts: &[(&str, &str)]| {
         let (_, parts) = designs(texts, &Formula::parse(formula).unwrap(), &Declared::default());
