@@ -376,6 +376,7 @@ impl Study {
             !name.ends_with(INTERCEPT) && !in_place_of_intercept.contains(&(place % sums.names.len().max(1)))
         };
         let names = plan.coefficients.iter().map(|(name, _)| name).enumerate().filter(is_effect);
+        self.check_names(&plan, &summary.random)?;
         let shown = names.map(|(_, name)| Effect {
             label: name.clone(),
             name: self.units.get(name).map_or_else(|| name.clone(), |unit| format!("{name} ({unit})")),

@@ -12,6 +12,7 @@ mod families;
 mod hostile;
 mod mistakes;
 mod near_zero;
+mod names;
 mod packages;
 mod priors;
 mod private;
