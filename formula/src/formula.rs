@@ -146,13 +146,13 @@ impl Formula {
         self
     }
 
-    /// The fixed terms in which `column` stands, without outcome, intercept, offsets and random terms: a design of it has
-    /// the columns that change with `column`, named and coded as in the whole formula. `None` where no fixed term has it.
+    /// The fixed terms and the offsets in which `column` stands, without outcome, intercept and random terms: a design of it
+    /// has the columns that change with `column`, named and coded as in the whole formula. `None` where no fixed term has it.
     ///
     /// # Example
     /// ```
     /// use partita_formula::Formula;
-    /// let formula = Formula::parse("y ~ smoke * log(age) + sex + (1 | child)")?;
+    /// let formula = Formula::parse("y ~ smoke * log(age) + sex + offset(pop) + (1 | child)")?;
     /// let part = formula.terms_with("smoke").ok_or("it has terms")?;
     /// assert_eq!(part.columns(), ["smoke", "age"]);
     /// assert!(formula.terms_with("child").is_none());
@@ -162,7 +162,7 @@ impl Formula {
     pub fn terms_with(&self, column: &str) -> Option<Self> {
         let mut own = Self { response: None, random: Vec::new(), ..self.clone() };
         own.fixed.with = Some(column.into());
-        own.fixed.offsets.clear();
+        own.fixed.offsets.retain(|offset| offset.columns().iter().any(|(name, _)| name == column));
         own.fixed.terms.iter().any(|term| own.fixed.shows(term)).then_some(own)
     }
 
