@@ -344,7 +344,7 @@ impl Study {
                 "Look whether it is the right column.",
             ));
         }
-        let scale = self.family.scale(sums.outcome);
+        let scale = self.family.scale(sums);
         let chain = Chain::of(&summary.random)?;
         chain.check_nested(summary)?;
         let of = |place: &usize| effects(&summary.random[*place], sums, &scale);

@@ -13,6 +13,8 @@ mod hostile;
 mod mistakes;
 mod near_zero;
 mod names;
+mod near_zero;
+mod offsets;
 mod packages;
 mod priors;
 mod private;

@@ -156,9 +156,9 @@ fn an_owner_reads_each_item_and_refuses_it_by_name_and_a_study_may_fix_it() {
   kind:f: column f holds text
   mean-sd:scale(x): what scale(x) scales: 2 numbers, mean 3, standard deviation 1.4142135623730951
   levels:f: f has the levels a, b
-  columns: once silos agree on the columns of the design, the mean and the sum of squares of each
+  columns: once silos agree on the columns of the design, the mean and the sum of squares of each, and of an offset
   products: then the sums of products of two of them, which show which columns are given by others
-  outcome: then count, mean and sum of squares of the outcome
+  outcome: then count, mean and sum of squares of the outcome, and of it less an offset
 ";
     assert_eq!(two[0].to_string(), expected);
     assert!(two[0].refuse("levels:f") && !two[0].refuse("levels:g"));
