@@ -139,7 +139,10 @@ impl SharedModel<'_> {
                 apart.columns.iter_mut().for_each(|(label, _)| *label = format!("{name}_{label}"));
                 Some(reading_of_parameter(name))
             }
-            None => Some(self.study.family.reading()).filter(|own| own.1 == Scale::Exponential).map(|own| own.0),
+            None => {
+                let reading = self.study.family.reading(&self.study.parameters);
+                Some(reading).filter(|own| own.1 == Scale::Exponential).map(|own| own.0)
+            }
         };
         Ok(Comparison { contrast, apart: Some(apart), ratio })
     }

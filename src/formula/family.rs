@@ -272,13 +272,23 @@ impl ResponseFamily {
         (counts || varied || numbers) && matches!(self.link, Link::Identity | Link::Inverse)
     }
 
-    /// What a coefficient is read as: its unit, and how it gets there.
-    pub(super) fn reading(self) -> (&'static str, Shown) {
+    /// What a coefficient is read as: its unit, and how it gets there. What the mean depends on beside the predictor may
+    /// vary with the rows, where it is a parameter with a formula of its own, one of `linear`.
+    pub(super) fn reading(self, linear: &[Formula]) -> (&'static str, Shown) {
+        let varies = linear.iter().any(|own| {
+            let moves = |name: &str| self.kind.mean_depends_on(name) && !["zi", "hu"].contains(&name);
+            own.parameter().is_some_and(moves) && !own.term_labels().is_empty()
+        });
         match (self.kind, self.link) {
+            (Kind::Weibull, _) if varies => ("ratio of scales", Shown::Exponential),
             (Kind::Weibull, _) => ("ratio of times", Shown::Exponential),
             (Kind::PiecewiseExponential, _) => ("hazard ratio", Shown::Exponential),
-            (Kind::LogNormal | Kind::HurdleLogNormal, _) => ("ratio of means", Shown::Exponential),
-            (Kind::Gaussian | Kind::Student | Kind::Gamma | Kind::HurdleGamma, Link::Log) => {
+            (Kind::LogNormal, _) if varies => ("ratio of medians", Shown::Exponential),
+            (Kind::HurdleLogNormal, _) if varies => ("ratio of medians above 0", Shown::Exponential),
+            (Kind::HurdleLogNormal, _) | (Kind::HurdleGamma, Link::Log) => {
+                ("ratio of means above 0", Shown::Exponential)
+            }
+            (Kind::LogNormal, _) | (Kind::Gaussian | Kind::Student | Kind::Gamma, Link::Log) => {
                 ("ratio of means", Shown::Exponential)
             }
             (_, Link::Log) => ("rate ratio", Shown::Exponential),

@@ -369,7 +369,7 @@ impl Study {
         };
         let before = plan.clone();
         stated_prior::put(&self.priors, &mut plan)?;
-        let (unit, shown) = self.family.reading();
+        let (unit, shown) = self.family.reading(&self.parameters);
         // Levels in the place of an intercept are compared with nothing.
         let in_place_of_intercept = sums.levels();
         let is_effect = |(place, name): &(usize, &String)| {
