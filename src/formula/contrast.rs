@@ -3,7 +3,9 @@
 use std::fmt;
 
 use partita_core::{Device, DrawNoise, Noise, Predictive, SiteTable, expected_values};
-use partita_formula::{Columns, Decimal, Delimiter, Design, Formula, Frame, MissingCells, ReadOptions, nearest};
+use partita_formula::{
+    ColumnKind, Columns, Decimal, Delimiter, Design, Formula, Frame, MissingCells, ReadOptions, nearest,
+};
 use partita_inference::{AnswerDraws, Scale, ShownContrast, SiteSummary, in_places};
 
 use super::contrast_text::Contrast;
@@ -41,8 +43,6 @@ pub(crate) struct Comparison {
     ratio: Option<&'static str>,
 }
 
-/// What a silo says for an averaged contrast.
-#[derive(Debug, Clone)]
 /// The difference of a linear predictor between two values.
 #[derive(Debug, Clone)]
 struct Apart {
@@ -52,6 +52,8 @@ struct Apart {
     offset: f64,
 }
 
+/// What a silo says for an averaged contrast.
+#[derive(Debug, Clone)]
 pub(crate) struct Averaged {
     /// For each draw the sum over its rows of the differences of expected outcomes, each as often as its weight says.
     pub(crate) sums: Vec<f64>,
@@ -218,8 +220,9 @@ impl SharedModel<'_> {
         let weights = weights.unwrap_or_else(|| vec![1.0; columns.rows()]);
         for (sign, value) in [(1.0, &contrast.value), (-1.0, &contrast.reference)] {
             let held = columns.held(&contrast.variable, value).ok_or_else(|| {
+                let kind = columns.kind(&contrast.variable).unwrap_or(ColumnKind::Number);
                 let found = format!("`{value}` as a value of `{}`", contrast.variable);
-                unfit(found, "a number, as the column has", "Write one of its values.")
+                unfit(found, &format!("{kind}, as the column has"), "Write one of its values.")
             })?;
             let rows = self.without_outcome(&held, device)?.into_rows()?;
             let at = SiteTable::of(model, device, &rows)?;
@@ -259,7 +262,7 @@ impl SharedModel<'_> {
         let text = table.map(|line| line.join(",")).join("\n") + "\n";
         let read = ReadOptions { delimiter: Delimiter::Byte(b','), decimal: Decimal::Point, ..ReadOptions::default() };
         let frame = Frame::from_bytes("the contrast", text.as_bytes(), read)?;
-        let columns = frame.columns("contrast", &[part], MissingCells::Refuse)?;
+        let columns = frame.columns_as(&self.agreement.kinds, "contrast", &[part], MissingCells::Refuse)?;
         self.same_kinds(&columns, "the contrast")?;
         let Design { fixed, offset, .. } = Design::of(part, &columns, self.agreement)?;
         let (one, two) = fixed.values.split_at(fixed.names.len());
