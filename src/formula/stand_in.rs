@@ -235,6 +235,7 @@ impl Study {
             )),
         });
         let columns = columns.collect::<Result<Vec<_>, _>>()?;
+        let columns: Vec<(Spread, u32)> = columns.into_iter().zip(primes()).collect();
         let quoted = |text: &str| format!("\"{}\"", text.replace('"', "\"\""));
         let mut text = names.iter().map(|name| quoted(name)).collect::<Vec<_>>().join(",") + "\n";
         for row in 0..ROWS {
@@ -253,7 +254,9 @@ impl Study {
 }
 
 /// The fractional parts of multiples of their square roots are spread evenly, each apart from the others.
-const PRIMES: [u32; 24] = [2, 3, 5, 7, 11, 13, 17, 19, 23, 29, 31, 37, 41, 43, 47, 53, 59, 61, 67, 71, 73, 79, 83, 89];
+fn primes() -> impl Iterator<Item = u32> {
+    (2..).filter(|number| (2..*number).take_while(|own| own * own <= *number).all(|own| number % own != 0))
+}
 
 /// How the cells of a column are spread.
 enum Spread {
