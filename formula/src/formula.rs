@@ -3,7 +3,7 @@
 use std::fmt::{Display, Formatter};
 
 use crate::error::FormulaError;
-use crate::random::{self, RandomTerm};
+use crate::random::{self, Grouping, RandomTerm};
 use crate::response::Response;
 use crate::syntax::{self, Expression, Node, Place, Sides, Span};
 use crate::term::Terms;
@@ -237,6 +237,21 @@ impl Formula {
         self.random.iter().map(|term| term.label.clone()).collect()
     }
 
+    /// The grouping of each random term, in the order of [`Formula::random_labels`].
+    ///
+    /// # Example
+    /// ```
+    /// use partita_formula::{Formula, Grouping};
+    /// let formula = Formula::parse("y ~ (1 + x || class/child)")?;
+    /// let labels: Vec<String> = formula.groupings().map(Grouping::label).collect();
+    /// assert_eq!(labels, ["child:class", "class"]);
+    /// assert!(formula.groupings().all(|own| own.has("class")));
+    /// # Ok::<(), partita_formula::FormulaError>(())
+    /// ```
+    pub fn groupings(&self) -> impl Iterator<Item = &Grouping> {
+        self.random.iter().map(|term| &term.grouping)
+    }
+
     /// The columns that it needs, once each, in the order of the text.
     #[must_use]
     pub fn columns(&self) -> Vec<String> {
@@ -275,8 +290,7 @@ impl Formula {
             // Of a column that is needed and not computed with the formula compares the levels.
             _ => variable.columns().iter().any(|own| own.0 == name && !variable.computed().contains(own)),
         };
-        let grouped = self.random.iter().flat_map(|term| &term.grouping.columns).any(|(column, _)| column == name);
-        grouped || self.variables().any(factor)
+        self.groupings().any(|own| own.has(name)) || self.variables().any(factor)
     }
 }
 
