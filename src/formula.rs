@@ -6,6 +6,7 @@ mod error;
 mod family;
 mod groups;
 mod known_groups;
+mod names;
 mod new_groups;
 mod notes;
 mod outcome;

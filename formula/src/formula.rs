@@ -3,7 +3,7 @@
 use std::fmt::{Display, Formatter};
 
 use crate::error::FormulaError;
-use crate::random::{self, RandomTerm};
+use crate::random::{self, Grouping, RandomTerm};
 use crate::response::Response;
 use crate::syntax::{self, Expression, Node, Place, Sides, Span};
 use crate::term::Terms;
@@ -146,13 +146,13 @@ impl Formula {
         self
     }
 
-    /// The fixed terms in which `column` stands, without outcome, intercept, offsets and random terms: a design of it has
-    /// the columns that change with `column`, named and coded as in the whole formula. `None` where no fixed term has it.
+    /// The fixed terms and the offsets in which `column` stands, without outcome, intercept and random terms: a design of it
+    /// has the columns that change with `column`, named and coded as in the whole formula. `None` where no fixed term has it.
     ///
     /// # Example
     /// ```
     /// use partita_formula::Formula;
-    /// let formula = Formula::parse("y ~ smoke * log(age) + sex + (1 | child)")?;
+    /// let formula = Formula::parse("y ~ smoke * log(age) + sex + offset(pop) + (1 | child)")?;
     /// let part = formula.terms_with("smoke").ok_or("it has terms")?;
     /// assert_eq!(part.columns(), ["smoke", "age"]);
     /// assert!(formula.terms_with("child").is_none());
@@ -162,7 +162,7 @@ impl Formula {
     pub fn terms_with(&self, column: &str) -> Option<Self> {
         let mut own = Self { response: None, random: Vec::new(), ..self.clone() };
         own.fixed.with = Some(column.into());
-        own.fixed.offsets.clear();
+        own.fixed.offsets.retain(|offset| offset.columns().iter().any(|(name, _)| name == column));
         own.fixed.terms.iter().any(|term| own.fixed.shows(term)).then_some(own)
     }
 
@@ -237,6 +237,21 @@ impl Formula {
         self.random.iter().map(|term| term.label.clone()).collect()
     }
 
+    /// The grouping of each random term, in the order of [`Formula::random_labels`].
+    ///
+    /// # Example
+    /// ```
+    /// use partita_formula::{Formula, Grouping};
+    /// let formula = Formula::parse("y ~ (1 + x || class/child)")?;
+    /// let labels: Vec<String> = formula.groupings().map(Grouping::label).collect();
+    /// assert_eq!(labels, ["child:class", "class"]);
+    /// assert!(formula.groupings().all(|own| own.has("class")));
+    /// # Ok::<(), partita_formula::FormulaError>(())
+    /// ```
+    pub fn groupings(&self) -> impl Iterator<Item = &Grouping> {
+        self.random.iter().map(|term| &term.grouping)
+    }
+
     /// The columns that it needs, once each, in the order of the text.
     #[must_use]
     pub fn columns(&self) -> Vec<String> {
@@ -275,8 +290,7 @@ impl Formula {
             // Of a column that is needed and not computed with the formula compares the levels.
             _ => variable.columns().iter().any(|own| own.0 == name && !variable.computed().contains(own)),
         };
-        let grouped = self.random.iter().flat_map(|term| &term.grouping.columns).any(|(column, _)| column == name);
-        grouped || self.variables().any(factor)
+        self.groupings().any(|own| own.has(name)) || self.variables().any(factor)
     }
 }
 

@@ -15,16 +15,23 @@ pub(crate) struct RandomTerm {
     pub(crate) grouping: Grouping,
 }
 
-/// The columns whose combinations are the groups.
+/// The columns whose combinations are the groups of a random term.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) struct Grouping {
+pub struct Grouping {
     pub(crate) columns: Vec<(String, Span)>,
 }
 
 impl Grouping {
-    /// Its name, `b:a`.
-    pub(crate) fn label(&self) -> String {
+    /// Its name, `b:a`, as in [`crate::RandomDesign::grouping`].
+    #[must_use]
+    pub fn label(&self) -> String {
         self.columns.iter().map(|(name, _)| quoted_name(name)).collect::<Vec<_>>().join(":")
+    }
+
+    /// Whether its groups are told apart by the column `name`.
+    #[must_use]
+    pub fn has(&self, name: &str) -> bool {
+        self.columns.iter().any(|(column, _)| column == name)
     }
 }
 

@@ -99,11 +99,21 @@ impl Variable {
 
     /// The columns of the file that it computes with, with their places in the text.
     pub(crate) fn computed(&self) -> Vec<(String, Span)> {
+        self.of().map(Arithmetic::computed).unwrap_or_default()
+    }
+
+    /// The constants that it has by name, with their places in the text.
+    pub(crate) fn constants(&self) -> Vec<(String, Span)> {
+        self.of().map(Arithmetic::constants).unwrap_or_default()
+    }
+
+    /// The arithmetic that it is, or is a function of.
+    fn of(&self) -> Option<&Arithmetic> {
         match &self.kind {
-            VariableKind::Column(_) | VariableKind::Factor { .. } => Vec::new(),
+            VariableKind::Column(_) | VariableKind::Factor { .. } => None,
             VariableKind::Arithmetic(of)
             | VariableKind::Polynomial { of, .. }
-            | VariableKind::Spline(Spline { of, .. }) => of.computed(),
+            | VariableKind::Spline(Spline { of, .. }) => Some(of),
         }
     }
 
@@ -113,9 +123,7 @@ impl Variable {
             VariableKind::Column(name) | VariableKind::Factor { column: name, .. } => {
                 vec![(name.clone(), self.span.clone())]
             }
-            VariableKind::Arithmetic(of)
-            | VariableKind::Polynomial { of, .. }
-            | VariableKind::Spline(Spline { of, .. }) => of.columns(),
+            _ => self.of().map(Arithmetic::columns).unwrap_or_default(),
         }
     }
 }

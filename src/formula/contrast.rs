@@ -3,7 +3,9 @@
 use std::fmt;
 
 use partita_core::{Device, DrawNoise, Noise, Predictive, SiteTable, expected_values};
-use partita_formula::{Columns, Decimal, Delimiter, Design, Formula, Frame, MissingCells, ReadOptions, nearest};
+use partita_formula::{
+    ColumnKind, Columns, Decimal, Delimiter, Design, Formula, Frame, MissingCells, ReadOptions, nearest,
+};
 use partita_inference::{AnswerDraws, Scale, ShownContrast, SiteSummary, in_places};
 
 use super::contrast_text::Contrast;
@@ -35,10 +37,19 @@ const AVERAGED_SEED: u64 = 1;
 #[derive(Debug, Clone)]
 pub(crate) struct Comparison {
     pub(crate) contrast: Contrast,
-    /// By how much coefficients of both values differ, where they are compared by a linear predictor.
-    columns: Option<Vec<(String, f64)>>,
+    /// Where both values are compared by a linear predictor, by how much it differs.
+    apart: Option<Apart>,
     /// What the exponential of the difference is read as, where that is read.
     ratio: Option<&'static str>,
+}
+
+/// The difference of a linear predictor between two values.
+#[derive(Debug, Clone)]
+struct Apart {
+    /// How often it has each coefficient.
+    columns: Vec<(String, f64)>,
+    /// What it has of offsets.
+    offset: f64,
 }
 
 /// What a silo says for an averaged contrast.
@@ -63,8 +74,9 @@ pub(crate) type AskSilos<'a> = &'a mut dyn FnMut(&Contrast, &[Vec<f64>]) -> Resu
 impl Study {
     /// What the posterior says of a contrast; of effects of groups it says nothing: the coefficients are those of all groups.
     ///
-    /// With $x_1$ and $x_0$ the columns of a row with the variable at its two values it is $(x_1 - x_0)^\top\beta$, which
-    /// needs the values of those variables alone that stand in a term with it. Of a variable that the formula of one parameter
+    /// With $x_1$ and $x_0$ the columns and $o_1$ and $o_0$ the offsets of a row with the variable at its two values it is
+    /// $(x_1 - x_0)^\top\beta + o_1 - o_0$, which needs the values of those variables alone that stand in a term or an offset
+    /// with it. Of a variable that the formula of one parameter
     /// alone has, such as `zi`, it is that of the linear predictor of this parameter. An averaged one is
     /// $\frac1n\sum_i E(y_i \mid x_{i1}, \theta) - E(y_i \mid x_{i0}, \theta)$ over the rows of all silos, each as often as its
     /// weight says, with the effects of groups drawn anew.
@@ -114,23 +126,27 @@ impl SharedModel<'_> {
             ));
         }
         let formula = self.formula_of(contrast)?;
-        if let Some((name, _)) = contrast.at.iter().find(|(name, _)| formula.terms_with(name).is_none()) {
+        let part = formula.terms_with(&contrast.variable).ok_or_else(|| unknown(&contrast.variable, formula))?;
+        let is_known = |name: &String| formula.terms_with(name).is_some() || part.columns().contains(name);
+        if let Some((name, _)) = contrast.at.iter().find(|(name, _)| !is_known(name)) {
             return Err(unknown(name, formula));
         }
         let contrast = contrast.clone();
         if contrast.is_averaged {
-            return Ok(Comparison { contrast, columns: None, ratio: None });
+            return Ok(Comparison { contrast, apart: None, ratio: None });
         }
-        let part = formula.terms_with(&contrast.variable).ok_or_else(|| unknown(&contrast.variable, formula))?;
-        let mut columns = self.columns_apart(&contrast, &part)?;
+        let mut apart = self.apart(&contrast, &part)?;
         let ratio = match formula.parameter() {
             Some(name) => {
-                columns.iter_mut().for_each(|(label, _)| *label = format!("{name}_{label}"));
+                apart.columns.iter_mut().for_each(|(label, _)| *label = format!("{name}_{label}"));
                 Some(reading_of_parameter(name))
             }
-            None => Some(self.study.family.reading()).filter(|own| own.1 == Scale::Exponential).map(|own| own.0),
+            None => {
+                let reading = self.study.family.reading(&self.study.parameters);
+                Some(reading).filter(|own| own.1 == Scale::Exponential).map(|own| own.0)
+            }
         };
-        Ok(Comparison { contrast, columns: Some(columns), ratio })
+        Ok(Comparison { contrast, apart: Some(apart), ratio })
     }
 
     /// The formula that a contrast is of: that of the outcome, else the one of a parameter that alone has the variable.
@@ -168,13 +184,15 @@ impl SharedModel<'_> {
         answer: &AnswerDraws,
         silos: AskSilos<'_>,
     ) -> Result<Contrasted, StudyError> {
-        let Comparison { contrast, columns, ratio } = comparison;
-        let (difference, above) = match columns {
-            Some(columns) => answer.combination(&contrast.text, &columns).ok_or_else(|| {
-                let labels: Vec<&str> = columns.iter().map(|(label, _)| label.as_str()).collect();
-                let found = format!("no coefficient of some of {}", labels.join(", "));
-                unfit(found, "a coefficient of each column", "Report this as a fault.")
-            })?,
+        let Comparison { contrast, apart, ratio } = comparison;
+        let (difference, above) = match apart {
+            Some(Apart { columns, offset }) => {
+                answer.combination(&contrast.text, &columns, offset).ok_or_else(|| {
+                    let labels: Vec<&str> = columns.iter().map(|(label, _)| label.as_str()).collect();
+                    let found = format!("no coefficient of some of {}", labels.join(", "));
+                    unfit(found, "a coefficient of each column", "Report this as a fault.")
+                })?
+            }
             None => {
                 let globals: Vec<Vec<f64>> = spread(&answer.latents, AVERAGED_DRAWS).cloned().collect();
                 let silos = silos(&contrast, &globals)?;
@@ -202,8 +220,9 @@ impl SharedModel<'_> {
         let weights = weights.unwrap_or_else(|| vec![1.0; columns.rows()]);
         for (sign, value) in [(1.0, &contrast.value), (-1.0, &contrast.reference)] {
             let held = columns.held(&contrast.variable, value).ok_or_else(|| {
+                let kind = columns.kind(&contrast.variable).unwrap_or(ColumnKind::Number);
                 let found = format!("`{value}` as a value of `{}`", contrast.variable);
-                unfit(found, "a number, as the column has", "Write one of its values.")
+                unfit(found, &format!("{kind}, as the column has"), "Write one of its values.")
             })?;
             let rows = self.without_outcome(&held, device)?.into_rows()?;
             let at = SiteTable::of(model, device, &rows)?;
@@ -219,8 +238,8 @@ impl SharedModel<'_> {
         Ok(Averaged { sums, weight: weights.iter().sum() })
     }
 
-    /// By how much each column of the design differs between both values.
-    fn columns_apart(&self, contrast: &Contrast, part: &Formula) -> Result<Vec<(String, f64)>, StudyError> {
+    /// By how much the linear predictor of a part of a formula differs between both values.
+    fn apart(&self, contrast: &Contrast, part: &Formula) -> Result<Apart, StudyError> {
         let mut table = [Vec::new(), Vec::new(), Vec::new()];
         for name in part.columns() {
             let held = contrast.at.iter().find(|(own, _)| *own == name).map(|(_, value)| value);
@@ -230,7 +249,7 @@ impl SharedModel<'_> {
                 None => {
                     let text = &contrast.text;
                     return Err(unfit(
-                        format!("`{text}`, and `{}` interacts with `{name}`", contrast.variable),
+                        format!("`{text}`, and `{}` stands in a term or an offset with `{name}`", contrast.variable),
                         &format!("a value of `{name}`"),
                         &format!("Write `{text}{} {name} = VALUE`.", if contrast.at.is_empty() { " at" } else { "," }),
                     ));
@@ -243,11 +262,12 @@ impl SharedModel<'_> {
         let text = table.map(|line| line.join(",")).join("\n") + "\n";
         let read = ReadOptions { delimiter: Delimiter::Byte(b','), decimal: Decimal::Point, ..ReadOptions::default() };
         let frame = Frame::from_bytes("the contrast", text.as_bytes(), read)?;
-        let columns = frame.columns("contrast", &[part], MissingCells::Refuse)?;
+        let columns = frame.columns_as(&self.agreement.kinds, "contrast", &[part], MissingCells::Refuse)?;
         self.same_kinds(&columns, "the contrast")?;
-        let matrix = Design::of(part, &columns, self.agreement)?.fixed;
-        let (one, two) = matrix.values.split_at(matrix.names.len());
-        Ok(matrix.names.iter().zip(one.iter().zip(two)).map(|(name, (one, two))| (name.clone(), one - two)).collect())
+        let Design { fixed, offset, .. } = Design::of(part, &columns, self.agreement)?;
+        let (one, two) = fixed.values.split_at(fixed.names.len());
+        let columns = fixed.names.iter().zip(one.iter().zip(two)).map(|(name, (one, two))| (name.clone(), one - two));
+        Ok(Apart { columns: columns.collect(), offset: offset.map_or(0.0, |own| own[0] - own[1]) })
     }
 }
 

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::str::FromStr;
 
-use partita_formula::{Moments, nearest};
+use partita_formula::{ColumnSums, Formula, Moments, nearest};
 use partita_inference::Scale as Shown;
 use partita_models::regression::{Family, Link, Response, Zeros};
 use serde::{Deserialize, Serialize};
@@ -190,8 +190,24 @@ impl ResponseFamily {
         Response { family, link: self.link, zeros }
     }
 
-    /// The middle and the unit of the linear predictor, from the moments of the outcome over all silos.
-    pub(super) fn scale(self, moments: Option<Moments>) -> OutcomeScale {
+    /// The middle and the unit of the linear predictor less its offset, from what all silos say of their rows.
+    pub(super) fn scale(self, sums: &ColumnSums) -> OutcomeScale {
+        let is_difference =
+            self.link == Link::Identity && !matches!(self.kind, Kind::LogNormal | Kind::HurdleLogNormal);
+        let own = match (is_difference, sums.outcome, sums.less_offset) {
+            // Outcomes have the mean of the linear predictor, and vary about it as they do less the offset.
+            (true, Some(outcome), Some(rest)) => Some(Moments { mean: outcome.mean, ..rest }),
+            (_, outcome, _) => outcome,
+        };
+        let scale = self.scale_of(own);
+        let offset = sums.offset.map_or(0.0, |own| own.mean);
+        // The predictor less thresholds is what an ordered outcome has.
+        let below = if self.kind == Kind::Cumulative { -offset } else { offset };
+        OutcomeScale { middle: scale.middle - below, ..scale }
+    }
+
+    /// The middle and the unit of the linear predictor, from the moments of the outcome.
+    fn scale_of(self, moments: Option<Moments>) -> OutcomeScale {
         let plain = OutcomeScale { middle: 0.0, unit: 1.0, spread: 1.0 };
         let Some(Moments { mean, .. }) = moments else { return plain };
         let sd = moments.map_or(1.0, |own| own.sd());
@@ -256,13 +272,23 @@ impl ResponseFamily {
         (counts || varied || numbers) && matches!(self.link, Link::Identity | Link::Inverse)
     }
 
-    /// What a coefficient is read as: its unit, and how it gets there.
-    pub(super) fn reading(self) -> (&'static str, Shown) {
+    /// What a coefficient is read as: its unit, and how it gets there. What the mean depends on beside the predictor may
+    /// vary with the rows, where it is a parameter with a formula of its own, one of `linear`.
+    pub(super) fn reading(self, linear: &[Formula]) -> (&'static str, Shown) {
+        let varies = linear.iter().any(|own| {
+            let moves = |name: &str| self.kind.mean_depends_on(name) && !["zi", "hu"].contains(&name);
+            own.parameter().is_some_and(moves) && !own.term_labels().is_empty()
+        });
         match (self.kind, self.link) {
+            (Kind::Weibull, _) if varies => ("ratio of scales", Shown::Exponential),
             (Kind::Weibull, _) => ("ratio of times", Shown::Exponential),
             (Kind::PiecewiseExponential, _) => ("hazard ratio", Shown::Exponential),
-            (Kind::LogNormal | Kind::HurdleLogNormal, _) => ("ratio of means", Shown::Exponential),
-            (Kind::Gaussian | Kind::Student | Kind::Gamma | Kind::HurdleGamma, Link::Log) => {
+            (Kind::LogNormal, _) if varies => ("ratio of medians", Shown::Exponential),
+            (Kind::HurdleLogNormal, _) if varies => ("ratio of medians above 0", Shown::Exponential),
+            (Kind::HurdleLogNormal, _) | (Kind::HurdleGamma, Link::Log) => {
+                ("ratio of means above 0", Shown::Exponential)
+            }
+            (Kind::LogNormal, _) | (Kind::Gaussian | Kind::Student | Kind::Gamma, Link::Log) => {
                 ("ratio of means", Shown::Exponential)
             }
             (_, Link::Log) => ("rate ratio", Shown::Exponential),

@@ -5,8 +5,8 @@ use std::path::PathBuf;
 
 use partita_core::Device;
 use partita_formula::{
-    Agreement, Columns, Declared, Design, Formula, Frame, GroupScope, MissingCells, Profile, RandomDesign, ReadOptions,
-    nearest,
+    Agreement, ColumnKind, Columns, Declared, Design, Formula, Frame, GroupScope, MissingCells, Profile, RandomDesign,
+    ReadOptions, nearest,
 };
 #[cfg(feature = "cli")]
 use partita_inference::{Effect, PredictiveCheck, PriorLine, Scale, SiteSummary, in_places};
@@ -258,6 +258,15 @@ impl Study {
     /// # Errors
     /// [`StudyError::Frame`]; [`StudyError::Unfit`] for a column of [`Study::units`] that the file lacks.
     pub fn columns(&self, silo: &SiloTable) -> Result<Columns, StudyError> {
+        self.columns_as(silo, &BTreeMap::new())
+    }
+
+    /// The same, where columns that are text by `kinds` hold levels.
+    pub(super) fn columns_as(
+        &self,
+        silo: &SiloTable,
+        kinds: &BTreeMap<String, ColumnKind>,
+    ) -> Result<Columns, StudyError> {
         let frame = Frame::from_path(&silo.path, self.read.clone())?;
         if let Some((name, unit)) = self.units.iter().find(|(name, _)| !frame.names().contains(name)) {
             let near = nearest(name, frame.names().iter().map(String::as_str));
@@ -268,7 +277,7 @@ impl Study {
                 &format!("Name the column so in the file, or correct the study.{near}"),
             ));
         }
-        Ok(frame.columns(&silo.name, &self.formulas(), self.missing)?)
+        Ok(frame.columns_as(kinds, &silo.name, &self.formulas(), self.missing)?)
     }
 
     /// What a silo says of its rows before the agreement, once nothing is wrong in its file that its owner can see alone.
@@ -344,7 +353,7 @@ impl Study {
                 "Look whether it is the right column.",
             ));
         }
-        let scale = self.family.scale(sums.outcome);
+        let scale = self.family.scale(sums);
         let chain = Chain::of(&summary.random)?;
         chain.check_nested(summary)?;
         let of = |place: &usize| effects(&summary.random[*place], sums, &scale);
@@ -367,9 +376,10 @@ impl Study {
             linear,
             baseline,
         };
+        self.check_names(&plan, &summary.random)?;
         let before = plan.clone();
         stated_prior::put(&self.priors, &mut plan)?;
-        let (unit, shown) = self.family.reading();
+        let (unit, shown) = self.family.reading(&self.parameters);
         // Levels in the place of an intercept are compared with nothing.
         let in_place_of_intercept = sums.levels();
         let is_effect = |(place, name): &(usize, &String)| {

@@ -60,7 +60,7 @@ impl SharedModel<'_> {
         let formula = self.study.formula.clone().without_outcome();
         // New rows need the columns of the formula alone.
         let without = Study { formula, units: BTreeMap::new(), ..self.study.clone() };
-        let found = self.without_outcome(&without.columns(file)?, device)?;
+        let found = self.without_outcome(&without.columns_as(file, &self.agreement.kinds)?, device)?;
         let named = |own: &RowGroups| {
             let silo = own.levels.first().filter(|_| own.scope == GroupScope::Silo && own.levels.len() == 1)?;
             self.agreement.silos.iter().any(|(name, _)| name == silo && *name != file.name).then(|| silo.clone())

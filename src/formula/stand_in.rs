@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::fmt::Write;
 
 use partita_core::{Device, DrawNoise, Key, Noise, Predictive, Purpose, SiteTable, predictive_draw};
-use partita_formula::{Agreement, Columns, Frame, Item, ReadOptions};
+use partita_formula::{Agreement, Columns, Formula, Frame, Grouping, Item, ReadOptions};
 use partita_inference::PrivateRoundsOptions;
 use partita_models::regression::RegressionRows;
 use serde::{Deserialize, Serialize};
@@ -93,8 +93,9 @@ impl Study {
         &self,
         declared: &BTreeMap<String, DeclaredColumn>,
     ) -> Result<AgreedAlone, StudyError> {
-        let labels = self.formulas().into_iter().flat_map(|formula| formula.random_labels());
-        if let Some(label) = labels.into_iter().find(|label| label.ends_with(&format!("| {SILO}"))) {
+        let mut terms =
+            self.formulas().into_iter().flat_map(|own| own.random_labels().into_iter().zip(own.groupings()));
+        if let Some((label, _)) = terms.find(|(_, grouping)| grouping.label() == SILO) {
             return Err(unfit(
                 format!("`({label})`, an effect of the silo, which ties all its rows together"),
                 "effects of groups within silos: a row, or a group, is what is protected",
@@ -104,7 +105,7 @@ impl Study {
         let groupings = self.groupings();
         if let [one, two, ..] = groupings.as_slice() {
             return Err(unfit(
-                format!("the groupings `{one}` and `{two}`"),
+                format!("the groupings `{}` and `{}`", one.label(), two.label()),
                 "one grouping within silos at most: which lies within which would follow from rows",
                 "Take one out, or name the groups of one under `[declared]`, with `groups_across_silos`.",
             ));
@@ -128,7 +129,7 @@ impl Study {
     fn stand_in_columns(
         &self,
         declared: &BTreeMap<String, DeclaredColumn>,
-        groupings: &[String],
+        groupings: &[&Grouping],
     ) -> Result<Columns, StudyError> {
         let text = self.stand_in(declared, groupings)?;
         let frame = Frame::from_bytes(NAME, text.as_bytes(), ReadOptions::default())?;
@@ -185,17 +186,16 @@ impl Study {
 
     /// What one unit of a private study is: a group of its grouping within silos, or a row where there is none.
     pub(crate) fn protected(&self) -> String {
-        self.groupings().into_iter().next().unwrap_or_else(|| PrivateRoundsOptions::UNIT.to_owned())
+        self.groupings().first().map_or_else(|| PrivateRoundsOptions::UNIT.to_owned(), |own| own.label())
     }
 
     /// The groupings within silos.
-    fn groupings(&self) -> Vec<String> {
-        let labels = self.formulas().into_iter().flat_map(|formula| formula.random_labels());
-        let mut found: Vec<String> = Vec::new();
-        for label in labels {
-            let grouping = label.rsplit_once(" | ").map_or(label.as_str(), |(_, grouping)| grouping).to_owned();
-            let is_known = grouping == SILO || self.declared.groups_across_silos.contains(&grouping);
-            if !is_known && !found.contains(&grouping) {
+    fn groupings(&self) -> Vec<&Grouping> {
+        let mut found: Vec<&Grouping> = Vec::new();
+        for grouping in self.formulas().into_iter().flat_map(Formula::groupings) {
+            let label = grouping.label();
+            let is_known = label == SILO || self.declared.groups_across_silos.contains(&label);
+            if !is_known && found.iter().all(|own| own.label() != label) {
                 found.push(grouping);
             }
         }
@@ -206,7 +206,7 @@ impl Study {
     fn stand_in(
         &self,
         declared: &BTreeMap<String, DeclaredColumn>,
-        groupings: &[String],
+        groupings: &[&Grouping],
     ) -> Result<String, StudyError> {
         let mut names: Vec<String> = Vec::new();
         for name in self.formulas().into_iter().flat_map(|formula| formula.columns()) {
@@ -221,9 +221,7 @@ impl Study {
                 "Correct its name, or take it out.",
             ));
         }
-        let of_grouping = |name: &String| {
-            groupings.iter().any(|label| label.split(':').any(|own| own.trim_matches('`') == name.as_str()))
-        };
+        let of_grouping = |name: &String| groupings.iter().any(|own| own.has(name));
         let columns = names.iter().map(|name| match (declared.get(name), self.levels_declared(name)) {
             (Some(own), _) => Spread::of(name, own),
             (None, Some(levels)) => Spread::of(name, &DeclaredColumn::Levels(levels.clone())),
@@ -237,9 +235,9 @@ impl Study {
         let columns = columns.collect::<Result<Vec<_>, _>>()?;
         let quoted = |text: &str| format!("\"{}\"", text.replace('"', "\"\""));
         let mut text = names.iter().map(|name| quoted(name)).collect::<Vec<_>>().join(",") + "\n";
+        let columns: Vec<(Spread, u32)> = columns.into_iter().zip(primes()).collect();
         for row in 0..ROWS {
-            let cells =
-                columns.iter().zip(PRIMES.iter().cycle()).map(|(column, prime)| quoted(&column.cell(row, *prime)));
+            let cells = columns.iter().map(|(column, prime)| quoted(&column.cell(row, *prime)));
             writeln!(text, "{}", cells.collect::<Vec<_>>().join(",")).unwrap_or_default();
         }
         Ok(text)
@@ -253,7 +251,9 @@ impl Study {
 }
 
 /// The fractional parts of multiples of their square roots are spread evenly, each apart from the others.
-const PRIMES: [u32; 24] = [2, 3, 5, 7, 11, 13, 17, 19, 23, 29, 31, 37, 41, 43, 47, 53, 59, 61, 67, 71, 73, 79, 83, 89];
+fn primes() -> impl Iterator<Item = u32> {
+    (2..).filter(|number| (2..*number).take_while(|own| own * own <= *number).all(|own| number % own != 0))
+}
 
 /// How the cells of a column are spread.
 enum Spread {
@@ -352,5 +352,33 @@ mod tests {
             let found = refused(formula, declared);
             assert!(found.contains(words), "{words}: {found}");
         }
+    }
+    #[test]
+    fn what_is_protected_is_the_grouping_however_its_term_is_written() {
+        let declared = columns(r#"{"y": [0, 1], "x": [0.0, 2.5]}"#);
+        let of = |formula: &str, across: &[&str]| {
+            let mut study = study(formula);
+            study.declared.groups_across_silos = across.iter().map(|own| (*own).to_owned()).collect();
+            study.declared.levels =
+                across.iter().map(|own| ((*own).to_owned(), vec!["a".into(), "b".into()])).collect();
+            let found = study.declared_alone(&declared);
+            (study.protected(), found.unwrap_or_else(|error| panic!("{formula}: {error}")).summary.random.len())
+        };
+        assert_eq!(of("y ~ x + (1 || g)", &[]), ("g".into(), 1));
+        assert_eq!(of("y ~ x + (1 | g) + (0 + x || g)", &[]), ("g".into(), 2));
+        assert_eq!(of("y ~ x + (1 | `a:b`)", &[]), ("`a:b`".into(), 1));
+        // Rows are clipped where all parties know the effects of the groups.
+        assert_eq!(of("y ~ x + (1 + x || school)", &["school"]), (PrivateRoundsOptions::UNIT.into(), 1));
+    }
+
+    #[test]
+    fn columns_of_many_are_spread_each_apart_from_the_others() {
+        let names: Vec<String> = (0..40).map(|place| format!("x{place}")).collect();
+        let mut declared: BTreeMap<_, _> =
+            names.iter().map(|name| (name.clone(), DeclaredColumn::Real([0.0, 1.0]))).collect();
+        declared.insert("y".into(), DeclaredColumn::Whole([0, 1]));
+        let study = study(&format!("y ~ {}", names.join(" + ")));
+        let found = study.declared_alone(&declared).unwrap();
+        study.plan(&found.summary).unwrap();
     }
 }

@@ -110,7 +110,7 @@ impl DesignSummary {
             self.parameters = self.parameters.into_iter().map(|(name, own)| (name, own.without_products())).collect();
         }
         if is_refused("outcome") {
-            self.sums.outcome = None;
+            (self.sums.outcome, self.sums.less_offset) = (None, None);
         }
         self
     }

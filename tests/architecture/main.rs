@@ -211,7 +211,7 @@ fn the_surface_does_not_grow_unseen() {
         ("laws", 45),
         ("gpu", 5),
         ("flower", 36),
-        ("formula", 37),
+        ("formula", 38),
         ("privacy", 27),
     ];
     let mut broken = Vec::new();

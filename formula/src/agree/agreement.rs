@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 use super::item::{ChebyshevSums, DesignPart, Quantiles};
 use super::{AgreementError, Boundary, Declared, Item, Moments, OrthogonalPolynomial, Profile, quantile};
 use crate::read::ColumnKind;
+use crate::syntax::number_text;
 
 /// What silos agree on. It is the same at all parties, and says nothing of one silo but its name and number of rows.
 ///
@@ -125,11 +126,13 @@ impl Agreement {
                 self.kinds.insert(of.clone(), *kind);
             }
             Item::Levels { of, .. } => {
-                let all = items.iter().filter_map(|(_, item)| match item {
-                    Item::Levels { levels, .. } => Some(levels),
+                let all = items.iter().filter_map(|(silo, item)| match item {
+                    Item::Levels { levels, .. } => Some((*silo, levels.as_slice())),
                     _ => None,
                 });
-                self.levels.insert(of.clone(), union(all));
+                let all: Vec<(&str, &[String])> = all.collect();
+                written_alike(of, &all)?;
+                self.levels.insert(of.clone(), union(all.iter().flat_map(|(_, levels)| *levels)));
             }
             Item::MeanSd { of, .. } => {
                 let mut moments = Moments { count: 0, mean: 0.0, squares: 0.0 };
@@ -199,9 +202,37 @@ fn one_each(profiles: &[Profile]) -> Result<(), AgreementError> {
     }
 }
 
+/// Refuses levels that are one number and that silos write in several ways; one that writes two of them means two levels.
+fn written_alike(of: &str, silos: &[(&str, &[String])]) -> Result<(), AgreementError> {
+    let mut spellings: BTreeMap<String, BTreeMap<&String, Vec<String>>> = BTreeMap::new();
+    for (silo, levels) in silos {
+        for level in *levels {
+            let alike = spellings.entry(level.split(':').map(as_number).collect::<Vec<_>>().join(":")).or_default();
+            alike.entry(level).or_default().push((*silo).into());
+        }
+    }
+    let has_both = |alike: &BTreeMap<&String, Vec<String>>| {
+        silos.iter().any(|(_, levels)| levels.iter().filter(|level| alike.contains_key(level)).count() > 1)
+    };
+    match spellings.into_values().find(|alike| alike.len() > 1 && !has_both(alike)) {
+        None => Ok(()),
+        Some(alike) => {
+            let spellings = alike.into_iter().map(|(level, silos)| (level.clone(), silos)).collect();
+            Err(AgreementError::Spellings { of: of.into(), spellings })
+        }
+    }
+}
+
+/// A number as R writes it, if it has no more digits than a number keeps; any other text as it is.
+fn as_number(text: &str) -> String {
+    let number = text.parse::<f64>().ok().filter(|own| own.is_finite());
+    let digits = text.trim_start_matches(['-', '+', '0']).bytes().filter(u8::is_ascii_digit).count();
+    number.filter(|_| digits <= 15).map_or_else(|| text.to_owned(), number_text)
+}
+
 /// The levels of all silos, each once: by size if all are numbers, or by their bytes.
-fn union<'a>(silos: impl Iterator<Item = &'a Vec<String>>) -> Vec<String> {
-    let mut levels: Vec<String> = silos.flatten().cloned().collect();
+fn union<'a>(silos: impl Iterator<Item = &'a String>) -> Vec<String> {
+    let mut levels: Vec<String> = silos.cloned().collect();
     levels.sort_unstable();
     levels.dedup();
     let numbers: Option<Vec<f64>> = levels.iter().map(|level| level.parse().ok()).collect();

@@ -1,5 +1,7 @@
 //! Names every way in which silos cannot agree, with the silos, the item, and what to do.
 
+use std::collections::BTreeMap;
+
 use crate::read::ColumnKind;
 
 /// The error of merging the profiles of silos.
@@ -27,6 +29,18 @@ pub enum AgreementError {
         other: String,
         /// What it holds there.
         other_kind: ColumnKind,
+    },
+    /// A level that is a number has other digits in some silos than in others.
+    #[error(
+        "merging profiles: the levels of `{of}` have {}, which are one number, expected one way of writing it. Write it alike in all files; if they are two levels, state all levels in the formula, `factor(x, levels = c({}, …))`, or of groups under `[declared]` of the study.",
+        who_wrote(spellings),
+        spellings.keys().map(|level| format!("{level:?}")).collect::<Vec<_>>().join(", ")
+    )]
+    Spellings {
+        /// The factor or grouping.
+        of: String,
+        /// The silos that write the level so, by how it is written.
+        spellings: BTreeMap<String, Vec<String>>,
     },
     /// A silo lacks an item that another one has.
     #[error(
@@ -70,4 +84,9 @@ pub enum AgreementError {
         /// What to do.
         remedy: &'static str,
     },
+}
+
+fn who_wrote(spellings: &BTreeMap<String, Vec<String>>) -> String {
+    let of = |(level, silos): (&String, &Vec<String>)| format!("{level:?} in silo {}", silos.join(", "));
+    spellings.iter().map(of).collect::<Vec<_>>().join(" and ")
 }

@@ -101,9 +101,11 @@ impl DesignPart {
     /// What is said.
     fn words(self) -> &'static str {
         match self {
-            Self::Columns => "once silos agree on the columns of the design, the mean and the sum of squares of each",
+            Self::Columns => {
+                "once silos agree on the columns of the design, the mean and the sum of squares of each, and of an offset"
+            }
             Self::Products => "then the sums of products of two of them, which show which columns are given by others",
-            Self::Outcome => "then count, mean and sum of squares of the outcome",
+            Self::Outcome => "then count, mean and sum of squares of the outcome, and of it less an offset",
             Self::Groups => "then how many groups each grouping has, and which groupings cross",
         }
     }

@@ -10,7 +10,7 @@ use super::matrix::{Design, Matrix};
 use super::outcome::Outcome;
 use crate::agree::Moments;
 
-/// Count, means and products about the means of the columns of a design, and the moments of the outcome.
+/// Count, means and products about the means of the columns of a design, and the moments of outcome and offset.
 ///
 /// A silo sends it after the agreement: it needs the columns that all have. Of the products an owner may send the
 /// squares alone ([`ColumnSums::without_products`]); then nobody learns which columns are collinear.
@@ -47,6 +47,12 @@ pub struct ColumnSums {
     pub products: Option<Vec<f64>>,
     /// The moments of an outcome of numbers.
     pub outcome: Option<Moments>,
+    /// The moments of an outcome of numbers less the offset, where there is one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub less_offset: Option<Moments>,
+    /// The moments of the offset, where there is one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub offset: Option<Moments>,
 }
 
 impl Design {
@@ -54,10 +60,19 @@ impl Design {
     #[must_use]
     pub fn sums(&self) -> ColumnSums {
         let outcome = match &self.outcome {
-            Some(Outcome::Numbers(values)) => Some(Moments::of(values)),
+            Some(Outcome::Numbers(values)) => Some(values),
             _ => None,
         };
-        ColumnSums { outcome, ..self.sums_of(&self.fixed) }
+        let rest = outcome.zip(self.offset.as_ref()).map(|(outcome, offset)| {
+            let rest: Vec<f64> = outcome.iter().zip(offset).map(|(y, own)| y - own).collect();
+            Moments::of(&rest)
+        });
+        ColumnSums {
+            outcome: outcome.map(|own| Moments::of(own)),
+            less_offset: rest,
+            offset: self.offset.as_ref().map(|own| Moments::of(own)),
+            ..self.sums_of(&self.fixed)
+        }
     }
 
     /// The sums of the columns of each parameter that has a formula of its own, by its name.
@@ -83,7 +98,8 @@ impl Design {
             }
         }
         let (silo, names, count) = (self.silo.clone(), columns.names.clone(), self.rows as u64);
-        ColumnSums { silo, names, count, means, squares, products: Some(products), outcome: None }
+        let products = Some(products);
+        ColumnSums { silo, names, count, means, squares, products, outcome: None, less_offset: None, offset: None }
     }
 }
 
@@ -128,10 +144,13 @@ impl ColumnSums {
             }
             sums
         });
-        self.outcome = self.outcome.zip(other.outcome).map(|(mut one, two)| {
+        let both = |(mut one, two): (Moments, Moments)| {
             one.add(&two);
             one
-        });
+        };
+        self.outcome = self.outcome.zip(other.outcome).map(both);
+        self.less_offset = self.less_offset.zip(other.less_offset).map(both);
+        self.offset = self.offset.zip(other.offset).map(both);
         self.count = self.count.saturating_add(other.count);
         self.silo = format!("{}, {}", self.silo, other.silo);
     }
@@ -191,8 +210,9 @@ impl Display for ColumnSums {
         if let Some(products) = &self.products {
             writeln!(out, "  {} sums of products of two columns", products.len())?;
         }
-        self.outcome.map_or(Ok(()), |outcome| {
-            writeln!(out, "  outcome: mean {}, standard deviation {}", outcome.mean, outcome.sd())
-        })
+        let all = [("outcome", self.outcome), ("outcome less offset", self.less_offset), ("offset", self.offset)];
+        all.into_iter()
+            .filter_map(|(what, own)| Some((what, own?)))
+            .try_for_each(|(what, own)| writeln!(out, "  {what}: mean {}, standard deviation {}", own.mean, own.sd()))
     }
 }

@@ -126,7 +126,7 @@ pub(super) fn with_comma(cell: &str) -> Option<f64> {
     Some(cell).filter(|_| plain).and_then(|cell| cell.replace(',', ".").parse().ok()).filter(|x: &f64| x.is_finite())
 }
 
-fn logical(cell: &str) -> Option<bool> {
+pub(super) fn logical(cell: &str) -> Option<bool> {
     match cell {
         "TRUE" | "True" | "true" => Some(true),
         "FALSE" | "False" | "false" => Some(false),

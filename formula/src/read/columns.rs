@@ -5,7 +5,7 @@ use std::fmt::{Display, Formatter};
 
 use serde::{Deserialize, Serialize};
 
-use super::cells::{CellKind, Cells, Reading};
+use super::cells::{CellKind, Cells, Reading, logical};
 use super::error::{CellPlace, FrameError};
 use super::frame::{Delimiter, Frame};
 use crate::error::nearest;
@@ -114,6 +114,9 @@ impl Columns {
     /// let columns = frame.columns("all", &[&Formula::parse("y ~ x")?], MissingCells::Refuse)?;
     /// assert!(columns.held("x", "7").is_some_and(|own| own != columns));
     /// assert!(columns.held("x", "seven").is_none());
+    /// let frame = Frame::from_bytes("all.csv", b"y,x\n1,TRUE\n3,FALSE\n", ReadOptions::default())?;
+    /// let columns = frame.columns("all", &[&Formula::parse("y ~ x")?], MissingCells::Refuse)?;
+    /// assert!(columns.held("x", "true").is_some() && columns.held("x", "1").is_none());
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     #[must_use]
@@ -123,17 +126,18 @@ impl Columns {
         let column = held.columns.get_mut(name)?;
         let number = match column.kind {
             ColumnKind::Number => Some(value.parse::<f64>().ok().filter(|own| own.is_finite())?),
-            ColumnKind::Logical => Some(if value.eq_ignore_ascii_case("true") { 1.0 } else { 0.0 }),
+            ColumnKind::Logical => Some(f64::from(u8::from(logical(value)?))),
             ColumnKind::Text => None,
         };
         column.numbers = number.map_or_else(Vec::new, |own| vec![own; rows]);
-        if column.factor.is_some() {
+        if let Some(factor) = &mut column.factor {
+            let as_written = !is_exact(value) || factor.levels.iter().any(|level| level == value);
             let level = match (column.kind, number) {
-                (ColumnKind::Number, Some(number)) => number_text(number),
+                (ColumnKind::Number, Some(number)) if !as_written => number_text(number),
                 (ColumnKind::Logical, _) => value.to_uppercase(),
                 _ => value.to_owned(),
             };
-            column.factor = Some(Factor { levels: vec![level], codes: vec![0; rows] });
+            *factor = Factor { levels: vec![level], codes: vec![0; rows] };
         }
         Some(held)
     }
@@ -152,11 +156,40 @@ impl Frame {
     /// [`FrameError`]: a column that the file lacks, text where the formula needs numbers, dates, numbers mixed with
     /// text, missing cells.
     pub fn columns(&self, silo: &str, formulas: &[&Formula], missing: MissingCells) -> Result<Columns, FrameError> {
+        self.columns_as(&BTreeMap::new(), silo, formulas, missing)
+    }
+
+    /// The same, where columns that are text by `kinds` hold levels, whatever a few rows of them look like.
+    ///
+    /// # Errors
+    /// As [`Frame::columns`].
+    ///
+    /// # Example
+    /// ```
+    /// use partita_formula::{ColumnKind, Formula, Frame, MissingCells, ReadOptions};
+    /// let frame = Frame::from_bytes("new.csv", b"visits\n0\n0\n", ReadOptions::default())?;
+    /// let (formula, kinds) = (Formula::parse("~ visits")?, [("visits".to_owned(), ColumnKind::Text)].into());
+    /// let columns = frame.columns_as(&kinds, "new", &[&formula], MissingCells::Refuse)?;
+    /// assert_eq!(columns.kind("visits"), Some(ColumnKind::Text));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn columns_as(
+        &self,
+        kinds: &BTreeMap<String, ColumnKind>,
+        silo: &str,
+        formulas: &[&Formula],
+        missing: MissingCells,
+    ) -> Result<Columns, FrameError> {
         let all: Vec<u64> = self.table.lines().collect();
         let mut columns: BTreeMap<String, Column> = BTreeMap::new();
         let mut absent = vec![false; all.len()];
         let mut counts: Vec<(String, usize, u64)> = Vec::new();
         for formula in formulas {
+            let mut constants = formula.variables().flat_map(Variable::constants);
+            if let Some((name, span)) = constants.find(|(name, _)| self.names().contains(name)) {
+                let (file, place) = (self.table.file().into(), Box::new(formula.place(&span)));
+                return Err(FrameError::Constant { file, name, place });
+            }
             for (name, span) in formula.places() {
                 if columns.contains_key(&name) {
                     continue;
@@ -167,7 +200,7 @@ impl Frame {
                     columns.insert(name, column);
                     continue;
                 }
-                let cells = self.cells(&name, &all).map_err(|error| match error {
+                let mut cells = self.cells(&name, &all).map_err(|error| match error {
                     Refusal::Unknown => FrameError::UnknownColumn {
                         file: self.table.file().into(),
                         suggestion: nearest(&name, self.names().iter().map(String::as_str)),
@@ -177,6 +210,9 @@ impl Frame {
                     },
                     Refusal::Frame(error) => error,
                 })?;
+                if kinds.get(&name) == Some(&ColumnKind::Text) {
+                    cells.kind = CellKind::Text;
+                }
                 let missing = || (0..all.len()).filter(|at| cells.text[*at].is_none());
                 if let Some(first) = missing().next() {
                     counts.push((name.clone(), missing().count(), all[first]));
@@ -258,19 +294,20 @@ impl Column {
     }
 }
 
+/// Whether a number has no zeros before it and no more digits than a number keeps.
+fn is_exact(cell: &str) -> bool {
+    let digits = cell.trim_start_matches(['-', '+']);
+    let padded = digits.len() > 1 && digits.starts_with('0') && !digits.starts_with("0.") && !digits.starts_with("0,");
+    !padded && digits.bytes().filter(u8::is_ascii_digit).count() <= 15
+}
+
 impl Factor {
     /// The levels of a column, sorted: numbers by size, text by its bytes, FALSE before TRUE.
     ///
     /// Numbers are written as R writes them, unless one has a leading zero or more digits than a number keeps: then the
     /// cells are levels as they stand, since `007` and `7` are two children.
     fn of(kind: ColumnKind, cells: &Cells<'_>) -> Self {
-        let exact = |cell: &&str| {
-            let digits = cell.trim_start_matches(['-', '+']);
-            let padded =
-                digits.len() > 1 && digits.starts_with('0') && !digits.starts_with("0.") && !digits.starts_with("0,");
-            !padded && digits.bytes().filter(u8::is_ascii_digit).count() <= 15
-        };
-        if kind == ColumnKind::Number && cells.text.iter().flatten().all(exact) {
+        if kind == ColumnKind::Number && cells.text.iter().flatten().all(|cell| is_exact(cell)) {
             // One zero alone: of minus zero and zero, the sum with zero is zero.
             let numbers = || cells.numbers.iter().map(|number| number + 0.0);
             let mut sorted: Vec<f64> = numbers().filter(|number| !number.is_nan()).collect();

@@ -232,6 +232,18 @@ pub enum FrameError {
         /// Where the formula names it.
         place: Box<Place>,
     },
+    /// The formula names a number that the file has a column for.
+    #[error(
+        "reading {file}: found a column `{name}`, expected none: in the formula it is the number that R calls so. Write `` `{name}` `` for the column, or rename it in the first line.\n{place}"
+    )]
+    Constant {
+        /// The file.
+        file: String,
+        /// The name of both.
+        name: String,
+        /// Where the formula has the number.
+        place: Box<Place>,
+    },
     /// The file lacks a column.
     #[error("reading {file}: no column `{column}`.{}", did_you_mean(suggestion))]
     NoColumn {

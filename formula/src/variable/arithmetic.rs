@@ -8,6 +8,12 @@ use crate::syntax::{Argument, Comparison, Expression, Node, Operator, Span};
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum Arithmetic {
     Number(f64),
+    /// A number by its name in R.
+    Constant {
+        name: String,
+        span: Span,
+        value: f64,
+    },
     Column {
         name: String,
         span: Span,
@@ -94,7 +100,15 @@ impl Arithmetics<'_> {
     pub(crate) fn read(&self, expression: &Expression) -> Result<Arithmetic, FormulaError> {
         Ok(match &expression.node {
             Node::Number(number) => Arithmetic::Number(*number),
-            Node::Name(name) => Arithmetic::Column { name: name.clone(), span: expression.span.clone() },
+            Node::Name(name) => {
+                let (name, span) = (name.clone(), expression.span.clone());
+                match constant_named(&name)
+                    .filter(|_| !self.text.get(span.start..).is_some_and(|own| own.starts_with('`')))
+                {
+                    Some(value) => Arithmetic::Constant { name, span, value },
+                    None => Arithmetic::Column { name, span },
+                }
+            }
             Node::Group(inner) | Node::Sign(Operator::Plus, inner) => self.read(inner)?,
             Node::Sign(_, inner) => Arithmetic::Minus(Box::new(self.read(inner)?)),
             Node::Pair(Operator::Compare(comparison), left, right) if [left, right].iter().any(|own| is_text(own)) => {
@@ -179,6 +193,16 @@ impl Arithmetics<'_> {
     }
 }
 
+/// The number that R has under this name, unless a column has it.
+fn constant_named(name: &str) -> Option<f64> {
+    match name {
+        "pi" => Some(std::f64::consts::PI),
+        "TRUE" => Some(1.0),
+        "FALSE" => Some(0.0),
+        _ => None,
+    }
+}
+
 fn is_text(expression: &Expression) -> bool {
     matches!(expression.node, Node::Text(_))
 }
@@ -189,32 +213,42 @@ impl Arithmetic {
         matches!(self, Self::Pair(Operator::Compare(_), ..) | Self::Level { .. })
     }
 
+    /// The names of these kinds, with their places, in the order of the text.
+    fn named(&self, kinds: fn(&Self) -> bool) -> Vec<(String, Span)> {
+        match self {
+            Self::Minus(of) | Self::Apply(_, of) => of.named(kinds),
+            Self::Scale(scale) => scale.of.named(kinds),
+            Self::Pair(_, left, right) => left.named(kinds).into_iter().chain(right.named(kinds)).collect(),
+            Self::Constant { name, span, .. }
+            | Self::Column { name, span }
+            | Self::Level { column: name, span, .. }
+                if kinds(self) =>
+            {
+                vec![(name.clone(), span.clone())]
+            }
+            Self::Number(_) | Self::Constant { .. } | Self::Column { .. } | Self::Level { .. } => Vec::new(),
+        }
+    }
+
     /// The columns it computes with, with their places: those of which numbers are needed.
     pub(crate) fn computed(&self) -> Vec<(String, Span)> {
-        match self {
-            Self::Level { .. } => Vec::new(),
-            Self::Minus(of) | Self::Apply(_, of) => of.computed(),
-            Self::Scale(scale) => scale.of.computed(),
-            Self::Pair(_, left, right) => left.computed().into_iter().chain(right.computed()).collect(),
-            Self::Number(_) | Self::Column { .. } => self.columns(),
-        }
+        self.named(|own| matches!(own, Self::Column { .. }))
     }
 
     /// The columns it needs, with their places.
     pub(crate) fn columns(&self) -> Vec<(String, Span)> {
-        match self {
-            Self::Number(_) => Vec::new(),
-            Self::Column { name, span } | Self::Level { column: name, span, .. } => vec![(name.clone(), span.clone())],
-            Self::Minus(of) | Self::Apply(_, of) => of.columns(),
-            Self::Scale(scale) => scale.of.columns(),
-            Self::Pair(_, left, right) => left.columns().into_iter().chain(right.columns()).collect(),
-        }
+        self.named(|own| matches!(own, Self::Column { .. } | Self::Level { .. }))
+    }
+
+    /// The constants that it has by name, with their places.
+    pub(crate) fn constants(&self) -> Vec<(String, Span)> {
+        self.named(|own| matches!(own, Self::Constant { .. }))
     }
 
     /// Every `scale` in it.
     pub(crate) fn scales(&self) -> Vec<&Scale> {
         match self {
-            Self::Number(_) | Self::Column { .. } | Self::Level { .. } => Vec::new(),
+            Self::Number(_) | Self::Constant { .. } | Self::Column { .. } | Self::Level { .. } => Vec::new(),
             Self::Minus(of) | Self::Apply(_, of) => of.scales(),
             Self::Scale(scale) => vec![scale],
             Self::Pair(_, left, right) => left.scales().into_iter().chain(right.scales()).collect(),
@@ -228,7 +262,7 @@ impl Arithmetic {
     /// Its value in every row: `column` gives the numbers of a column, `scaled` the mean and the divisor of a `scale`.
     pub(crate) fn values<E>(&self, rows: usize, source: &impl Source<Error = E>) -> Result<Vec<f64>, E> {
         Ok(match self {
-            Self::Number(number) => vec![*number; rows],
+            Self::Number(value) | Self::Constant { value, .. } => vec![*value; rows],
             Self::Column { name, span } => source.numbers(name, span)?,
             Self::Minus(of) => map(of.values(rows, source)?, |x| -x),
             Self::Apply(function, of) => map(of.values(rows, source)?, |x| function.of(x)),

@@ -156,9 +156,9 @@ fn an_owner_reads_each_item_and_refuses_it_by_name_and_a_study_may_fix_it() {
   kind:f: column f holds text
   mean-sd:scale(x): what scale(x) scales: 2 numbers, mean 3, standard deviation 1.4142135623730951
   levels:f: f has the levels a, b
-  columns: once silos agree on the columns of the design, the mean and the sum of squares of each
+  columns: once silos agree on the columns of the design, the mean and the sum of squares of each, and of an offset
   products: then the sums of products of two of them, which show which columns are given by others
-  outcome: then count, mean and sum of squares of the outcome
+  outcome: then count, mean and sum of squares of the outcome, and of it less an offset
 ";
     assert_eq!(two[0].to_string(), expected);
     assert!(two[0].refuse("levels:f") && !two[0].refuse("levels:g"));
@@ -330,6 +330,26 @@ fn levels_that_differ_in_case_or_white_space_are_told_of() {
         found[1].contains("\"A  2\" and \"A 2\" of `ward`") || found[1].contains("\"A 2\" and \"A  2\""),
         "{found:?}"
     );
+}
+
+#[test]
+fn a_level_that_silos_write_with_other_digits_is_refused_with_who_wrote_what() {
+    let said = |texts: [&str; 3], formula: &str| merge(&texts, formula).unwrap_err().to_string();
+    let [padded, plain] = ["y,month\n1,01\n2,12\n", "y,month\n1,1\n2,12\n"];
+    let found = said([padded, plain, padded], "y ~ factor(month)");
+    let words = "the levels of `factor(month)` have \"01\" in silo north, west and \"1\" in silo south";
+    assert!(found.contains(words) && found.contains("levels = c(\"01\", \"1\", …)"), "{found}");
+    let [text, numbers] = ["y,month\n1,1.0\n2,none\n3,other\n", "y,month\n1,1.0\n2,2.0\n"];
+    let found = said([text, numbers, numbers], "y ~ factor(month)");
+    assert!(found.contains("\"1\" in silo south, west and \"1.0\" in silo north"), "{found}");
+    // A silo that writes both means two, and identifiers of more digits than a number keeps are none of these.
+    assert!(merge(&["y,id\n1,7\n2,007\n", "y,id\n1,7\n2,8\n"], "y ~ factor(id)").is_ok());
+    let [one, two] = ["y,id\n1,12345678901234567\n", "y,id\n1,12345678901234568\n"];
+    assert!(merge(&[one, two], "y ~ factor(id)").is_ok());
+    assert!(merge(&["y,id\n1,nan\n2,inf\n", "y,id\n1,infinity\n2,b\n"], "y ~ factor(id)").is_ok());
+    // As one says who states them.
+    let stated = "y ~ factor(month, levels = c(\"01\", \"1\", \"12\"))";
+    assert!(merge(&[padded, plain], stated).is_ok());
 }
 
 #[test]

@@ -1,6 +1,6 @@
 //! Compares the expansion of a hundred formulas with R's `terms()`.
 
-use partita_formula::Formula;
+use partita_formula::{Formula, Frame, MissingCells, ReadOptions};
 
 use crate::golden::{golden, words};
 
@@ -35,4 +35,19 @@ fn a_formula_lists_the_columns_it_needs_and_no_other() {
     assert_eq!(formula.columns(), ["y", "n", "x", "f", "e", "z", "a", "b"]);
     assert_eq!(Formula::parse("y ~ x + dropped - dropped").unwrap().columns(), ["y", "x"]);
     assert_eq!(Formula::parse("surv(time, status) ~ x").unwrap().columns(), ["time", "status", "x"]);
+}
+
+#[test]
+fn pi_and_logicals_in_arithmetic_are_numbers_and_not_columns() {
+    let formula = Formula::parse("y ~ sin(2 * pi * month / 12) + I(smoke == TRUE) + I(x * FALSE) + pi").unwrap();
+    assert_eq!(formula.columns(), ["y", "month", "smoke", "x", "pi"]);
+    assert_eq!(Formula::parse("y ~ log(`pi`) + offset(pi)").unwrap().columns(), ["y", "pi"]);
+    let frame = |text: &str| Frame::from_bytes("all.csv", text.as_bytes(), ReadOptions::default()).unwrap();
+    let read = |formula: &str, text: &str| {
+        frame(text).columns("all", &[&Formula::parse(formula).unwrap()], MissingCells::Refuse)
+    };
+    let error = read("y ~ log(pi * x)", "y,pi,x\n1,2,3\n").unwrap_err().to_string();
+    assert!(error.contains("a column `pi`") && error.contains("Write `` `pi` `` for the column"), "{error}");
+    assert!(error.ends_with("  y ~ log(pi * x)\n          ^^"), "{error}");
+    assert!(read("y ~ log(`pi` * x)", "y,pi,x\n1,2,3\n").is_ok());
 }

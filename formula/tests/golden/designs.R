@@ -53,7 +53,8 @@ fixed <- c(
   "y ~ offset(log(e)) - 1 + f", "y ~ sin(x) + cos(x)", "y ~ f - 1 + 1", "y ~ x + 0 + 1", "y ~ (f - 1):x",
   "log(z) ~ x", "y ~ f*x - f:x", "y ~ (f*x + g)^2 - g:x", "y ~ I(x * 1e5) + I(x * 0.0001)",
   "y ~ +x - f + g", "y ~ I(x > 2)", "y ~ 0 + I(age >= 9) + f", "y ~ I(f == 'a') * x", "y ~ I(x < 1 + z/2):g + I(h != 'u')",
-  "y ~ I((x <= 2)*z) + I(age == 9)", "y ~ I(2^(x > 2))", "I(z > 4) ~ x"
+  "y ~ I((x <= 2)*z) + I(age == 9)", "y ~ I(2^(x > 2))", "I(z > 4) ~ x", "y ~ sin(2 * pi * age / 12) + cos(pi*x)",
+  "y ~ I(flag == TRUE) * x", "y ~ I(flag != FALSE) + I(z * TRUE)"
 )
 sums <- c("y ~ f", "y ~ f * g", "y ~ 0 + f + h", "y ~ x:f", "y ~ f:h", "y ~ I(x > 2) + f", "y ~ flag + f %in% g")
 random <- c(

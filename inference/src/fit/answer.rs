@@ -38,8 +38,9 @@ struct Weighted {
 }
 
 impl AnswerDraws {
-    /// The answer of the report to a sum of numbers, $`\sum_k c_k z_k`$ of `terms`, each a label of a number $`z_k`$ and its
-    /// coefficient $`c_k`$, with the probability that it is above 0; of one number it is what the report says of it.
+    /// The answer of the report to a sum of numbers, $`c + \sum_k c_k z_k`$ of `terms`, each a label of a number $`z_k`$ and its
+    /// coefficient $`c_k`$, and of the `constant` $`c`$, with the probability that it is above 0; of one number it is what the
+    /// report says of it.
     ///
     /// Where the correction holds it is computed from the weighted draws of the round of trust, as the numbers of the report
     /// are, and not from the resampled ones. `None` where a label is of no number.
@@ -57,18 +58,19 @@ impl AnswerDraws {
     /// let fit = fit(&Mean {}, &silos, &device, &FitOptions::default(), None)?;
     /// let draws = fit.answer_draws(&Mean {}, &device)?;
     /// // The posterior is N(6/4, 1/4): twice the mean is 3 with a deviation of 1.
-    /// let found = draws.combination("twice the mean", &[("mean".to_owned(), 2.0)]);
+    /// let found = draws.combination("twice the mean", &[("mean".to_owned(), 2.0)], 0.0);
     /// assert!(found.is_some_and(|(own, above)| (own.mean - 3.0).abs() < 0.06 && (own.sd - 1.0).abs() < 0.06 && above > 0.99));
-    /// assert!(draws.combination("none", &[("spread".to_owned(), 1.0)]).is_none());
+    /// assert!(draws.combination("none", &[("spread".to_owned(), 1.0)], 0.0).is_none());
     /// # Ok::<(), partita_inference::Error>(())
     /// ```
     #[must_use]
-    pub fn combination(&self, name: &str, terms: &[(String, f64)]) -> Option<(SiteSummary, f64)> {
+    pub fn combination(&self, name: &str, terms: &[(String, f64)], constant: f64) -> Option<(SiteSummary, f64)> {
         let all: Vec<&str> = self.natural.iter().map(|(_, label, _)| label.as_str()).collect();
         let place = |(label, share): &(String, f64)| Some((all.iter().position(|own| own == label)?, *share));
         let places: Vec<(usize, f64)> = terms.iter().map(place).collect::<Option<_>>()?;
         let sum = |count: usize, of: &dyn Fn(usize, usize) -> f64| -> Vec<f64> {
-            (0..count).map(|draw| places.iter().map(|(place, share)| share * of(*place, draw)).sum()).collect()
+            let sum = |draw| places.iter().map(|(place, share)| share * of(*place, draw)).sum::<f64>() + constant;
+            (0..count).map(sum).collect()
         };
         Some(match &self.weighted {
             None => {
