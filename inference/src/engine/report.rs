@@ -166,7 +166,7 @@ impl Report {
         let warnings = found.warnings.into_iter().chain(Warning::of_ending(record.ending));
         let warnings = warnings.chain(Warning::of_points(&found.sites));
         let warnings = warnings.chain(found.privacy.as_ref().map(Privacy::warnings).unwrap_or_default());
-        let warnings: Vec<Warning> = warnings.chain(found.trust.warnings()).collect();
+        let warnings: Vec<Warning> = warnings.chain(found.trust.warnings(found.privacy.as_ref())).collect();
         Self {
             verdict: Verdict::of(&warnings),
             sites: found.sites,
@@ -229,7 +229,7 @@ impl Report {
 
     /// Takes what held-out rows say of the posterior in, and lets the verdict follow; in place of what they said before.
     pub(crate) fn judge(&mut self, found: Evaluation) {
-        let unchecked = self.trust.warnings();
+        let unchecked = self.trust.warnings(self.privacy.as_ref());
         if found.calibration().is_some() && self.trust.correction().is_none() {
             self.warnings.retain(|own| !unchecked.contains(own));
         }
