@@ -124,6 +124,27 @@ fn a_study_is_fitted_in_one_process_by_the_method_that_it_names() {
 }
 
 #[test]
+fn files_of_a_study_are_those_of_its_silos() {
+    let folder = small();
+    std::fs::copy(folder.path().join("all.csv"), folder.path().join("north.csv")).unwrap();
+    let study = "formula = \"y ~ x\"\nfamily = \"gaussian\"\nsilos = [\"north\", \"south\"]\n";
+    std::fs::write(folder.path().join("study.toml"), study).unwrap();
+    for task in ["check", "fit"] {
+        let of = |silo: &[&str]| said(folder.path(), &[&[task, "--study", "study.toml"], silo].concat());
+        let (is_done, text) = of(&["--silo", "all.csv"]);
+        let words = "--silo all.csv: the study has no silo `all`, expected some of north, south";
+        assert!(!is_done && text.contains(words) && text.contains("--silo NAME=all.csv"), "{text}");
+        let (is_done, text) = of(&["--silo", "north.csv"]);
+        assert!(is_done && text.contains("no --silo for south of the study"), "{text}");
+        // Sums are in the order of the study, whatever the order of the files.
+        let (is_done, text) = of(&["--silo", "south=all.csv", "--silo", "north.csv"]);
+        assert!(is_done && !text.contains("no --silo for"), "{text}");
+        let [north, south] = ["north", "south"].map(|name| text.find(&format!("{name}: ")).unwrap_or_default());
+        assert!(task == "fit" || north < south, "{text}");
+    }
+}
+
+#[test]
 fn a_contrast_of_one_coefficient_has_the_numbers_of_the_table() {
     let folder = folder();
     let fit = ["fit", FORMULA, "--family", "bernoulli", "--silo", "north.csv", "--silo", "south.csv"];
