@@ -145,6 +145,21 @@ fn files_of_a_study_are_those_of_its_silos() {
 }
 
 #[test]
+fn a_check_of_what_the_model_does_not_observe_is_refused_before_the_fit() {
+    let folder = small();
+    let fit = ["fit", "y ~ x", "--family", "gaussian", "--silo", "all.csv", "--check-rows", "mean of x"];
+    let (is_done, text) = said(folder.path(), &fit);
+    assert!(!is_done && text.contains("the check `mean of x`") && text.contains("as in `mean of y`"), "{text}");
+    assert!(!text.contains("verdict"), "it fitted: {text}");
+    let fit = ["fit", "--model", "six-cities", "--silo", "example:1", "--check-rows", "zeros of nothing"];
+    let (is_done, text) = said(folder.path(), &fit);
+    assert!(!is_done && text.contains("--check-rows 'zeros of nothing': the model observes"), "{text}");
+    assert!(!text.contains("verdict"), "it fitted: {text}");
+    let study = "formula = \"y ~ x\"\nfamily = \"gaussian\"\nsilos = [\"all\"]\nchecks = [\"mean of x\"]\n";
+    assert!(StudyFile::parse(study).unwrap_err().to_string().contains("as in `mean of y`"));
+}
+
+#[test]
 fn a_contrast_of_one_coefficient_has_the_numbers_of_the_table() {
     let folder = folder();
     let fit = ["fit", FORMULA, "--family", "bernoulli", "--silo", "north.csv", "--silo", "south.csv"];
