@@ -77,7 +77,15 @@ impl Asked {
                 study.read = self.reading.options();
                 study
             }
-            _ => return Err("expected a formula and a --family, or the file of a --study".into()),
+            _ => {
+                return Err(match &self.model {
+                    Some(name) => {
+                        format!("--model {name}: this command takes formulas and studies alone. Leave it out")
+                    }
+                    None => "expected a formula and a --family, or the file of a --study".to_owned(),
+                }
+                .into());
+            }
         };
         for formula in &self.parameters {
             study = study.with_parameter(formula)?;

@@ -15,6 +15,7 @@ use crate::formula::StatedPrior;
 
 /// What is drawn.
 #[derive(Args, Debug)]
+#[command(mut_arg("model", |own| own.hide(true)))]
 pub(super) struct Options {
     #[command(flatten)]
     asked: Asked,

@@ -160,6 +160,16 @@ fn a_check_of_what_the_model_does_not_observe_is_refused_before_the_fit() {
 }
 
 #[test]
+fn simulate_offers_no_model_that_is_compiled_in() {
+    let folder = small();
+    let (is_done, text) = said(folder.path(), &["simulate", "--help"]);
+    assert!(is_done && text.contains("--family") && !text.contains("--model"), "{text}");
+    let simulate = ["simulate", "--model", "six-cities", "--silo", "example:1", "--output", "drawn"];
+    let (is_done, text) = said(folder.path(), &simulate);
+    assert!(!is_done && text.contains("--model six-cities: this command takes formulas and studies alone"), "{text}");
+}
+
+#[test]
 fn a_contrast_of_one_coefficient_has_the_numbers_of_the_table() {
     let folder = folder();
     let fit = ["fit", FORMULA, "--family", "bernoulli", "--silo", "north.csv", "--silo", "south.csv"];
