@@ -160,6 +160,16 @@ fn a_check_of_what_the_model_does_not_observe_is_refused_before_the_fit() {
 }
 
 #[test]
+fn rows_to_predict_without_the_column_of_their_groups_are_told_what_to_write() {
+    let folder = small();
+    std::fs::write(folder.path().join("new.csv"), "x\n1\n").unwrap();
+    let fit = ["fit", "y ~ x + (1 | s)", "--family", "gaussian", "--silo", "all.csv", "--output", "out", "--predict"];
+    let (is_done, text) = said(folder.path(), &[&fit[..], &["new.csv"]].concat());
+    assert!(!is_done && text.contains("no column `s` in") && text.contains("stands for a new group"), "{text}");
+    assert!(!text.contains("verdict"), "it fitted: {text}");
+}
+
+#[test]
 fn simulate_offers_no_model_that_is_compiled_in() {
     let folder = small();
     let (is_done, text) = said(folder.path(), &["simulate", "--help"]);
