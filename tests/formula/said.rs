@@ -245,8 +245,15 @@ fn a_study_names_columns_with_units_and_describe_lists_all_that_leaves() {
     study("dose = \"mg\"");
     let (is_done, text) = said(folder.path(), &["fit", "--study", "study.toml", "--silo", "all.csv"]);
     assert!(!is_done && text.contains("no column `dose` in all.csv") && text.contains("in mg"), "{text}");
-    // A silo that refuses what the study needs does not start.
+    // A silo that lacks a file of its connection says which, and does not claim to wait.
     study("x = \"years\"");
+    let own = "name = \"all\"\ndata = \"all.csv\"\nstate = \"state\"\n";
+    let engine = "[engine]\naddress = \"127.0.0.1:1\"\ncertificate_authority = \"ca.pem\"\n";
+    write("all.toml", &format!("{own}{engine}"));
+    let (is_done, text) = said(folder.path(), &["silo", "--silo", "all.toml"]);
+    let words = "It is `certificate_authority` of `[engine]`: put the file there";
+    assert!(!is_done && text.contains(words) && !text.contains("waiting at"), "{text}");
+    // One that refuses what the study needs does not start.
     write(
         "all.toml",
         "name = \"all\"\ndata = \"all.csv\"\nstate = \"state\"\nrefuse = [\"rows\"]\n[engine]\naddress = \"127.0.0.1:1\"\n",
