@@ -259,11 +259,11 @@ fn of_approximation(correction: &Correction) -> Option<Warning> {
         return None;
     }
     let problem = format!(
-        "the corrected numbers hold, but the approximation is off: its mean by {:.2} standard deviations, and its standard deviation is {:.2} of the right one",
+        "the approximation is off, which the table corrects: its mean by {:.2} standard deviations, and its standard deviation is {:.2} of the right one",
         worst.moved.abs(),
         worst.sd_ratio
     );
-    let remedy = "Read these numbers and what is made of the same weighted draws: contrasts, predictions, posterior.csv. Local latents and the draws of `Fit::draws` are of the approximation.";
+    let remedy = "The table is of the corrected numbers, and so are contrasts, predictions and posterior.csv, by the same weighted draws. Local latents and the draws of `Fit::draws` are of the approximation.";
     Some(Warning::new(Severity::Limit, problem, remedy).at(&worst.summary.label))
 }
 
