@@ -149,8 +149,8 @@ fn sit_down(run: Planned<'_>, file: &SiloFile, rows: usize, make: Program, watch
     let make = least_rows(file.least_held_out_rows, make);
     let mut keeper = Keeper::open(&file.state, make)?.at_most(file.requests_a_day);
     let SiloFile { name, engine, allow, .. } = file.clone();
-    let (short, model, address) = (&identity[..12], &run.file.model, &engine.address);
-    (watch.log)(&format!("silo `{name}` of a run of {model} `{short}` with {rows} rows, waiting at {address}"));
+    let (short, model) = (&identity[..12], &run.file.model);
+    (watch.log)(&format!("silo `{name}` of a run of {model} `{short}` with {rows} rows"));
     let (rows, largest_request) = (rows as u64, file.largest_request.unwrap_or(Limits::default().bytes));
     let coordinator = file.coordinator.as_deref().map(PartyPublicKey::read).transpose()?;
     let signs = file.signs.as_deref().map(PartyKey::read).transpose()?;

@@ -64,7 +64,7 @@ impl Connection {
             }
         };
         // The engine reads the file byte by byte, including the line break at its end.
-        let secret = engine.secret.as_deref().map(read).transpose()?;
+        let secret = engine.secret.as_deref().map(|path| read("secret", path)).transpose()?;
         Ok(Self {
             agent: config.build().into(),
             base: format!("{scheme}://{}/v1", engine.address),
@@ -225,7 +225,7 @@ fn decode<A: Message + Default>(operation: &'static str, bytes: Vec<u8>) -> Resu
 fn certificates(path: &Path) -> Result<Vec<Certificate<'static>>> {
     let wrong = |problem: String| Error::File { path: path.to_owned(), problem };
     let mut found = Vec::new();
-    for item in parse_pem(&read(path)?) {
+    for item in parse_pem(&read("certificate_authority", path)?) {
         match item.map_err(|error| wrong(format!("it is not in PEM format ({error})")))? {
             PemItem::Certificate(certificate) => found.push(certificate),
             _ => return Err(wrong("it has something beside certificates, such as a private key".into())),
@@ -242,13 +242,17 @@ fn certificates(path: &Path) -> Result<Vec<Certificate<'static>>> {
 /// What this party shows an engine that asks for a certificate.
 fn client_certificate(engine: &Engine) -> Result<Option<ClientCert>> {
     let (Some(certificate), Some(key)) = (&engine.client_certificate, &engine.client_key) else { return Ok(None) };
-    let private = PrivateKey::from_pem(&read(key)?).map_err(|error| Error::File {
+    let private = PrivateKey::from_pem(&read("client_key", key)?).map_err(|error| Error::File {
         path: key.clone(),
         problem: format!("it is not a private key in PEM format ({error})"),
     })?;
     Ok(Some(ClientCert::new_with_certs(&certificates(certificate)?, private)))
 }
 
-fn read(path: &Path) -> Result<Vec<u8>> {
-    std::fs::read(path).map_err(|error| Error::File { path: path.to_owned(), problem: error.to_string() })
+/// Reads the file that an entry of `[engine]` names.
+fn read(entry: &str, path: &Path) -> Result<Vec<u8>> {
+    std::fs::read(path).map_err(|error| Error::File {
+        path: path.to_owned(),
+        problem: format!("{error}. It is `{entry}` of `[engine]`: put the file there, or correct the entry"),
+    })
 }

@@ -178,6 +178,12 @@ impl Formula {
         self.parameter.as_deref()
     }
 
+    /// Whether groups are of this column, as those of `g` in `(1 | g)`.
+    #[must_use]
+    pub fn is_grouping(&self, column: &str) -> bool {
+        self.random.iter().any(|term| term.grouping.columns.iter().any(|(name, _)| name == column))
+    }
+
     /// The outcome as R writes it.
     #[must_use]
     pub fn outcome(&self) -> Option<&str> {

@@ -8,6 +8,7 @@ use clap::Args;
 
 use super::models::{Compiled, Models};
 use super::reading::Reading;
+use super::say::note;
 use crate::executables::StudyFile;
 use crate::formula::{MissingCells, ResponseFamily, SiloTable, StatedPrior, Study};
 
@@ -76,7 +77,15 @@ impl Asked {
                 study.read = self.reading.options();
                 study
             }
-            _ => return Err("expected a formula and a --family, or the file of a --study".into()),
+            _ => {
+                return Err(match &self.model {
+                    Some(name) => {
+                        format!("--model {name}: this command takes formulas and studies alone. Leave it out")
+                    }
+                    None => "expected a formula and a --family, or the file of a --study".to_owned(),
+                }
+                .into());
+            }
         };
         for formula in &self.parameters {
             study = study.with_parameter(formula)?;
@@ -89,14 +98,17 @@ impl Asked {
         Ok((study, file))
     }
 
-    /// The silos' files: a silo without a name has that of its file.
-    pub(super) fn tables(&self) -> Result<Vec<SiloTable>, Box<dyn Error>> {
+    /// The silos' files: a silo without a name has that of its file. Those of a study are silos of it, in its order.
+    pub(super) fn tables(&self, study: Option<&StudyFile>) -> Result<Vec<SiloTable>, Box<dyn Error>> {
         let table = |text: &String| {
             let (name, path) = named(text);
             let stem = || path.file_stem().map_or_else(|| text.clone(), |stem| stem.to_string_lossy().into_owned());
             SiloTable { name: name.unwrap_or_else(stem), path }
         };
-        let all: Vec<SiloTable> = self.silos.iter().map(table).collect();
+        let mut all: Vec<SiloTable> = self.silos.iter().map(table).collect();
+        if let Some(study) = study {
+            of_study(&mut all, &study.silos)?;
+        }
         match all.iter().enumerate().find(|(place, own)| all[..*place].iter().any(|other| other.name == own.name)) {
             Some((_, twice)) => {
                 Err(format!("two silos are called `{}`. Name them apart: --silo NAME=FILE", twice.name).into())
@@ -110,6 +122,28 @@ impl Asked {
         let formula = file.map(|own| &own.formula).or(self.formula.as_ref());
         formula.or(self.model.as_ref()).cloned().unwrap_or_default()
     }
+}
+
+/// Puts files in the order of a study's silos, refuses those of others, and names the silos without one.
+fn of_study(files: &mut [SiloTable], silos: &[String]) -> Result<(), String> {
+    if let Some(other) = files.iter().find(|own| !silos.contains(&own.name)) {
+        return Err(format!(
+            "--silo {}: the study has no silo `{}`, expected some of {}. Name the silo of the file: --silo NAME={}",
+            other.path.display(),
+            other.name,
+            silos.join(", "),
+            other.path.display()
+        ));
+    }
+    files.sort_by_key(|own| silos.iter().position(|name| *name == own.name));
+    let missing: Vec<_> = silos.iter().filter(|name| files.iter().all(|own| own.name != **name)).cloned().collect();
+    if !missing.is_empty() {
+        note(format_args!(
+            "no --silo for {} of the study: what follows is about the other silos alone",
+            missing.join(", ")
+        ));
+    }
+    Ok(())
 }
 
 /// `NAME=FILE` or `FILE`.

@@ -57,12 +57,12 @@ pub(super) fn run(options: &Options, models: &Models, stop: &Arc<AtomicBool>) ->
             if let Some(file) = &file {
                 how.fit = FitOptions { interrupt: how.fit.interrupt, ..file.fit_options()? };
             }
-            let prepared = study.prepare(&options.asked.tables()?, &device)?;
+            let prepared = study.prepare(&options.asked.tables(file.as_deref())?, &device)?;
             say_prepared(&prepared)?;
             say("")?;
             calibrate(&prepared.plan.model, &prepared.silos, &device, &how, Some(&mut progress))?
         }
-        Subject::Model(model) => model.calibrate(&options.asked.tables()?, &how, &device, &mut progress)?,
+        Subject::Model(model) => model.calibrate(&options.asked.tables(None)?, &how, &device, &mut progress)?,
         Subject::List => {
             return Ok(text(models)?);
         }

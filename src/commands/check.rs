@@ -8,6 +8,7 @@ use super::asked::{Asked, Subject};
 use super::fit::say_prepared;
 use super::models::Models;
 use super::say::{say, text};
+use crate::executables::StudyFile;
 use crate::formula::{Design, Study};
 use crate::inference::{CheckReport, check_pooled};
 use crate::{Device, check};
@@ -22,8 +23,8 @@ pub(super) struct Options {
 pub(super) fn run(options: &Options, models: &Models) -> Result<(), Box<dyn Error>> {
     let device = Device::flex();
     let report = match options.asked.subject(models)? {
-        Subject::Formula(study, _) => formula(options, &study, &device)?,
-        Subject::Model(model) => model.check(&options.asked.tables()?, &device)?,
+        Subject::Formula(study, file) => formula(options, &study, file.as_deref(), &device)?,
+        Subject::Model(model) => model.check(&options.asked.tables(None)?, &device)?,
         Subject::List => {
             return Ok(text(models)?);
         }
@@ -38,8 +39,13 @@ pub(super) fn run(options: &Options, models: &Models) -> Result<(), Box<dyn Erro
     }
 }
 
-fn formula(options: &Options, study: &Study, device: &Device) -> Result<CheckReport, Box<dyn Error>> {
-    let prepared = study.prepare(&options.asked.tables()?, device)?;
+fn formula(
+    options: &Options,
+    study: &Study,
+    file: Option<&StudyFile>,
+    device: &Device,
+) -> Result<CheckReport, Box<dyn Error>> {
+    let prepared = study.prepare(&options.asked.tables(file)?, device)?;
     say_prepared(&prepared)?;
     say("")?;
     prepared.designs()?.iter().try_for_each(|own| say(in_words(own)))?;

@@ -117,8 +117,8 @@ pub(super) fn run(options: &Options, models: &Models) -> Result<(), Box<dyn Erro
 
 impl Options {
     /// The files of the silos.
-    pub(super) fn tables(&self) -> Result<Vec<SiloTable>, Box<dyn Error>> {
-        self.asked.tables()
+    pub(super) fn tables(&self, study: Option<&StudyFile>) -> Result<Vec<SiloTable>, Box<dyn Error>> {
+        self.asked.tables(study)
     }
 
     /// How it is fitted: as the study says, else by the method that was named, else as the model calls for.
@@ -182,7 +182,7 @@ fn formula(options: &Options, study: &Study, file: Option<&StudyFile>) -> Result
     if options.ledgers.is_some() {
         return Err("--ledgers for a study without `[privacy]`: nothing is spent. Leave it out".into());
     }
-    let prepared = study.prepare(&options.asked.tables()?, &device)?;
+    let prepared = study.prepare(&options.tables(file)?, &device)?;
     say_prepared(&prepared)?;
     if let Some(count) = options.prior_predictive {
         let drawn = prepared.prior_predictive(count, how.options.settings.seed, &device)?;
@@ -211,7 +211,7 @@ pub(super) fn say_prepared(prepared: &Prepared) -> std::io::Result<()> {
 
 fn compiled_in(options: &Options, model: &dyn Compiled) -> Result<(), Box<dyn Error>> {
     let how = options.how(None, options.checks.clone())?;
-    let ModelFit { found, draws, prior } = model.fit(&options.asked.tables()?, &how, &Device::flex())?;
+    let ModelFit { found, draws, prior } = model.fit(&options.tables(None)?, &how, &Device::flex())?;
     text(found.report())?;
     let Some(folder) = &options.output else { return Ok(()) };
     let page = HtmlOptions { title: options.asked.title(None), prior, ..HtmlOptions::default() };

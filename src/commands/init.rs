@@ -79,7 +79,7 @@ pub(super) fn run(options: &Options) -> Result<(), Box<dyn Error>> {
         }
         Party::Example { silos } => {
             silos.iter().try_for_each(|name| is_plain(name))?;
-            let deal = |place| six_cities().into_iter().skip(place).step_by(silos.len());
+            let deal = |place| six_cities().into_iter().enumerate().skip(place).step_by(silos.len());
             silos.iter().enumerate().try_for_each(|(place, name)| write(&format!("{name}.csv"), &visits(deal(place))))
         }
         Party::Coordinator { link, silos } => {
@@ -105,14 +105,14 @@ fn write(name: &str, text: &str) -> Result<(), Box<dyn Error>> {
     Ok(say(format_args!("{name} is written"))?)
 }
 
-/// A table `child,wheeze,smoke,age`.
-fn visits(children: impl Iterator<Item = Child>) -> String {
+/// A table `child,wheeze,smoke,age` of children with their places in the study.
+fn visits(children: impl Iterator<Item = (usize, Child)>) -> String {
     let line = |(id, child): (usize, Child)| -> String {
         let smoke = u8::from(child.smoke);
         let visits = child.wheeze.into_iter().zip([-2, -1, 0, 1]);
         visits.map(|(wheeze, age)| format!("c{id},{},{smoke},{age}\n", u8::from(wheeze))).collect()
     };
-    "child,wheeze,smoke,age\n".to_owned() + &children.enumerate().map(line).collect::<String>()
+    "child,wheeze,smoke,age\n".to_owned() + &children.map(line).collect::<String>()
 }
 
 /// A text between quotes, as TOML reads it.

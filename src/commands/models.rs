@@ -5,8 +5,10 @@ use std::fmt;
 use std::path::Path;
 
 use partita_core::burn::module::ModuleDisplay;
-use partita_core::{Device, Model};
-use partita_inference::{AnswerDraws, Calibration, CalibrationOptions, CheckReport, Progress, calibrate, check};
+use partita_core::{Device, Model, Role, SiteTable};
+use partita_inference::{
+    AnswerDraws, Calibration, CalibrationOptions, CheckReport, PredictiveCheck, Progress, calibrate, check,
+};
 
 use super::found::{Found, How, PriorDraws};
 use crate::compiled_in::{labelled_data, six_cities_data};
@@ -106,6 +108,8 @@ impl<M: Model + ModuleDisplay> Compiled for Entry<M> {
 
     fn fit(&self, silos: &[SiloTable], how: &How, device: &Device) -> Result<ModelFit, Box<dyn Error>> {
         let (model, data) = self.loaded(silos, device)?;
+        data.iter()
+            .try_for_each(|(_, own)| observed_alone(&how.options.checks, &SiteTable::of(&model, device, own)?))?;
         let mut found = Found::of(&model, &data, device, how)?;
         let (draws, prior) = (found.answer_draws(&model, device)?, found.tell_priors(&model, &[], device)?);
         Ok(ModelFit { found, draws, prior })
@@ -125,6 +129,20 @@ impl<M: Model + ModuleDisplay> Compiled for Entry<M> {
     ) -> Result<Calibration, Box<dyn Error>> {
         let (model, data) = self.loaded(silos, device)?;
         Ok(calibrate(&model, &data, device, options, Some(progress))?)
+    }
+}
+
+/// Refuses checks of what the model does not observe, before it is fitted.
+fn observed_alone(checks: &[PredictiveCheck], table: &SiteTable) -> Result<(), Box<dyn Error>> {
+    let names = table.sites().iter().filter(|site| site.role == Role::Observed).map(|site| site.name.as_str());
+    let names: Vec<&str> = names.collect();
+    match checks.iter().find(|own| !names.contains(&own.site.as_str())) {
+        None => Ok(()),
+        Some(own) => {
+            let example = format!("{} of {}", own.statistic, names.first().unwrap_or(&"SITE"));
+            let all = names.join(", ");
+            Err(format!("--check-rows '{own}': the model observes {all}. Write one of these, as in '{example}'").into())
+        }
     }
 }
 

@@ -30,7 +30,7 @@ impl Promised<'_> {
         self.refuse()?;
         let Self { study, file, privacy, options, how } = &self;
         let device = Device::flex();
-        let prepared = study.prepare(&options.tables()?, &device)?;
+        let prepared = study.prepare(&options.tables(Some(*file))?, &device)?;
         say_prepared(&prepared)?;
         say(privacy.promise(&study.protected(), file.promised_sums(privacy)?)?)?;
         let questions = self.questions(&prepared, &device)?;

@@ -15,6 +15,7 @@ use crate::formula::StatedPrior;
 
 /// What is drawn.
 #[derive(Args, Debug)]
+#[command(mut_arg("model", |own| own.hide(true)))]
 pub(super) struct Options {
     #[command(flatten)]
     asked: Asked,
@@ -34,14 +35,14 @@ pub(super) struct Options {
 const TRUTH: &str = "truth.csv";
 
 pub(super) fn run(options: &Options) -> Result<(), Box<dyn Error>> {
-    let (mut study, _) = options.asked.study()?;
+    let (mut study, file) = options.asked.study()?;
     for text in &options.at {
         let (name, value) = StatedPrior::parse_value(text)?;
         study.priors.insert(name, value);
     }
     made(Some(&options.output))?;
     let device = Device::flex();
-    let prepared = study.prepare(&options.asked.tables()?, &device)?;
+    let prepared = study.prepare(&options.asked.tables(file.as_ref())?, &device)?;
     say_prepared(&prepared)?;
     let drawn = prepared.simulate(options.seed, &device)?;
     say("")?;

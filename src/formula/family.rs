@@ -55,6 +55,18 @@ pub(super) enum Kind {
     HurdleLogNormal,
 }
 
+/// What other programs call some of them.
+const ELSEWHERE: [(&str, &str); 8] = [
+    ("normal", "gaussian"),
+    ("logistic", "bernoulli"),
+    ("negbin", "negbinomial"),
+    ("nb", "negbinomial"),
+    ("ordinal", "cumulative"),
+    ("ordered", "cumulative"),
+    ("multinomial", "categorical"),
+    ("survival", "weibull"),
+];
+
 /// The names, the usual link first among those that a family may have.
 const ALL: [(&str, Kind, &[Link]); 22] = {
     use Link::{Cloglog, Identity, Inverse, Log, Logit, Probit, Sqrt};
@@ -129,11 +141,12 @@ impl FromStr for ResponseFamily {
             None => (written.as_str(), None),
         };
         let Some((_, kind, links)) = ALL.iter().find(|(own, ..)| *own == name) else {
+            let elsewhere = ELSEWHERE.iter().find(|(own, _)| *own == name).map(|(_, near)| (*near).to_owned());
             return Err(StudyError::Unfit {
                 operation: "family",
                 found: format!("`{text}`"),
                 expected: format!("one of {}", ALL.map(|(name, ..)| name).join(", ")),
-                remedy: match nearest(name, ALL.iter().map(|(own, ..)| *own)) {
+                remedy: match elsewhere.or_else(|| nearest(name, ALL.iter().map(|(own, ..)| *own))) {
                     Some(near) => format!("Did you mean `{near}`?"),
                     None => "Choose the one whose outcomes are like yours.".into(),
                 },

@@ -21,6 +21,10 @@ use super::stand_in::DeclaredColumn;
 use super::stated_prior::{self, StatedPrior};
 use super::summary::{DesignSummary, RandomSummary};
 
+/// What the model calls the outcome.
+#[cfg(feature = "cli")]
+const OUTCOME: &str = "y";
+
 /// The file of one silo.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SiloTable {
@@ -186,7 +190,8 @@ impl Study {
     /// The same checks, where those of the outcome by its own name are of `y`, as the model calls it.
     ///
     /// # Errors
-    /// [`StudyError::Unfit`] for checks of times of which some are censored: when the others would have been is not known.
+    /// [`StudyError::Unfit`] for checks of times of which some are censored: when the others would have been is not known; and
+    /// for checks of anything but the outcome.
     #[cfg(feature = "cli")]
     pub(crate) fn checks(&self, asked: &[PredictiveCheck]) -> Result<Vec<PredictiveCheck>, StudyError> {
         if let (Some(check), false) = (asked.first(), self.formula.status_columns().is_empty()) {
@@ -196,11 +201,17 @@ impl Study {
             return Err(unfit(found, expected, remedy));
         }
         let names = [self.formula.outcome(), self.formula.outcome_column()];
-        let own = |check: &PredictiveCheck| match names.contains(&Some(&check.site)) {
-            true => PredictiveCheck { site: "y".into(), ..check.clone() },
-            false => check.clone(),
+        let own = |check: &PredictiveCheck| match check.site.as_str() {
+            name if name == OUTCOME || names.contains(&Some(name)) => {
+                Ok(PredictiveCheck { site: OUTCOME.into(), ..check.clone() })
+            }
+            _ => {
+                let outcome = self.outcome();
+                let expected = format!("a statistic of the outcome, as in `{} of {outcome}`", check.statistic);
+                Err(unfit(format!("the check `{check}`"), &expected, "The model draws no other column."))
+            }
         };
-        Ok(asked.iter().map(own).collect())
+        asked.iter().map(own).collect()
     }
 
     /// Reads the files, lets silos agree, and makes the model with the rows of each: what silos and coordinator do apart

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use partita_core::Device;
-use partita_formula::{Agreement, ColumnKind, Columns, Design, GroupScope};
+use partita_formula::{Agreement, ColumnKind, Columns, Design, FrameError, GroupScope};
 use partita_models::regression::RegressionRows;
 
 use super::family::Kind;
@@ -60,7 +60,19 @@ impl SharedModel<'_> {
         let formula = self.study.formula.clone().without_outcome();
         // New rows need the columns of the formula alone.
         let without = Study { formula, units: BTreeMap::new(), ..self.study.clone() };
-        let found = self.without_outcome(&without.columns_as(file, &self.agreement.kinds)?, device)?;
+        let columns = without.columns_as(file, &self.agreement.kinds).map_err(|error| match error {
+            StudyError::Frame(FrameError::UnknownColumn { file, column, .. })
+                if without.formula.is_grouping(&column) =>
+            {
+                unfit(
+                    format!("no column `{column}` in {file}"),
+                    "the column of the groups, for rows of new groups too",
+                    "Write it into the file: a name that no silo has stands for a new group.",
+                )
+            }
+            other => other,
+        })?;
+        let found = self.without_outcome(&columns, device)?;
         let named = |own: &RowGroups| {
             let silo = own.levels.first().filter(|_| own.scope == GroupScope::Silo && own.levels.len() == 1)?;
             self.agreement.silos.iter().any(|(name, _)| name == silo && *name != file.name).then(|| silo.clone())

@@ -103,3 +103,34 @@ fn run(study: Study) -> Result<()> {
         Study::VerticalPoisson(options) => columns::poisson::run(options),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use clap::error::ErrorKind;
+
+    use super::*;
+
+    /// What stands after `partita-studies` and `--` in the lines of a text, without a comment behind it.
+    fn commands(text: &str) -> Vec<&str> {
+        let rest = text.lines().filter_map(|line| line.split_once("partita-studies")?.1.split(['`', '#']).next());
+        rest.filter_map(|rest| Some(rest.split_once("-- ")?.1.trim())).filter(|own| !own.contains("...")).collect()
+    }
+
+    #[test]
+    fn every_command_of_the_book_names_a_study_with_its_options() {
+        let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
+        let pages = std::fs::read_dir(root.join("docs/src")).unwrap().map(|entry| entry.unwrap().path());
+        let mut count = 0;
+        for page in pages.filter(|page| page.extension().is_some_and(|ending| ending == "md")) {
+            let text = std::fs::read_to_string(&page).unwrap();
+            for own in commands(&text) {
+                let words = ["partita-studies"].into_iter().chain(own.split_whitespace());
+                let wrong = Command::try_parse_from(words).err().filter(|error| error.kind() != ErrorKind::DisplayHelp);
+                assert!(wrong.is_none(), "{}: {own}: {}", page.display(), wrong.unwrap());
+                count += 1;
+            }
+        }
+        assert!(count > 20, "{count}");
+        assert!(Command::try_parse_from(["partita-studies", "autoencoder"]).is_err());
+    }
+}

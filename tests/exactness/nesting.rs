@@ -173,7 +173,8 @@ patient              local    latent (nc)    patient in clinic Normal           
 spread               local    latent         patient in clinic LogNormal          [5]            numbers > 0
 soft                 local    factor         visit in patient  -                  []             -
 y                    local    observed       visit in patient  Normal             [10]           -
-global latents: 3 numbers; no plate: 1 rows of 1; clinic: 3 rows of 1; patient in clinic: 5 rows of 2; visit in patient: 10 rows of 0"
+global latents: 3 numbers; no plate: 1 rows of 1 latent number; clinic: 3 rows of 1 latent number; patient in clinic: 5 rows of 2 latent numbers; \
+visit in patient: 10 rows without latents"
     );
 }
 

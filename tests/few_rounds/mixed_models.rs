@@ -61,7 +61,7 @@ fn numbers(study: &Study, fit: &Fit) -> Vec<(String, f64, f64)> {
     let coefficients = (0..study.columns()).map(|k| format!("beta[{k}]"));
     let labels = coefficients.chain(["log_sd", "log_sigma"].map(String::from));
     let mut all: Vec<_> = labels.zip(means.into_iter().zip(sds)).map(|(label, (mean, sd))| (label, mean, sd)).collect();
-    let sites = ["sd", "sigma"].iter().filter_map(|label| fit.report.site(label));
+    let sites = ["sd", "sigma"].iter().filter_map(|label| fit.report.uncorrected(label));
     all.extend(sites.map(|site| (site.label.clone(), site.mean, site.sd)));
     all
 }

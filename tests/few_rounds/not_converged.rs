@@ -46,6 +46,7 @@ fn a_run_that_gives_up_is_not_reported_as_converged() {
         for words in ["stopped: it did not converge", "its answer is not to be trusted", "`Nuts`"] {
             assert!(text.contains(words), "`{words}` is not in\n{text}");
         }
+        assert!(!text.contains("corrected numbers hold") && !text.contains("Read these numbers"), "{text}");
     }
 }
 

@@ -181,6 +181,15 @@ fn a_page_that_is_written_anew_from_the_files_of_a_fit_is_its_page() {
         assert!(text("again.html").contains(words), "{words}");
     }
     assert!(text("again.html") == text("report.html"));
+    // The numbers to read stand in the file by that name, beside those before the correction.
+    let found: serde_json::Value = serde_json::from_str(&text("result.json")).unwrap();
+    for (place, label) in ["beta[0]", "omega"].map(|label| (if label == "omega" { 4 } else { 0 }, label)) {
+        let (own, before) = (fit.report.site(label).unwrap(), fit.report.uncorrected(label).unwrap());
+        assert_eq!(own, fit.report.answer()[place]);
+        assert!(own.sd != before.sd && before == &fit.report.sites[place], "{own:?} {before:?}");
+        assert_eq!(found["answer"][place], serde_json::to_value(own).unwrap());
+        assert_eq!(found["sites"][place], serde_json::to_value(before).unwrap());
+    }
     std::fs::write(at("page.json"), "{\"marginals\": 3}").unwrap();
     let found = PageContent::read_json(&at("page.json")).unwrap_err().to_string();
     assert!(found.contains("reading the content of a page"), "{found}");

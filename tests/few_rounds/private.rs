@@ -271,6 +271,10 @@ fn posteriors_are_widened_by_the_noise_that_moves_them() {
         assert!(privacy.widened[0] > 1.2 && width.abs() < 0.36, "{}", site.sd);
         of_widths += width.powi(2) / 20.0;
         assert!(fit.report.warnings.iter().any(|warning| warning.problem.contains("noise for differential privacy")));
+        let unchecked = fit.report.warnings.iter().find(|warning| warning.problem.contains("round of trust")).unwrap();
+        assert!(unchecked.problem.contains("a private fit holds no round of trust"), "{unchecked}");
+        // No private fit takes these.
+        assert!(!["nuts", "held_out", "checks"].iter().any(|word| unchecked.remedy.contains(word)), "{unchecked}");
         squares += ((site.mean - 1.0) / site.sd).powi(2);
     }
     // The mean square of twenty standard normal numbers is above 2.6 with probability below 1e-4, and ours have less.

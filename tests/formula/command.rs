@@ -98,6 +98,10 @@ fn mistakes_are_named_with_what_to_do() {
         ("surv(I(age + 3), wheeze, pieces = 3) ~ smoke", "weibull", "north.csv", "expected no cuts"),
         ("factor(smoke) ~ age + (1 | child)", "categorical", "north.csv", "fixed terms alone"),
         ("child ~ age", "cumulative", "twice.csv", "whose order is not stated"),
+        ("wheeze ~ smoke", "ordinal", "north.csv", "Did you mean `cumulative`?"),
+        ("wheeze ~ smoke", "logistic", "north.csv", "Did you mean `bernoulli`?"),
+        ("wheeze ~ smoke", "survival", "north.csv", "Did you mean `weibull`?"),
+        ("wheeze ~ smoke", "negbin", "north.csv", "Did you mean `negbinomial`?"),
     ];
     for (formula, family, silo, words) in cases {
         let done = partita(folder.path(), &["fit", formula, "--family", family, "--silo", silo]);

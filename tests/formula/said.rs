@@ -124,6 +124,62 @@ fn a_study_is_fitted_in_one_process_by_the_method_that_it_names() {
 }
 
 #[test]
+fn files_of_a_study_are_those_of_its_silos() {
+    let folder = small();
+    std::fs::copy(folder.path().join("all.csv"), folder.path().join("north.csv")).unwrap();
+    let study = "formula = \"y ~ x\"\nfamily = \"gaussian\"\nsilos = [\"north\", \"south\"]\n";
+    std::fs::write(folder.path().join("study.toml"), study).unwrap();
+    for task in ["check", "fit"] {
+        let of = |silo: &[&str]| said(folder.path(), &[&[task, "--study", "study.toml"], silo].concat());
+        let (is_done, text) = of(&["--silo", "all.csv"]);
+        let words = "--silo all.csv: the study has no silo `all`, expected some of north, south";
+        assert!(!is_done && text.contains(words) && text.contains("--silo NAME=all.csv"), "{text}");
+        let (is_done, text) = of(&["--silo", "north.csv"]);
+        assert!(is_done && text.contains("no --silo for south of the study"), "{text}");
+        // Sums are in the order of the study, whatever the order of the files.
+        let (is_done, text) = of(&["--silo", "south=all.csv", "--silo", "north.csv"]);
+        assert!(is_done && !text.contains("no --silo for"), "{text}");
+        let [north, south] = ["north", "south"].map(|name| text.find(&format!("{name}: ")).unwrap_or_default());
+        assert!(task == "fit" || north < south, "{text}");
+    }
+}
+
+#[test]
+fn a_check_of_what_the_model_does_not_observe_is_refused_before_the_fit() {
+    let folder = small();
+    let fit = ["fit", "y ~ x", "--family", "gaussian", "--silo", "all.csv", "--check-rows", "mean of x"];
+    let (is_done, text) = said(folder.path(), &fit);
+    assert!(!is_done && text.contains("the check `mean of x`") && text.contains("as in `mean of y`"), "{text}");
+    assert!(!text.contains("verdict"), "it fitted: {text}");
+    let fit = ["fit", "--model", "six-cities", "--silo", "example:1", "--check-rows", "zeros of nothing"];
+    let (is_done, text) = said(folder.path(), &fit);
+    assert!(!is_done && text.contains("--check-rows 'zeros of nothing': the model observes"), "{text}");
+    assert!(!text.contains("verdict"), "it fitted: {text}");
+    let study = "formula = \"y ~ x\"\nfamily = \"gaussian\"\nsilos = [\"all\"]\nchecks = [\"mean of x\"]\n";
+    assert!(StudyFile::parse(study).unwrap_err().to_string().contains("as in `mean of y`"));
+}
+
+#[test]
+fn rows_to_predict_without_the_column_of_their_groups_are_told_what_to_write() {
+    let folder = small();
+    std::fs::write(folder.path().join("new.csv"), "x\n1\n").unwrap();
+    let fit = ["fit", "y ~ x + (1 | s)", "--family", "gaussian", "--silo", "all.csv", "--output", "out", "--predict"];
+    let (is_done, text) = said(folder.path(), &[&fit[..], &["new.csv"]].concat());
+    assert!(!is_done && text.contains("no column `s` in") && text.contains("stands for a new group"), "{text}");
+    assert!(!text.contains("verdict"), "it fitted: {text}");
+}
+
+#[test]
+fn simulate_offers_no_model_that_is_compiled_in() {
+    let folder = small();
+    let (is_done, text) = said(folder.path(), &["simulate", "--help"]);
+    assert!(is_done && text.contains("--family") && !text.contains("--model"), "{text}");
+    let simulate = ["simulate", "--model", "six-cities", "--silo", "example:1", "--output", "drawn"];
+    let (is_done, text) = said(folder.path(), &simulate);
+    assert!(!is_done && text.contains("--model six-cities: this command takes formulas and studies alone"), "{text}");
+}
+
+#[test]
 fn a_contrast_of_one_coefficient_has_the_numbers_of_the_table() {
     let folder = folder();
     let fit = ["fit", FORMULA, "--family", "bernoulli", "--silo", "north.csv", "--silo", "south.csv"];
@@ -189,8 +245,15 @@ fn a_study_names_columns_with_units_and_describe_lists_all_that_leaves() {
     study("dose = \"mg\"");
     let (is_done, text) = said(folder.path(), &["fit", "--study", "study.toml", "--silo", "all.csv"]);
     assert!(!is_done && text.contains("no column `dose` in all.csv") && text.contains("in mg"), "{text}");
-    // A silo that refuses what the study needs does not start.
+    // A silo that lacks a file of its connection says which, and does not claim to wait.
     study("x = \"years\"");
+    let own = "name = \"all\"\ndata = \"all.csv\"\nstate = \"state\"\n";
+    let engine = "[engine]\naddress = \"127.0.0.1:1\"\ncertificate_authority = \"ca.pem\"\n";
+    write("all.toml", &format!("{own}{engine}"));
+    let (is_done, text) = said(folder.path(), &["silo", "--silo", "all.toml"]);
+    let words = "It is `certificate_authority` of `[engine]`: put the file there";
+    assert!(!is_done && text.contains(words) && !text.contains("waiting at"), "{text}");
+    // One that refuses what the study needs does not start.
     write(
         "all.toml",
         "name = \"all\"\ndata = \"all.csv\"\nstate = \"state\"\nrefuse = [\"rows\"]\n[engine]\naddress = \"127.0.0.1:1\"\n",

@@ -284,7 +284,11 @@ impl fmt::Display for SiteTable {
         write!(formatter, "global latents: {} numbers", self.global_len)?;
         for block in &self.blocks {
             let plate = block.plate.as_ref().map_or_else(|| "no plate".into(), |plate| self.nested(plate));
-            write!(formatter, "; {plate}: {} rows of {}", block.rows, block.width)?;
+            match block.width {
+                0 => write!(formatter, "; {plate}: {} rows without latents", block.rows)?,
+                1 => write!(formatter, "; {plate}: {} rows of 1 latent number", block.rows)?,
+                width => write!(formatter, "; {plate}: {} rows of {width} latent numbers", block.rows)?,
+            }
         }
         Ok(())
     }

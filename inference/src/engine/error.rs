@@ -231,7 +231,7 @@ pub enum Error {
         problem: String,
     },
     /// A file cannot be written or read.
-    #[error("{operation} {}: {reason}. Check that the folder exists, is writable and has room.", path.display())]
+    #[error("{operation} {}: {reason}. {}", path.display(), of_files(operation))]
     File {
         /// What was being done.
         operation: &'static str,
@@ -240,6 +240,14 @@ pub enum Error {
         /// The operating system's words.
         reason: String,
     },
+}
+
+/// What to try with a file.
+fn of_files(operation: &str) -> &'static str {
+    match operation.starts_with("reading") {
+        true => "Check the path, and that the file may be read.",
+        false => "Check that the folder exists, is writable and has room.",
+    }
 }
 
 /// A reason for which a silo refuses: public, and the only words about a refusal that leave it.

@@ -51,8 +51,8 @@ use crate::engine::trust::verdict::{Trust, Verdict};
 pub struct Report {
     /// Whether to trust it.
     pub verdict: Verdict,
-    /// Every number of every global site, on its natural scale, of the posterior as it is: [`Report::answer`] has the
-    /// corrected ones. Under [`crate::Estimator::ImportanceWeighted`] it is the reweighted posterior, whose draws are each
+    /// Every number of every global site, on its natural scale, of the posterior as it is, uncorrected: [`Report::answer`] has
+    /// the numbers to read. Under [`crate::Estimator::ImportanceWeighted`] it is the reweighted posterior, whose draws are each
     /// chosen among $`K`$ by their weights.
     pub sites: Vec<SiteSummary>,
     /// The family of every global site.
@@ -130,6 +130,14 @@ pub struct Report {
     pub options: Settings,
 }
 
+/// A report as its file has it.
+#[derive(Serialize)]
+struct Written<'a> {
+    answer: Vec<&'a SiteSummary>,
+    #[serde(flatten)]
+    report: &'a Report,
+}
+
 /// What a report is made of.
 pub(crate) struct Found<'a> {
     pub(crate) sites: Vec<SiteSummary>,
@@ -158,7 +166,7 @@ impl Report {
         let warnings = found.warnings.into_iter().chain(Warning::of_ending(record.ending));
         let warnings = warnings.chain(Warning::of_points(&found.sites));
         let warnings = warnings.chain(found.privacy.as_ref().map(Privacy::warnings).unwrap_or_default());
-        let warnings: Vec<Warning> = warnings.chain(found.trust.warnings()).collect();
+        let warnings: Vec<Warning> = warnings.chain(found.trust.warnings(found.privacy.as_ref())).collect();
         Self {
             verdict: Verdict::of(&warnings),
             sites: found.sites,
@@ -197,14 +205,20 @@ impl Report {
         }
     }
 
-    /// The summary of one number of a site.
+    /// One number of the [answer](Report::answer), by its label, such as `beta[0]`.
     #[must_use]
     pub fn site(&self, label: &str) -> Option<&SiteSummary> {
+        self.answer().into_iter().find(|summary| summary.label == label)
+    }
+
+    /// The same number of the posterior as it is, before a correction.
+    #[must_use]
+    pub fn uncorrected(&self, label: &str) -> Option<&SiteSummary> {
         self.sites.iter().find(|summary| summary.label == label)
     }
 
-    /// The numbers to read: the corrected ones where the round of trust says that they hold, else those of the posterior as
-    /// it is.
+    /// The numbers to read, which its text, its page and draws of the answer have too: the corrected ones where the round of
+    /// trust says that they hold, else those of the posterior as it is.
     #[must_use]
     pub fn answer(&self) -> Vec<&SiteSummary> {
         match self.trust.correction().filter(|correction| correction.is_trusted()) {
@@ -215,7 +229,7 @@ impl Report {
 
     /// Takes what held-out rows say of the posterior in, and lets the verdict follow; in place of what they said before.
     pub(crate) fn judge(&mut self, found: Evaluation) {
-        let unchecked = self.trust.warnings();
+        let unchecked = self.trust.warnings(self.privacy.as_ref());
         if found.calibration().is_some() && self.trust.correction().is_none() {
             self.warnings.retain(|own| !unchecked.contains(own));
         }
@@ -231,12 +245,13 @@ impl Report {
         self.verdict = Verdict::of(&self.warnings);
     }
 
-    /// Writes the report as JSON, atomically.
+    /// Writes the report as JSON, atomically: its fields, and before them `answer`, the numbers to read. `sites` of that file
+    /// are the uncorrected ones, as they are here.
     ///
     /// # Errors
     /// [`crate::Error::File`].
     pub fn write_json(&self, path: &Path) -> Result<()> {
-        write_json(self, path)
+        write_json(&Written { answer: self.answer(), report: self }, path)
     }
 }
 

@@ -40,7 +40,11 @@ impl Looking<'_> {
         counters: &mut Counters,
     ) -> Result<std::result::Result<Round, NoRound>> {
         if self.asking.draws == 0 {
-            return Ok(Err("the options ask for no round of trust".to_owned().into()));
+            let reason = match algorithm.privacy() {
+                Some(_) => "a private fit holds no round of trust, whose answers are sums without noise",
+                None => "the options ask for no round of trust",
+            };
+            return Ok(Err(reason.to_owned().into()));
         }
         match first(&algorithm.posterior(), self.asking.seed) {
             Ok(proposal) => self.look(proposal, algorithm, exchange, counters),

@@ -79,7 +79,7 @@ fn one() -> u64 {
     1
 }
 
-/// The most rounds of a study that names none: few rounds end by themselves after about nine.
+/// The most rounds of a study that names none: few rounds end by themselves after about a dozen, with effects of silos some forty.
 const MOST_ROUNDS: u64 = 100;
 /// The most steps of one with `sfvi` that names none: it finds its rate and its end by itself.
 pub(crate) const MOST_STEPS: u64 = 30_000;

@@ -111,7 +111,7 @@ fn of_long_tails(expected: &ExpectedClipping, found: ClippedShare) -> Option<War
     let beyond = share - AS_EXPECTED * expected.share;
     let severity = if beyond > NOT_BY_CHANCE * deviation { Severity::Doubt } else { Severity::Limit };
     let problem = format!(
-        "{}: {:.1} % of the rows are clipped (known to {:.1}), where {:.1} % were expected. In standard deviations that moves the answer by up to",
+        "{}: {:.1} % of the rows are clipped (+/- {:.1}, one standard deviation), where {:.1} % were expected. In standard deviations that moves the answer by up to",
         match severity {
             Severity::Doubt => "outcomes have longer tails than the family",
             _ => "outcomes may have longer tails than the family, or noise looks so",
@@ -157,8 +157,9 @@ impl Privacy {
         match self.clipped {
             None => promise,
             Some(ClippedShare { share, deviation }) => format!(
-                "{promise}; {:.1} % of the rows were longer than the clip, known to {:.1}",
-                100.0 * share,
+                "{promise}; {:.1} % of the rows were longer than the clip, +/- {:.1} (one standard deviation)",
+                // Noise moves a small share below zero.
+                100.0 * share.max(0.0),
                 100.0 * deviation
             ),
         }
@@ -192,7 +193,7 @@ impl Privacy {
         }
         let widest = self.widened.iter().copied().fold(1.0, f64::max);
         let problem = format!(
-            "noise for differential privacy (epsilon {} at delta {:e} for one {}) is in this posterior. The largest factor by which it widened a standard deviation",
+            "noise for differential privacy (epsilon {} at delta {:e} for one {}) is in this posterior: it widened a standard deviation by a factor of up to",
             self.epsilon, self.delta, self.unit
         );
         let remedy = "More rows, fewer silos or a larger epsilon need less; intervals have the noise in them, and the estimate moves with it.";
@@ -204,6 +205,16 @@ impl Privacy {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_share_that_noise_moved_below_zero_is_told_as_none() {
+        let own = Privacy { widened: vec![1.89], ..Privacy::promised(3.0, 1e-5, 24, 7.5) };
+        let own = Privacy { clipped: Some(ClippedShare { share: -0.009, deviation: 0.019 }), ..own };
+        let words = "; 0.0 % of the rows were longer than the clip, +/- 1.9 (one standard deviation)";
+        assert!(own.promise().ends_with(words), "{}", own.promise());
+        let words = "it widened a standard deviation by a factor of up to (1.89, threshold 3.00). More rows";
+        assert!(own.of_noise().to_string().contains(words), "{}", own.of_noise());
+    }
 
     #[test]
     fn more_clipped_rows_than_noise_and_the_posterior_explain_are_a_limit_and_then_a_doubt() {

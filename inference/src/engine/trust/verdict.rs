@@ -9,7 +9,7 @@ use super::correction::Correction;
 use super::evaluate::Evaluation;
 use super::left_out::LeftOut;
 use crate::engine::family::real;
-use crate::engine::report::{SAMPLE, Severity, Warning};
+use crate::engine::report::{Privacy, SAMPLE, Severity, Warning};
 
 /// Whether the numbers of a report are to be trusted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -78,8 +78,8 @@ impl Trust {
         }
     }
 
-    /// What it means for the numbers of a report.
-    pub(crate) fn warnings(&self) -> Vec<Warning> {
+    /// What it means for the numbers of a report, which may promise privacy.
+    pub(crate) fn warnings(&self, privacy: Option<&Privacy>) -> Vec<Warning> {
         match self {
             Self::Checked(correction) => of_correction(correction),
             Self::Sampled(chains) => chains.warnings.clone(),
@@ -88,9 +88,13 @@ impl Trust {
                 format!(
                     "the posterior was not compared with the model itself, and the verdict rests on convergence alone: {reason}"
                 ),
-                format!(
-                    "{SAMPLE}; or judge it by rows held out of the fit (in Rust `Fit::judge_by_rows`; `held_out` of silos elsewhere; `vertical::predict` of columns), by `checks` of a study, or by fits from several starts."
-                ),
+                match privacy {
+                    // What compares with rows, or holds some out, has no noise and is refused.
+                    Some(_) => "What can be judged without it is judged here: the noise, the clip and the last round. A new study by another method (`algorithm` of `[run]`), with a budget of its own, shows whether the two agree.".to_owned(),
+                    None => format!(
+                        "{SAMPLE}; or judge it by rows held out of the fit (in Rust `Fit::judge_by_rows`; `held_out` of silos elsewhere; `vertical::predict` of columns), by `checks` of a study, or by fits from several starts."
+                    ),
+                },
             )],
         }
     }
@@ -255,11 +259,11 @@ fn of_approximation(correction: &Correction) -> Option<Warning> {
         return None;
     }
     let problem = format!(
-        "the corrected numbers hold, but the approximation is off: its mean by {:.2} standard deviations, and its standard deviation is {:.2} of the right one",
+        "the approximation is off, which the table corrects: its mean by {:.2} standard deviations, and its standard deviation is {:.2} of the right one",
         worst.moved.abs(),
         worst.sd_ratio
     );
-    let remedy = "Read these numbers and what is made of the same weighted draws: contrasts, predictions, posterior.csv. Local latents and the draws of `Fit::draws` are of the approximation.";
+    let remedy = "The table is of the corrected numbers, and so are contrasts, predictions and posterior.csv, by the same weighted draws. Local latents and the draws of `Fit::draws` are of the approximation.";
     Some(Warning::new(Severity::Limit, problem, remedy).at(&worst.summary.label))
 }
 

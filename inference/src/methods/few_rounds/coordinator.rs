@@ -435,7 +435,7 @@ impl Algorithm for FewRounds {
         let counts = vec![
             count(
                 "points",
-                "points along each latent of a row, or a row where it has more than three, where rows are integrated",
+                "quadrature points for each latent of a row (in a formula: of a group), or for a whole row with more than three",
                 self.points,
             ),
             count("taken_back", "steps taken back, which lowered the bound", self.taken_back),

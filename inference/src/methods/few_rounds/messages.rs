@@ -67,3 +67,21 @@ message! {
         evaluations: Option<u64> = Data <= LARGEST_COUNT,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_page_of_what_leaves_a_silo_has_a_row_for_every_field() {
+        let page = include_str!("../../../../docs/src/explanation-what-leaves-a-silo.md");
+        let (_, section) = page.split_once("**Few rounds**").unwrap();
+        let rows = section.lines().skip_while(|line| !line.starts_with('|')).skip(2);
+        let cells = rows.take_while(|line| line.starts_with('|')).filter_map(|line| line.split('|').nth(2));
+        let told: Vec<&str> = cells.flat_map(|cell| cell.split('`').skip(1).step_by(2)).collect();
+        let sizes = Sizes::of(5);
+        let sent = RoundRequest::fields(&sizes).into_iter().chain(Answer::fields(&sizes));
+        assert_eq!(told, sent.map(|field| field.name).collect::<Vec<_>>());
+        assert!(StartRequest::fields(&()).iter().all(|field| told.contains(&field.name)));
+    }
+}
