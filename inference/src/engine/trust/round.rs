@@ -233,7 +233,7 @@ mod tests {
             let reply = Values { values: None, refusal: refusal as u64 }.write();
             let found = values(Outcome::Reply(reply), 1).unwrap_err();
             assert_eq!(found.reason, refusal.words());
-            Verdict::of(&Trust::from(found).warnings())
+            Verdict::of(&Trust::from(found).warnings(None))
         };
         for refusal in [Refusal::Levels, Refusal::Points] {
             assert_eq!(verdict(refusal), Verdict::DoNotTrust, "{refusal:?}");
@@ -242,7 +242,7 @@ mod tests {
             assert_eq!(verdict(refusal), Verdict::TrustWithLimits, "{refusal:?}");
         }
         let silent = values(Outcome::Timeout, 1).unwrap_err();
-        assert_eq!(Verdict::of(&Trust::from(silent).warnings()), Verdict::TrustWithLimits);
+        assert_eq!(Verdict::of(&Trust::from(silent).warnings(None)), Verdict::TrustWithLimits);
     }
 
     #[test]
