@@ -72,7 +72,7 @@ impl Search<'_> {
         (low, high)
     }
 
-    /// The number, between the ends; not a number where it is not found.
+    /// The number, between the ends.
     pub(super) fn number(&self, low: f64, high: f64) -> f64 {
         let (mut low, mut high) = self.bracket(low, high);
         let mut at = 0.5 * low + 0.5 * high;
@@ -91,7 +91,8 @@ impl Search<'_> {
             }
             at = next;
         }
-        f64::NAN
+        // Around zero, where no difference is small beside the number itself.
+        at
     }
 
     /// The smallest count whose lower tail reaches the probability, or whose upper tail is at most it; from `low` to
