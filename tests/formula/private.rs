@@ -304,7 +304,7 @@ fn one_ledger_charges_another_formula_and_a_changed_file_and_gives_neither_the_n
 }
 
 #[test]
-fn every_method_that_a_study_names_keeps_its_promise_and_is_refused_beyond_the_budget_before_a_sum() {
+fn every_method_that_a_study_names_keeps_its_promise_and_is_refused_beyond_its_sums() {
     let scratch = tempfile::tempdir().unwrap();
     let folder = scratch.path();
     let row = |k: u32| {
@@ -345,9 +345,9 @@ fn every_method_that_a_study_names_keeps_its_promise_and_is_refused_beyond_the_b
         );
         let spent = read("north.ledger");
         assert_eq!(spent.matches("\"spent\"").count() as u64, sums, "{method}");
-        // The owner allows one such study: another seed is another, and nothing is drawn for it.
+        // The study has had its sums: another seed asks other questions of it, and nothing is drawn for them.
         let said = refused(folder, &[&fit[..], &["--seed", "2"]].concat());
-        assert!(said.contains("the owner's privacy budget"), "{method}: {said}");
+        assert!(said.contains("the sums of the study"), "{method}: {said}");
         assert_eq!(read("north.ledger"), spent, "{method}");
         // Canaries refute the promise's noise no more than it says, over samples too.
         if method == "sfvi" {
