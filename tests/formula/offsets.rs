@@ -67,7 +67,8 @@ fn the_usual_prior_of_the_intercept_lies_where_the_offset_leaves_it() {
     let logs = mean(&pops.map(f64::ln));
     let found = of("deaths ~ x + offset(log(pop))", "poisson");
     near(prior(&found, "(Intercept)")[0], 9.5_f64.ln() - logs, "counts");
-    assert_eq!(prior(&found, "x"), prior(&of("deaths ~ x", "poisson"), "x"));
+    let without = of("deaths ~ x", "poisson");
+    assert_eq!(prior(&found, "x").map(f64::to_bits), prior(&without, "x").map(f64::to_bits));
     near(prior(&of("x ~ rate + offset(pop)", "gaussian"), "(Intercept)")[0], 1.5 - mean(&pops), "a mean");
     near(prior(&of("time ~ x + offset(log(pop))", "lognormal"), "(Intercept)")[0], 3.0_f64.ln() - logs, "times");
     near(

@@ -155,7 +155,7 @@ fn log_beta_lower(a: f64, b: f64, at: Chance) -> LogTails {
     };
     let fraction = lentz(denominator(0.0), step);
     let [by_a, by_b] = fraction.log_by();
-    let lower = binomial_kernel(a, b, log) + (a * (b / (a + b))).ln() + fraction.value.ln();
+    let lower = binomial_kernel(a, b, log) + (b / (a + b)).ln() + (a * fraction.value).ln();
     let by_a = log.success + digamma_difference(a, b) + by_a;
     let by_b = log.failure + digamma_difference(b, a) + by_b;
     LogTails::from_lower(lower, [by_a, by_b])
