@@ -150,7 +150,7 @@ fn log_beta_lower(a: f64, b: f64, at: Chance) -> LogTails {
     let step = |n: f64| {
         let end = Dual::new(a + 2.0 * n - 1.0, [1.0, 0.0]);
         let left = Dual::new(n * (b - n) * x, [0.0, n * x]);
-        let numerator = Dual::new(a + n - 1.0, [1.0, 0.0]) / end * (Dual::new(a + b + n - 1.0, [1.0, 1.0]) / end);
+        let numerator = Dual::new(a + (n - 1.0), [1.0, 0.0]) / end * (Dual::new(a + b + (n - 1.0), [1.0, 1.0]) / end);
         (numerator * left * Dual::constant(x), Dual::constant(n) + left / end + denominator(n))
     };
     let fraction = lentz(denominator(0.0), step);
