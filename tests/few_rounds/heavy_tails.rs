@@ -99,5 +99,5 @@ fn a_second_mode_of_rows_is_seen() {
     let y = (0..20).map(|row| (0.4 + 0.1 * f64::from(row)).powi(2)).collect();
     let silos = [("north".to_owned(), device.tensor(y, [20]))];
     let report = fit(&Squares {}, &silos, &device, &super::options(), None).unwrap().report;
-    assert!(report.verdict == Verdict::DoNotTrust && report.to_string().contains("several modes"), "{report}");
+    assert!(report.verdict == Verdict::DoNotTrust && report.to_string().contains("not resolved by points"), "{report}");
 }
