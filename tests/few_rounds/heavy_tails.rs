@@ -2,7 +2,7 @@
 
 use partita::burn::module::Module;
 use partita::burn::tensor::Tensor;
-use partita::core::{Key, Noise, Purpose};
+use partita::core::{Key, Mixture, Noise, Purpose};
 use partita::inference::{Trust, Verdict};
 use partita::{Bernoulli, Device, Fit, FitOptions, Model, Normal, Scope, StudentT, fit};
 
@@ -72,11 +72,11 @@ fn tails_that_points_resolve_are_checked() {
     assert!(matches!(report.trust, Trust::Checked(_)), "{report}");
 }
 
-/// Rows whose outcome is the square of their latent, but for a little noise.
+/// Rows whose latents lie on one of two sides.
 #[derive(Module, Debug)]
-struct Squares {}
+struct Sides {}
 
-impl Model for Squares {
+impl Model for Sides {
     type Globals = Tensor<1>;
     type Data = Tensor<1>;
 
@@ -86,18 +86,20 @@ impl Model for Squares {
 
     fn local(&self, scope: &mut Scope, z: &Tensor<1>, y: &Tensor<1>) -> partita::Result<()> {
         scope.plate("row", y.dims()[0], |s, rows| {
-            let own: Tensor<1> = s.sample("own", Normal::new(0.0, z.clone().exp().expand([rows.len()])))?;
-            s.observe("y", Normal::new(own.clone() * own, 0.03), rows.take(y)?)
+            let halves: Tensor<1> = s.device().tensor(vec![0.5, 0.5], [2]);
+            let sides = Mixture::weights(halves, vec![Normal::new(-3.0, 0.1), Normal::new(3.0, 0.1)]);
+            let own: Tensor<1> = s.sample("own", sides.iid([rows.len()]))?;
+            s.observe("y", Normal::new(own, z.clone().exp().expand([rows.len()])), rows.take(y)?)
         })
     }
 }
 
 #[test]
 fn a_second_mode_of_rows_is_seen() {
-    // Both roots of an outcome are as probable: the rule of a row settles on one.
+    // Outcomes between the sides: the rule of a row settles on one of them, and larger rules with it.
     let device = Device::flex();
-    let y = (0..20).map(|row| (0.4 + 0.1 * f64::from(row)).powi(2)).collect();
-    let silos = [("north".to_owned(), device.tensor(y, [20]))];
-    let report = fit(&Squares {}, &silos, &device, &super::options(), None).unwrap().report;
+    let y = (0..60).map(|row| 0.05 * f64::from(row) - 1.475).collect();
+    let silos = [("north".to_owned(), device.tensor(y, [60]))];
+    let report = fit(&Sides {}, &silos, &device, &super::options(), None).unwrap().report;
     assert!(report.verdict == Verdict::DoNotTrust && report.to_string().contains("not resolved by points"), "{report}");
 }
