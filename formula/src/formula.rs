@@ -181,7 +181,7 @@ impl Formula {
     /// Whether groups are of this column, as those of `g` in `(1 | g)`.
     #[must_use]
     pub fn is_grouping(&self, column: &str) -> bool {
-        self.random.iter().any(|term| term.grouping.columns.iter().any(|(name, _)| name == column))
+        self.groupings().any(|own| own.has(column))
     }
 
     /// The outcome as R writes it.
@@ -296,7 +296,7 @@ impl Formula {
             // Of a column that is needed and not computed with the formula compares the levels.
             _ => variable.columns().iter().any(|own| own.0 == name && !variable.computed().contains(own)),
         };
-        self.groupings().any(|own| own.has(name)) || self.variables().any(factor)
+        self.is_grouping(name) || self.variables().any(factor)
     }
 }
 
