@@ -8,8 +8,9 @@ use super::priors::INTERCEPT;
 use super::summary::RandomSummary;
 use super::{Study, StudyError};
 
-/// What the model calls the outcome, and rows.
-const OUTCOME: &str = "y";
+/// What the model calls the outcome.
+pub(super) const OUTCOME: &str = "y";
+/// What it calls rows.
 const ROWS: &str = "row";
 
 impl Study {

@@ -15,15 +15,13 @@ use partita_models::regression::{AcrossEffects, EffectLatents, Regression, Regre
 use super::StudyError;
 use super::family::ResponseFamily;
 use super::groups::{Chain, Crossing};
+#[cfg(feature = "cli")]
+use super::names::OUTCOME;
 use super::predictors::{Predictors, with_parameters};
 use super::priors::{INTERCEPT, effects, lines, parameters};
 use super::stand_in::DeclaredColumn;
 use super::stated_prior::{self, StatedPrior};
 use super::summary::{DesignSummary, RandomSummary};
-
-/// What the model calls the outcome.
-#[cfg(feature = "cli")]
-const OUTCOME: &str = "y";
 
 /// The file of one silo.
 #[derive(Debug, Clone, PartialEq, Eq)]
