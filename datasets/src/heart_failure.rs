@@ -9,6 +9,22 @@ use crate::labelled_table::{LabelledTable, labelled};
 
 const NUMERIC: [&str; 5] = ["Age", "RestingBP", "Cholesterol", "MaxHR", "Oldpeak"];
 
+/// The columns in the order of the published file, by which parties share them.
+const COLUMNS: [&str; 12] = [
+    "Age",
+    "Sex",
+    "ChestPainType",
+    "RestingBP",
+    "Cholesterol",
+    "FastingBS",
+    "RestingECG",
+    "MaxHR",
+    "ExerciseAngina",
+    "Oldpeak",
+    "ST_Slope",
+    "HeartDisease",
+];
+
 /// How many of the eleven columns each of two parties holds in the paper on vertical data.
 ///
 /// The first has age, sex, type of chest pain, blood pressure at rest and cholesterol. The second has fasting blood
@@ -43,5 +59,12 @@ pub fn heart_failure_from(path: impl AsRef<Path>) -> Result<LabelledTable, Datas
 }
 
 fn heart_failure_table(table: &Table) -> Result<LabelledTable, DatasetError> {
+    if table.names() != COLUMNS {
+        return Err(DatasetError::format(
+            "columns of the heart-failure data",
+            table.names().join(", "),
+            format!("{}, in this order", COLUMNS.join(", ")),
+        ));
+    }
     labelled("heart failure", table, &NUMERIC, "HeartDisease", [&["0"], &["1"]])
 }

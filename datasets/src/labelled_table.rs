@@ -188,7 +188,7 @@ impl LabelledTable {
             clippy::cast_sign_loss,
             reason = "numbers of rows are far below 2^52; a fraction that is none is refused below"
         )]
-        let count = (self.rows() as f64 * fraction).floor() as usize;
+        let count = (self.rows() as f64 * fraction * (1.0 + 4.0 * f64::EPSILON)).floor() as usize;
         if count == 0 || count >= self.rows() {
             return Err(DatasetError::Data(DataError::Argument {
                 operation: "splitting a table into training and test rows",

@@ -184,8 +184,18 @@ impl LinearRegression {
     /// # Errors
     /// [`Error::Length`] for inputs or coefficients with another number of columns.
     pub fn predict(&self, inputs: &[f64], posterior: &Coefficients) -> Result<Vec<(f64, f64)>> {
+        self.check("coefficients of a prediction", posterior.mean().len())?;
         let projected = posterior.project(inputs)?;
         Ok(projected.into_iter().map(|(mean, variance)| (mean, variance.sqrt().hypot(self.noise_sd))).collect())
+    }
+
+    fn check(&self, operation: &str, found: usize) -> Result<()> {
+        let expected = self.columns + 1;
+        if found == expected {
+            return Ok(());
+        }
+        let remedy = "Give the posterior and the rows of this model, the intercept first.".into();
+        Err(Error::Length { operation: operation.into(), found, expected, remedy })
     }
 
     /// The mean over rows of minus the log predictive density of the measurements, in nats, and the root mean square
@@ -207,6 +217,7 @@ impl LinearRegression {
     /// # Ok::<(), partita_core::Error>(())
     /// ```
     pub fn test(&self, rows: &MeasuredRows, posterior: &Coefficients) -> Result<(f64, f64)> {
+        self.check("columns of test rows, the intercept with them", rows.design.shape()[1])?;
         let (mut loss, mut squares, mut count) = (0.0, 0.0, 0.0);
         for ((mean, sd), target) in self.predict(&rows.inputs, posterior)?.into_iter().zip(&rows.targets) {
             let residual = target - mean;

@@ -148,6 +148,14 @@ impl MultinomialRegression {
             }
         };
         length("trained parameters of a prediction", theta.len(), 2)?;
+        if draws == 0 {
+            return Err(Error::Length {
+                operation: "draws of a prediction".into(),
+                found: 0,
+                expected: 1,
+                remedy: "Ask for at least one draw.".into(),
+            });
+        }
         let scales = if self.centred { [1.0; 2] } else { [theta[0].exp(), theta[1].exp()] };
         let mut sum = vec![0.0; covariates.rows() * classes];
         for draw in 0..draws {

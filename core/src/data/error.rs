@@ -152,7 +152,7 @@ pub enum DataError {
         keys: Vec<String>,
     },
     /// Cells of a party are missing in columns that did not declare it, or are infinite.
-    #[error("rows of party `{party}`: {count} cells are not finite numbers: {}. Correct them, or declare the column as one with missing cells (`PartyColumn::with_missing`).", listed(cells, *count))]
+    #[error("rows of party `{party}`: {count} cells are not finite numbers: {}. Correct them, or write `None` for a missing cell of a column that may have some (`PartyColumn::with_missing`).", listed(cells, *count))]
     MissingCells {
         /// The party.
         party: String,

@@ -286,10 +286,15 @@ fn numbered(groups: usize) -> Vec<String> {
     (0..groups).map(|group| group.to_string()).collect()
 }
 
+/// Whether the text of a key stands for a missing cell.
+pub(super) fn is_missing(key: &str) -> bool {
+    ["", "NA", "NaN", "?"].contains(&key.trim())
+}
+
 /// The text of a key; refuses one that stands for a missing cell.
 fn present(key: &impl Display, row: usize, list: &'static str) -> Result<String, DataError> {
     let found = key.to_string();
-    if ["", "NA", "NaN", "?"].contains(&found.trim()) {
+    if is_missing(&found) {
         let expected = "a key; drop the row or find out its group, and write the name out where this text is one";
         return Err(DataError::GroupKey { list, row: row + 1, found, expected });
     }

@@ -1,8 +1,9 @@
-//! Holds the keys that a party has of its rows, and refuses keys that are empty or repeated.
+//! Holds the keys that a party has of its rows, and refuses keys that are missing or repeated.
 
 use std::collections::BTreeMap;
 
 use super::error::{DataError, LISTED, RepeatedKey};
+use super::groups::is_missing;
 
 /// The keys that a party has sent, one a row.
 #[derive(Debug, Clone, Copy)]
@@ -13,9 +14,9 @@ pub struct PartyKeys<'a> {
     pub keys: &'a [String],
 }
 
-/// Refuses keys that are empty or occur twice.
+/// Refuses keys that are missing or occur twice.
 pub(super) fn check_keys(party: &str, keys: &[String]) -> Result<(), DataError> {
-    if let Some(row) = keys.iter().position(String::is_empty) {
+    if let Some(row) = keys.iter().position(|key| is_missing(key)) {
         return Err(DataError::MissingKey { party: party.into(), row: row + 1 });
     }
     let mut rows: BTreeMap<&str, Vec<usize>> = BTreeMap::new();

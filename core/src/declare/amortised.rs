@@ -6,7 +6,7 @@ use super::encoding::{Encoder, Encoding};
 use crate::declare::model::Model;
 use crate::declare::rows::Rows;
 use crate::declare::scope::Scope;
-use crate::error::Result;
+use crate::error::{Error, Result};
 
 /// A model whose rows of one plate get their local posteriors from an encoder: amortised inference.
 ///
@@ -98,18 +98,28 @@ impl<M: Model + ModuleDisplay, E: Encoder<M::Data> + ModuleDisplay> Model for Am
     type Data = M::Data;
 
     fn global(&self, scope: &mut Scope<'_>) -> Result<Self::Globals> {
+        let own = self.model.private_len();
+        if own > 0 && !self.private {
+            return Err(Error::Argument {
+                operation: format!("the encoder of plate `{}`", self.plate),
+                argument: "model",
+                found: format!("a model that keeps {own} parameters private, with an encoder that parties share"),
+                expected: "private parameters last: call `.private()` on this `Amortised` too",
+            });
+        }
         self.model.global(scope)
     }
 
     fn local(&self, scope: &mut Scope<'_>, globals: &Self::Globals, data: &Self::Data) -> Result<()> {
-        self.model.local(scope, globals, data)
+        self.model.local(scope, globals, data)?;
+        scope.check_encoded(&self.plate)
     }
 
     fn encode(&self, plate: &str, data: &Self::Data, rows: &Rows<'_>) -> Result<Option<Encoding>> {
-        if plate == self.plate { self.encoder.encode(data, rows).map(Some) } else { Ok(None) }
+        if plate == self.plate { self.encoder.encode(data, rows).map(Some) } else { self.model.encode(plate, data, rows) }
     }
 
     fn private_len(&self) -> usize {
-        if self.private { Module::num_params(&self.encoder) } else { 0 }
+        if self.private { self.model.private_len() + Module::num_params(&self.encoder) } else { 0 }
     }
 }

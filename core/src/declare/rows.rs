@@ -258,6 +258,14 @@ impl<'a> Rows<'a> {
     /// ```
     pub fn inner_products(&self, effects: &Tensor<2>, columns: &Tensor<2>) -> Result<Tensor<1>> {
         let columns = self.take(columns)?;
+        if effects.dims()[1] != columns.dims()[1] {
+            return Err(Error::Shape {
+                operation: "rows.inner_products".into(),
+                found: effects.dims().to_vec(),
+                expected: vec![effects.dims()[0], columns.dims()[1]],
+                remedy: "Give each group as many effects as there are columns.".into(),
+            });
+        }
         match &self.outer {
             // A column that depends on latents has a gradient of its own.
             Outer::Plate { len, places, .. }

@@ -1,7 +1,7 @@
 //! Gives an autoregression of order one within each group: deviations in time that forget the past at a constant rate.
 
 use burn::tensor::Tensor;
-use partita_core::{Array, Differentiable, Normal, Result, Rows, Scope, custom_vjp};
+use partita_core::{Array, Differentiable, Error, Normal, Result, Rows, Scope, custom_vjp};
 
 /// The rows of a plate inside another, as series: the rows of one outer row, in their order, are one series.
 #[derive(Debug, Clone, Copy)]
@@ -74,6 +74,16 @@ pub fn autoregression(
     coefficient: Tensor<1>,
     deviation: Tensor<1>,
 ) -> Result<Tensor<1>> {
+    for (what, own) in [("coefficient", &coefficient), ("deviation", &deviation)] {
+        if own.dims() != [1] {
+            return Err(Error::Shape {
+                operation: format!("{what} of autoregression `{name}`"),
+                found: own.dims().to_vec(),
+                expected: vec![1],
+                remedy: "All groups share one; call it once a group for coefficients of their own.".into(),
+            });
+        }
+    }
     let groups = series.groups.len();
     let numbers = (0..groups).map(|group| group as f64).collect();
     let group_of_step = series.steps.expand(&scope.device().tensor::<1>(numbers, [groups]))?;

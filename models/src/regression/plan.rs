@@ -171,6 +171,12 @@ impl RegressionPlan {
         let effects_of_categories = ("effects of groups on the predictors of categories", several, 0);
         match of_effects.chain([baseline, whole, effects_of_categories]).find(|(_, found, expected)| found != expected)
         {
+            None if !self.response.takes_zeros() => Err(Error::Argument {
+                operation: "plan of a regression".into(),
+                argument: "zeros",
+                found: format!("{:?} zeros of {:?}", self.response.zeros, self.response.family),
+                expected: "Zeros::Own, or a family of counts, or a hurdle of a gamma or log-normal one",
+            }),
             None => self.check_parameters(),
             Some((operation, found, expected)) => Err(Error::Length {
                 operation: operation.into(),

@@ -151,6 +151,33 @@ impl Response {
         own.iter().copied().chain(zero).collect()
     }
 
+    /// Whether the family can have the zeros asked for.
+    pub(super) fn takes_zeros(&self) -> bool {
+        match (self.zeros, &self.family) {
+            (Zeros::Own, _) | (Zeros::Hurdle, Family::Gamma | Family::LogNormal) => true,
+            (_, own) => matches!(
+                own,
+                Family::Bernoulli
+                    | Family::Binomial
+                    | Family::BetaBinomial
+                    | Family::Poisson
+                    | Family::NegativeBinomial
+            ),
+        }
+    }
+
+    /// The words for what rows bring that the likelihood has no place for.
+    pub(super) fn unused(&self, [offset, trials, status]: [bool; 3]) -> Option<&'static str> {
+        let takes_trials = matches!(self.family, Family::Binomial | Family::BetaBinomial);
+        let takes_status = matches!(self.family, Family::Weibull | Family::PiecewiseExponential { .. });
+        match (offset && self.predictors() > 1, trials && !takes_trials, status && !takes_status) {
+            (true, ..) => Some("an offset of a categorical outcome, which has several predictors"),
+            (_, true, _) => Some("trials of an outcome that is no number of successes"),
+            (.., true) => Some("a status of an outcome that is no time"),
+            _ => None,
+        }
+    }
+
     /// How many thresholds or log hazards it has in place of an intercept.
     #[must_use]
     pub fn baseline(&self) -> usize {

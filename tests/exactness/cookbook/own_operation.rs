@@ -20,7 +20,8 @@ fn response(dose: Tensor<1>, [top, half, slope]: [Tensor<1>; 3]) -> Result<Tenso
                 let rest = g * top[0] * part * (1.0 - part);
                 by[1][0] += g * part;
                 by[2][0] -= rest * slope[0] / half[0];
-                by[3][0] -= rest * (half[0] / dose).ln();
+                // At a dose of zero the part is zero, and so is this derivative.
+                by[3][0] -= if *part > 0.0 { rest * (half[0] / dose).ln() } else { 0.0 };
             }
         }))
     })

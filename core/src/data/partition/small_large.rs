@@ -93,7 +93,8 @@ fn sizes(rows: usize, positives: usize, silos: usize, split: SmallLarge) -> Resu
     if !(0.0..1.0).contains(&size_imbalance) {
         return Err(argument(OPERATION, "size imbalance", size_imbalance, "a number of [0, 1)"));
     }
-    let small = (real(rows) * (1.0 - size_imbalance) / real(silos)).floor() as usize;
+    // Of 1,000 rows a fifth is 200, not 199.999...: round numbers give round numbers.
+    let small = ((real(rows) - real(rows) * size_imbalance) / real(silos) * (1.0 + 4.0 * f64::EPSILON)).floor() as usize;
     if small == 0 {
         let remedy = "Lower the size imbalance or ask for fewer silos.";
         return Err(DataError::EmptySilo { operation: OPERATION, silo: 0, silos, rows, remedy });

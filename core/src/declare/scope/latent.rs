@@ -7,7 +7,7 @@ use burn::tensor::Tensor;
 use super::affine::{Affine, affine};
 use super::{Leaf, Origin, Quantity, Reading, RowPlace, Scope, Score, Tape, Terms};
 use crate::declare::site::{Part, Role};
-use crate::distribution::{Law, Loss, Parameter, ParameterRule, Support, Wanted};
+use crate::distribution::{Domain, Law, Loss, Parameter, ParameterRule, Support, Wanted};
 use crate::error::{Error, Result};
 use crate::handle::Handle;
 use crate::noise::{Key, Purpose};
@@ -187,19 +187,22 @@ impl<'a> Scope<'a> {
             Origin::Start => (!site.start.is_empty()).then(|| Cow::Owned(site.start.clone())),
             Origin::Given(vector) => Some(vector),
         };
+        if law.has_bounds()
+            || matches!(site.support, Some(Support::Interval(..) | Support::GreaterThan(_) | Support::LessThan(_)))
+        {
+            self.same_support(name, *index, law)?;
+        }
         if site.support == Some(Support::Real) {
             return Ok(Values::plain(vector.unwrap_or_else(|| vec![0.0; numbers].into())));
-        }
-        if let Some(Support::Interval(..) | Support::GreaterThan(_) | Support::LessThan(_)) = site.support {
-            self.same_support(name, *index, law)?;
         }
         let events = numbers / site.event.max(1);
         let one = bijector.unconstrained_len(site.event)?;
         let unconstrained = vector.unwrap_or_else(|| vec![0.0; events * one].into());
         let mut constrained = vec![0.0; numbers];
         let mut log_dets = Vec::with_capacity(events);
-        for (u, x) in unconstrained.chunks_exact(one.max(1)).zip(constrained.chunks_exact_mut(site.event.max(1))) {
-            log_dets.push(bijector.forward(u, x));
+        // By event: one that has a single value, as the correlations of one effect, has no unconstrained numbers.
+        for (event, x) in constrained.chunks_exact_mut(site.event.max(1)).enumerate() {
+            log_dets.push(bijector.forward(&unconstrained[event * one..(event + 1) * one], x));
         }
         Ok(Values { unconstrained, constrained: constrained.into(), log_dets })
     }
@@ -220,7 +223,11 @@ impl<'a> Scope<'a> {
         let arrays = law.arrays()?;
         let view = law.view(&arrays);
         let events = law.shape().iter().product::<usize>() / law.event_len().max(1);
-        let expected = self.table().sites[index].support;
+        let expected = match self.table().sites[index].support {
+            Some(Support::Ordered) => Some(Support::Real),
+            Some(Support::PositiveOrdered) => Some(Support::Positive),
+            support => support,
+        };
         match (0..events).map(|event| view.density.support(&view.at(event))).find(|support| Some(*support) != expected)
         {
             None => Ok(()),
@@ -249,6 +256,11 @@ fn made(error: Error) -> Error {
 }
 
 impl Law {
+    /// Whether a parameter is a bound of the values.
+    fn has_bounds(&self) -> bool {
+        self.density.rules().iter().any(|rule| rule.domain == Domain::Bound)
+    }
+
     /// The law of the latent and, for a non-centred site, the map to its natural scale.
     fn centred(self) -> Result<(Self, Option<Affine>)> {
         if !self.non_centred {

@@ -5,7 +5,7 @@ use burn::tensor::Tensor;
 use super::affine::Affine;
 use super::latent::Entered;
 use super::{Reading, Scope};
-use crate::distribution::{Law, Parameter, Support, Term};
+use crate::distribution::{Domain, Law, Parameter, ParameterRule, Term};
 use crate::error::{Error, Result};
 use crate::handle::Handle;
 
@@ -23,8 +23,9 @@ impl Scope<'_> {
         let site = &self.table().sites[index];
         let Some(bijector) = site.bijector.clone() else { unreachable!("invariant: a latent site has a bijector") };
         let fixed = |parameter: &Parameter| matches!(parameter, Parameter::Number(_));
-        if matches!(site.support, Some(Support::Interval(..))) && !law.parameters.iter().all(fixed) {
-            return Err(self.no_device_form(name, "an interval whose ends are tensors"));
+        let moves = |(rule, own): (&ParameterRule, &Parameter)| rule.domain == Domain::Bound && !fixed(own);
+        if law.density.rules().iter().zip(&law.parameters).any(moves) {
+            return Err(self.no_device_form(name, "bounds that are tensors"));
         }
         let (event, one) = (site.event.max(1), bijector.unconstrained_len(site.event)?);
         let events = draws * shape.iter().product::<usize>() / event;

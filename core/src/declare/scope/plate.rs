@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::entry::Opened;
 use super::outcome::{Level, RowPlace};
-use super::{Scope, Terms};
+use super::{Scope, Table, Terms};
 use crate::data::Groups;
 use crate::declare::gathered::Gathered;
 use crate::declare::nesting::Chosen;
@@ -343,11 +343,26 @@ impl<'a> Scope<'a> {
                 around.name
             )
         } else if rows == 0 {
-            "the plate has no rows: this silo is empty. Leave the silo out, or check how its data were selected.".into()
+            "the plate has no rows. Open it only where it has some (`if rows > 0`), or leave out a silo that has no rows at all."
+                .into()
         } else {
             return Ok(());
         };
         Err(Error::Plate { plate: name.into(), problem })
+    }
+
+    /// Refuses an encoder of rows that the model does not have.
+    pub(crate) fn check_encoded(&self, plate: &str) -> Result<()> {
+        let Table::Building(table) = &self.table else { return Ok(()) };
+        let plates: Vec<&str> = table.blocks.iter().filter_map(|block| block.plate.as_deref()).collect();
+        if plates.contains(&plate) {
+            return Ok(());
+        }
+        let problem = format!(
+            "an encoder is to serve its rows, but the model has no such plate. Name one of its plates: {}.",
+            plates.join(", ")
+        );
+        Err(Error::Plate { plate: plate.into(), problem })
     }
 
     /// Gives a distribution of one number as many copies as the plate has rows; refuses other row counts.
