@@ -114,8 +114,10 @@ fn repeated_keys_are_named_with_party_and_rows() {
 
 #[test]
 fn a_row_without_a_key_is_refused() {
-    let error = PartyRows::new("clinic", vec!["Ada".into(), String::new()], vec![]).unwrap_err();
-    assert_eq!(error, DataError::MissingKey { party: "clinic".into(), row: 2 });
+    for missing in ["", "  ", "NA", "NaN", "?"] {
+        let error = PartyRows::new("clinic", vec!["Ada".into(), missing.into()], vec![]).unwrap_err();
+        assert_eq!(error, DataError::MissingKey { party: "clinic".into(), row: 2 }, "{missing}");
+    }
 }
 
 #[test]

@@ -99,7 +99,19 @@ fn heart_failure_has_the_published_counts_and_parties_with_five_and_six_columns(
         )
     );
     let path = dataset("heart_failure").unwrap().locate().unwrap();
-    assert_eq!(heart_failure_from(path).unwrap(), table);
+    assert_eq!(heart_failure_from(&path).unwrap(), table);
+    // Parties share columns by their order: a file in another order, or with fewer, is refused.
+    let text = std::fs::read_to_string(path).unwrap();
+    let scratch = tempfile::tempdir().unwrap();
+    let file = scratch.path().join("heart.csv");
+    for order in [[1, 0], [0, 2]] {
+        let swapped = text.lines().map(|line| {
+            let cells: Vec<&str> = line.split(',').collect();
+            [&[cells[order[0]], cells[order[1]]], &cells[2..]].concat().join(",")
+        });
+        std::fs::write(&file, swapped.collect::<Vec<_>>().join("\n")).unwrap();
+        assert!(matches!(heart_failure_from(&file), Err(DatasetError::Format { .. } | DatasetError::Data(_))));
+    }
     assert!(matches!(table.by_columns(&[5, 5]), Err(DatasetError::Format { .. })));
     assert!(matches!(table.by_columns(&[0, 11]), Err(DatasetError::Format { .. })));
 }

@@ -121,6 +121,33 @@ fn bounds_that_move_with_a_latent_are_refused() {
     says(&error, &["site `z`", "same constant bounds", "rescale with `deterministic`"]);
 }
 
+#[test]
+fn bounds_that_move_are_refused_where_they_start_at_zero_or_nowhere() {
+    let moving = Recipe::global(|scope| {
+        let low = scope.sample("low", Normal::new(0.0, 1.0))?;
+        scope.sample("z", Normal::new(0.0, 1.0).truncated(low, f64::INFINITY))
+    });
+    let error = short_fit(&moving, |_| {}).unwrap_err();
+    assert!(matches!(inner(&error), Error::Argument { argument: "support", .. }), "{error:?}");
+    // The first event has no bound or zero, the second another.
+    let apart = [
+        Recipe::global(|scope| {
+            let low = vector(&[f64::NEG_INFINITY, 0.0]);
+            scope.sample("z", Normal::new(0.0, 1.0).iid([2]).truncated(low, f64::INFINITY))
+        }),
+        Recipe::global(|scope| {
+            scope.sample("z", Normal::new(0.0, 1.0).iid([2]).truncated(vector(&[0.0, 1.0]), f64::INFINITY))
+        }),
+    ];
+    for apart in apart {
+        let error = short_fit(&apart, |_| {}).unwrap_err();
+        assert!(matches!(inner(&error), Error::Argument { argument: "support", .. }), "{error:?}");
+    }
+    // Constant bounds are no obstacle.
+    let constant = Recipe::global(|scope| scope.sample("z", Normal::new(0.0, 1.0).truncated(0.0, f64::INFINITY)));
+    assert!(short_fit(&constant, |_| {}).is_ok());
+}
+
 /// A network with one layer: six weights.
 #[derive(Module, Debug)]
 struct Weights {

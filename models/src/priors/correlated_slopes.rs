@@ -92,3 +92,41 @@ pub fn correlated_slopes(scope: &mut Scope<'_>, name: &str, factor: Tensor<2>, g
         Ok(z.matmul(factor.transpose()))
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use burn::module::Module;
+    use partita_core::{Device, Latents, Model, SiteTable, natural_values};
+
+    use super::*;
+
+    #[derive(Module, Debug)]
+    struct OneSlope {}
+
+    impl Model for OneSlope {
+        type Globals = Tensor<2>;
+        type Data = usize;
+
+        fn global(&self, scope: &mut Scope<'_>) -> Result<Tensor<2>> {
+            slope_scales(scope, "scale", SlopeScales { effects: 1, scale: 1.0, concentration: 2.0 })
+        }
+
+        fn local(&self, scope: &mut Scope<'_>, factor: &Tensor<2>, patients: &usize) -> Result<()> {
+            scope.plate("patient", *patients, |scope, rows| {
+                let effects = correlated_slopes(scope, "effect", factor.clone(), rows)?;
+                scope.deterministic("b", effects).map(|_| ())
+            })
+        }
+    }
+
+    #[test]
+    fn one_effect_has_the_correlation_one_with_itself() {
+        let device = Device::flex();
+        let table = SiteTable::of(&OneSlope {}, &device, &1).unwrap();
+        let (globals, locals) = ([2.0_f64.ln()], [vec![1.5]]);
+        let latents = Latents { globals: &globals, locals: &locals };
+        let found = natural_values(&OneSlope {}, &device, &table, &1, latents).unwrap();
+        let b = &found.iter().find(|(name, _)| name == "b").unwrap().1.values;
+        assert!((b[0] - 3.0).abs() < 1e-12, "{b:?}");
+    }
+}

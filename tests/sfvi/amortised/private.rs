@@ -4,6 +4,8 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use partita::SiteTable;
+use partita::core::{Encoded, shared_theta};
 use partita::inference::{Counters, Exchange, ImportanceGradient, InProcess, Progress, Request, RunRecord, StepInfo};
 
 use super::*;
@@ -16,6 +18,11 @@ fn model(device: &Device) -> Amortised<Mixed, Rule> {
 
 fn settings() -> Settings {
     Settings { steps: STEPS, particles: 2, minibatch: minibatch(4), ..Settings::default() }
+}
+
+/// An encoder of one latent.
+fn rule(device: &Device) -> Rule {
+    Rule::new([&[0.4], &[0.1], &[0.05], &[-0.5]], false, device)
 }
 
 fn contains(message: &Message, values: &[f64]) -> bool {
@@ -186,6 +193,39 @@ fn importance_weights_weigh_private_parameters_as_shared_ones_or_are_refused() {
     }
     let found = fitted(AlgorithmChoice::Sfvi, 1).map(|_| ()).unwrap_err();
     assert!(found.to_string().contains("private θ"), "{found}");
+}
+
+#[test]
+fn parameters_that_an_inner_model_keeps_private_stay_private() {
+    let device = Device::flex();
+    let offset = || Offset { offset: Param::from_tensor(device.tensor(vec![0.3], [1])), private: 1 };
+    let both = Amortised::new(offset(), "row", rule(&device)).private();
+    assert!(shared_theta(&both).unwrap().is_empty());
+    // Private parameters come last: an encoder after them that parties share has no place.
+    let wrong = check(&Amortised::new(offset(), "row", rule(&device)), &named(&[vec![1.0]], &device), &device);
+    let words = wrong.unwrap_err().to_string();
+    assert!(words.contains("call `.private()`"), "{words}");
+}
+
+#[test]
+fn an_encoder_of_a_plate_that_the_model_has_not_is_refused_with_those_that_it_has() {
+    let device = Device::flex();
+    let model = Amortised::new(Plain {}, "rows", rule(&device));
+    let error = SiteTable::of(&model, &device, &device.tensor(vec![1.0, 2.0], [2])).unwrap_err().to_string();
+    assert!(error.contains("`rows`") && error.contains("Name one of its plates: row"), "{error}");
+}
+
+#[test]
+fn an_encoder_around_a_model_with_an_encoder_leaves_it_its_plate() {
+    let device = Device::flex();
+    let inner = Amortised::new(Plain {}, "row", rule(&device));
+    let data = device.tensor(vec![1.0, 2.0], [2]);
+    let table = SiteTable::of(&inner, &device, &data).unwrap();
+    let alone = Encoded::of(&inner, &table, 0, &data, None).unwrap().unwrap();
+    // The outer one serves a plate that is not there: what it hands on is what is read here.
+    let outer = Amortised::new(inner, "other", rule(&device));
+    let handed = Encoded::of(&outer, &table, 0, &data, None).unwrap().unwrap();
+    assert_eq!(handed.parameters(), alone.parameters());
 }
 
 /// Partitioned inference in one silo, in visits of so many steps; θ that is shared rests.
