@@ -107,7 +107,7 @@ fn heart_failure_has_the_published_counts_and_parties_with_five_and_six_columns(
     for order in [[1, 0], [0, 2]] {
         let swapped = text.lines().map(|line| {
             let cells: Vec<&str> = line.split(',').collect();
-            [&[cells[order[0]], cells[order[1]]], &cells[2..]].concat().join(",")
+            [&[cells[order[0]], cells[order[1]]][..], &cells[2..]].concat().join(",")
         });
         std::fs::write(&file, swapped.collect::<Vec<_>>().join("\n")).unwrap();
         assert!(matches!(heart_failure_from(&file), Err(DatasetError::Format { .. } | DatasetError::Data(_))));
