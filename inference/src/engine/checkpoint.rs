@@ -145,9 +145,12 @@ pub(crate) fn other_model(folder: &Path, name: &str) -> Error {
     }
 }
 
-/// Starts a checkpoint at `step`: the folder parties write into.
+/// Starts a checkpoint at `step`: the folder parties write into, which is never the one that `latest` names.
 pub(crate) fn begin(root: &Path, step: u64) -> PathBuf {
-    root.join(format!("step-{step:09}"))
+    let name = format!("step-{step:09}");
+    let latest = fs::read_to_string(root.join(LATEST)).unwrap_or_default();
+    let is_taken = latest.trim() == name;
+    root.join(if is_taken { format!("{name}.1") } else { name })
 }
 
 /// Ends a checkpoint: writes the coordinator's state, then names the folder the latest, then removes those older than the

@@ -1,7 +1,9 @@
 //! Answers with masked sums alone: a silo's own are for no one, and each roster and attempt has noise of its own.
 
-use partita_inference::{Error, Message, Refusal, Result, SiloProgram};
-use partita_privacy::{Masker, Peers, Place, RunKey, SiloKey, SystemEntropy};
+use std::path::{Path, PathBuf};
+
+use partita_inference::{Error, Message, Refusal, Result, SiloProgram, write_atomically};
+use partita_privacy::{Masker, Peers, Place, RunKey, SiloKey, SystemEntropy, hexadecimal};
 
 use super::messages::{KEY, MASKED, MaskedRequest, keyed, masked};
 use super::parts::{apart, is_additive};
@@ -35,6 +37,14 @@ pub(crate) struct MaskedSilo {
     own: Box<dyn SiloProgram>,
     pub(super) masking: Masking,
     session: Session,
+    last: Option<Last>,
+}
+
+/// The latest request for a sum and its answer, for no one: asked the same behind masks of another session, as after
+/// another silo lost its keys, a silo takes no second step.
+struct Last {
+    asked: Vec<u8>,
+    answer: Message,
 }
 
 /// The keys of the present session; they are on no disk.
@@ -50,7 +60,7 @@ enum Session {
 
 impl MaskedSilo {
     pub(crate) fn new(own: Box<dyn SiloProgram>, masking: Masking) -> Self {
-        Self { own, masking, session: Session::None }
+        Self { own, masking, session: Session::None, last: None }
     }
 
     fn key(&mut self, request: &Message) -> Result<Message> {
@@ -76,17 +86,53 @@ impl MaskedSilo {
         masker.check(place, &roster).map_err(declined)?;
         // Masks cancel among silos that were asked the same alone: whoever asks one of them something else reads nothing.
         let asked = plain.ordered().encode();
-        let answer = match self.masking.departures {
-            Departures::Refused => self.own.answer(&plain)?,
+        let own = match self.masking.departures {
+            Departures::Refused => plain.clone(),
             // Sums over other silos have other noise, whoever asks for them: the ledger knows each by what it was asked with.
-            Departures::FreshNoise => {
-                let plain = plain.clone().setting("roster", &roster.join("\n")).word("attempt", attempt);
-                self.own.answer(&plain)?
-            }
+            Departures::FreshNoise => plain.clone().setting("roster", &roster.join("\n")).word("attempt", attempt),
         };
+        let answer = self.answered_once(&own)?;
         let (frame, numbers) = apart(&answer, &plain)?;
         let hidden = masker.mask(place, &roster, &asked, &numbers).map_err(declined)?;
         masked(&frame, &hidden)
+    }
+
+    /// The answer of the silo behind the masks: the known one, where it was asked just that before.
+    fn answered_once(&mut self, request: &Message) -> Result<Message> {
+        let asked = request.ordered().encode();
+        if let Some(last) = self.last.as_ref().filter(|last| last.asked == asked) {
+            return Ok(last.answer.clone());
+        }
+        let answer = self.own.answer(request)?;
+        self.last = Some(Last { asked, answer: answer.clone() });
+        Ok(answer)
+    }
+
+    /// Writes what was answered last beside the silo's state, or reads it from there.
+    fn keep(&mut self, request: &Message) -> Result<()> {
+        let [asked, answer] = self.files(request.get_setting("folder")?);
+        match request.kind.as_str() {
+            "silo.save" => {
+                let Some(last) = &self.last else { return Ok(()) };
+                write_atomically(&asked, &last.asked)?;
+                write_atomically(&answer, &last.answer.encode())
+            }
+            "silo.restore" => {
+                // A state without them is of before the first sum.
+                let read = |path: &Path| std::fs::read(path).ok();
+                self.last = match (read(&asked), read(&answer)) {
+                    (Some(asked), Some(answer)) => Some(Last { asked, answer: Message::decode(&answer)? }),
+                    _ => None,
+                };
+                Ok(())
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn files(&self, folder: &str) -> [PathBuf; 2] {
+        let name = hexadecimal::write(self.own.name().as_bytes());
+        ["asked", "answered"].map(|what| Path::new(folder).join(format!("{what}-{name}.partita")))
     }
 
     /// Refuses a sum over some of the silos where it has no noise: the difference to that over all is exact.
@@ -144,7 +190,11 @@ impl SiloProgram for MaskedSilo {
             KEY => self.key(request),
             MASKED => self.round(request),
             // What the keeper of its state asks.
-            kind if kind.starts_with("silo.") => self.own.answer(request),
+            kind if kind.starts_with("silo.") => {
+                let answer = self.own.answer(request)?;
+                self.keep(request)?;
+                Ok(answer)
+            }
             kind if is_additive(kind) || self.masking.departures == Departures::Refused => {
                 let problem = format!(
                     "found `{kind}`, a request for this silo's own numbers, expected one for masked sums alone: its file has `[secure]`. Ask for masks by `secure_sums = true`"
