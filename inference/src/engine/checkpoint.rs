@@ -193,3 +193,22 @@ pub fn latest(root: &Path) -> Result<Option<(PathBuf, Message)>> {
     let state = read(&folder.join("coordinator.partita"))?;
     Ok(Some((folder, state)))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_checkpoint_is_never_written_into_the_folder_that_is_the_latest() {
+        let root = tempfile::tempdir().unwrap();
+        let state = Message::new("coordinator");
+        let mut before = PathBuf::new();
+        for _ in 0..3 {
+            let folder = begin(root.path(), 100);
+            assert!(folder != before, "{}", folder.display());
+            commit(root.path(), &folder, &state).unwrap();
+            assert_eq!(latest(root.path()).unwrap().unwrap().0, folder);
+            before = folder;
+        }
+    }
+}
