@@ -41,6 +41,7 @@ use crate::engine::error::{Error, Result};
 use crate::engine::exchange::{Exchange, InProcess, SiloProgram};
 use crate::engine::family::{Family, NamedFamily};
 use crate::engine::listed_party::ListedParty;
+use crate::engine::optimiser::Schedule;
 use crate::engine::panic::{COORDINATOR, caught};
 use crate::engine::report::{Report, Warning, algorithm_name};
 use crate::engine::run::{Counters, Progress, RunOptions, RunRecord, Tolerance, run};
@@ -66,8 +67,8 @@ pub enum AlgorithmChoice {
     ///
     /// Few rounds serve models of 1 to 200 globals, without trained parameters, whose rows have at most three latents,
     /// in 64 bits, with the negative log likelihood on all rows. Options that are for stochastic steps alone (such as
-    /// steps, an estimator, a family or a schedule) ask for SFVI. Without such options SFVI finds its learning rate and its
-    /// end by itself ([`crate::Schedule::Adaptive`]), in at most 30,000 steps, or 10,000 with minibatches or trained
+    /// steps, an estimator, a family or a schedule) ask for SFVI, which finds its learning rate and its end by itself
+    /// ([`crate::Schedule::Adaptive`]): without such options in at most 30,000 steps, or 10,000 with minibatches or trained
     /// parameters. Parties that are made one by one, which know the data of one silo at most, take SFVI.
     #[default]
     Automatic,
@@ -471,7 +472,11 @@ pub(crate) fn settled(options: &FitOptions, silos: usize) -> Settings {
         StartFrom::Chosen => StartFrom::Mode,
         asked => asked,
     };
-    let settings = Settings { threads, start, ..options.settings.clone() };
+    let schedule = match options.settings.schedule {
+        Schedule::Adaptive { .. } if !options.algorithm.adapts() => Schedule::cosine(),
+        asked => asked,
+    };
+    let settings = Settings { threads, start, schedule, ..options.settings.clone() };
     match &options.algorithm {
         AlgorithmChoice::FedOpt(how) => how.settings(settings),
         // Its posterior has one family, by which held-out rows are judged too.

@@ -94,7 +94,7 @@ impl Default for Settings {
             family: FamilyPlan::new(),
             start: StartFrom::default(),
             optimiser: Adam::default().into(),
-            schedule: Schedule::cosine(),
+            schedule: Schedule::adaptive(),
             clip: None,
             minibatch: BTreeMap::new(),
             threads: None,

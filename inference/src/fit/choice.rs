@@ -5,7 +5,6 @@ use partita_core::{AnyData, AnyModel, Device, Precision, SiteTable, theta};
 use super::{AlgorithmChoice, FitOptions, settled};
 use crate::engine::error::{Error, Result};
 use crate::engine::integral::RowIntegral;
-use crate::engine::optimiser::Schedule;
 use crate::engine::panic::{COORDINATOR, caught};
 use crate::engine::settings::Settings;
 use crate::methods::few_rounds::{self, FewRoundsOptions};
@@ -48,7 +47,6 @@ pub(super) fn choose(
         Some(hindrance) => {
             let mut options = FitOptions { algorithm: AlgorithmChoice::Sfvi, ..few };
             if named.is_empty() {
-                options.settings.schedule = Schedule::adaptive();
                 let is_noisy = !options.settings.minibatch.is_empty() || !theta(model)?.is_empty();
                 options.settings.steps = if is_noisy { LIMIT_OF_NOISY } else { LIMIT };
             }

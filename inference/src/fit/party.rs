@@ -37,6 +37,11 @@ impl AlgorithmChoice {
             _ => false,
         }
     }
+
+    /// Whether its steps find their learning rate; of private ones no rate may follow from bounds.
+    pub(super) fn adapts(&self) -> bool {
+        matches!(self, Self::Automatic | Self::Sfvi | Self::Central | Self::SfviAvg(_) | Self::Pvi(_)) && !self.is_private()
+    }
 }
 
 /// The coordinator, given the names of the silos and how many rows each has.
