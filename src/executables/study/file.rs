@@ -160,6 +160,14 @@ impl StudyFile {
                 remedy: "Take it out, or make the study private.",
             });
         }
+        if self.run.contains_key("columns") {
+            return Err(Error::Unwelcome {
+                what: "the table `run` of a study",
+                found: "`columns`, the names of columns in their order".into(),
+                expected: "it in the run file of `logistic-regression`: a formula finds columns by name".into(),
+                remedy: "Take it out. The table `[columns]` of a study names columns that every file has to have.",
+            });
+        }
         let mut entries = self.entries()?;
         if let Some(privacy) = &self.privacy {
             self.write_promise(privacy, &mut entries)?;
