@@ -4,7 +4,7 @@ use std::path::Path;
 
 use partita_core::vertical::{Labels, Party};
 use partita_core::{Design, Device, Normal, Table};
-use partita_flower::{Error, Result};
+use partita_flower::{Error, Result, RunFile};
 use partita_inference::{FamilyPlan, Gaussian, Schedule, Settings};
 use partita_models::vertical::{BernoulliHead, Linear, WithIntercept, binary_labels};
 use partita_models::{BinaryRows, Child, RepeatedBinary, six_cities_silos};
@@ -16,7 +16,7 @@ pub enum CompiledIn {
     /// of zeros and ones, a row a child, or `example:1` and `example:2` for the two halves that come with the program.
     SixCities,
     /// [`partita_models::LogisticRegression`]; data is a table with a column `label` of zeros and ones, the others
-    /// covariates.
+    /// covariates, which the model takes by their places: [`RunFile::columns`] holds silos to their names.
     LogisticRegression,
     /// A logistic regression with columns at different parties: [`Linear`] contributions and a [`BernoulliHead`]. A
     /// party's data is a table of covariates, the labels a table with a column `label` of zeros and ones, with the same
@@ -40,6 +40,22 @@ impl CompiledIn {
                 expected: "`six-cities`, `logistic-regression` or `vertical-logistic`".into(),
                 remedy: "For a model of your own, write an executable with `partita::executables`.",
             }),
+        }
+    }
+
+    /// Refuses names of columns in the run file of a model that has its own, or whose parties have others.
+    ///
+    /// # Errors
+    /// [`Error::Unwelcome`].
+    pub fn check_columns(self, run: &RunFile) -> Result<()> {
+        match &run.columns {
+            Some(names) if self != Self::LogisticRegression => Err(Error::Unwelcome {
+                what: "an entry of the run file",
+                found: format!("`columns` ({}) with the model `{}`", listed(names), run.model),
+                expected: "it with `logistic-regression` alone".into(),
+                remedy: "Take the entry out of the run file of every party.",
+            }),
+            _ => Ok(()),
         }
     }
 
@@ -108,6 +124,40 @@ pub fn labelled_data(path: &Path, device: &Device) -> Result<(usize, BinaryRows)
     Ok((columns, rows))
 }
 
+/// The names of the covariates of such a table, in the order of the file.
+///
+/// # Errors
+/// [`Error::File`] for a table that cannot be read.
+pub fn covariate_names(path: &Path) -> Result<Vec<String>> {
+    Ok(covariate_columns(&open(path)?).cloned().collect())
+}
+
+/// Refuses such a table of a silo if its covariates have other names than `expected`, or another order: a coefficient is of a
+/// column by its place. `whose` says where the expected ones stand.
+///
+/// # Errors
+/// [`Error::Unwelcome`], with the silo; [`Error::File`] for a table that cannot be read.
+pub fn check_covariates(silo: &str, path: &Path, expected: &[String], whose: &str) -> Result<()> {
+    let found = covariate_names(path)?;
+    if found == expected {
+        return Ok(());
+    }
+    Err(Error::Unwelcome {
+        what: "the columns of a silo",
+        found: format!("{} in {silo}", listed(&found)),
+        expected: format!("{} in this order, as in {whose}", listed(expected)),
+        remedy: "This model takes columns by their places: name and order them alike in the files of all silos, or fit a formula, which finds columns by name.",
+    })
+}
+
+/// Names as errors show them.
+fn listed(names: &[String]) -> String {
+    match names {
+        [] => "none".into(),
+        names => names.iter().map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", "),
+    }
+}
+
 /// The columns of a party of a vertical logistic regression: all of a table.
 ///
 /// # Errors
@@ -143,14 +193,18 @@ fn labels_of(path: &Path, table: &Table) -> Result<Vec<bool>> {
     labels.map(|(row, label)| zero_or_one(label, "label", row).map_err(|problem| wrong(path, problem))).collect()
 }
 
+/// The names of the columns of a table beside `label`.
+fn covariate_columns(table: &Table) -> impl Iterator<Item = &String> {
+    table.names().iter().filter(|name| *name != "label")
+}
+
 /// The number of columns of a table beside `label`, and their numbers, row by row.
 fn covariates(path: &Path, table: &Table) -> Result<(usize, Vec<f64>)> {
     let column = |name: &String| -> Result<Vec<f64>> {
         let [values] = table.numbers([name.as_str()]).map_err(|error| wrong(path, error.to_string()))?;
         Ok(values)
     };
-    let columns: Vec<Vec<f64>> =
-        table.names().iter().filter(|name| *name != "label").map(column).collect::<Result<_>>()?;
+    let columns: Vec<Vec<f64>> = covariate_columns(table).map(column).collect::<Result<_>>()?;
     let inputs = (0..table.rows()).flat_map(|row| columns.iter().map(move |values| values[row])).collect();
     Ok((columns.len(), inputs))
 }

@@ -86,6 +86,10 @@ pub struct RunFile {
     /// but for the power likelihood.
     #[serde(default)]
     pub secure_sums: bool,
+    /// The names of the columns of a silo's table in their order, for a model that takes them by place: a silo with others does
+    /// not start.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub columns: Option<Vec<String>>,
     /// The number of sampled bounds whose mean is reported.
     #[serde(default = "bounds")]
     pub elbo_draws: usize,

@@ -51,7 +51,8 @@ pub(super) struct Options {
     /// `arviz`.
     #[arg(long, conflicts_with = "prior_predictive")]
     arviz: bool,
-    /// The covariates of a `logistic-regression`, without the intercept.
+    /// The covariates of a `logistic-regression`, without the intercept; as many as `columns` of the run file names, where it is
+    /// there.
     #[arg(long, default_value_t = 0)]
     columns: usize,
 }
@@ -103,11 +104,27 @@ pub(super) fn run(options: &Options, interrupt: &Arc<AtomicBool>) -> std::result
 /// Coordinates a run of a model that is compiled in.
 fn compiled_in(run: &RunFile, desk: Desk<'_>, columns: usize) -> Result<Report> {
     let model = CompiledIn::named(&run.model)?;
+    model.check_columns(run)?;
+    let columns = covariates(run, columns)?;
     let base = model.settings();
     let run = Planned { file: run, base: &base };
     match model {
         CompiledIn::SixCities => run_coordinator(&MixedLogistic::new(4), run, desk),
         CompiledIn::LogisticRegression => run_coordinator(&LogisticRegression::new(columns), run, desk),
         CompiledIn::VerticalLogistic => run_label_holder(run, desk, binary_head),
+    }
+}
+
+/// The number of covariates: that of the command line, or of the names in the run file.
+fn covariates(run: &RunFile, columns: usize) -> Result<usize> {
+    match &run.columns {
+        None => Ok(columns),
+        Some(names) if columns == 0 || columns == names.len() => Ok(names.len()),
+        Some(names) => Err(crate::flower::Error::Unwelcome {
+            what: "the number of covariates",
+            found: format!("--columns {columns}"),
+            expected: format!("{}, the names in `columns` of the run file", names.len()),
+            remedy: "Leave --columns out.",
+        }),
     }
 }

@@ -11,14 +11,16 @@ use partita_inference::{
 };
 
 use super::found::{Found, How, PriorDraws};
-use crate::compiled_in::{labelled_data, six_cities_data};
+use crate::compiled_in::{check_covariates, covariate_names, labelled_data, six_cities_data};
 use crate::formula::{SiloTable, nearest};
 use crate::models::{BinaryRows, LogisticRegression, MixedLogistic, RepeatedBinary};
 
 /// The models of a program, which `partita fit`, `check` and `calibrate` find by `--model NAME`.
 ///
 /// # Example
-/// A program with a model of its own is its `main`, and has all commands of `partita`:
+/// A program with a model of its own is its `main`. It has all commands of `partita`, of which `fit`, `check` and `calibrate`
+/// take the model; `simulate` takes formulas and studies, `silo` and `coordinator` studies and the models of
+/// [`crate::compiled_in`].
 /// ```
 /// use partita::burn::{self, module::Module, tensor::Tensor};
 /// use partita::commands::Models;
@@ -76,7 +78,11 @@ struct Entry<M: Model> {
     about: String,
     make: Make<M>,
     load: Load<M>,
+    agree: Agree,
 }
+
+/// Refuses files of silos that do not fit one another.
+type Agree = Box<dyn Fn(&[SiloTable]) -> Result<(), Box<dyn Error>>>;
 
 /// The model for the data of all silos.
 type Make<M> = Box<dyn Fn(&[(String, <M as Model>::Data)]) -> M>;
@@ -91,6 +97,7 @@ impl<M: Model> Entry<M> {
             let Self { name, about, .. } = self;
             return Err(format!("no --silo of `{name}`. Its data: {about}").into());
         }
+        (self.agree)(silos)?;
         let each = silos.iter().map(|own| Ok((own.name.clone(), (self.load)(&own.path, device)?)));
         let data = each.collect::<Result<Vec<_>, Box<dyn Error>>>()?;
         Ok(((self.make)(&data), data))
@@ -153,6 +160,14 @@ impl Models {
         let columns = |silos: &[(String, BinaryRows)]| {
             LogisticRegression::new(silos.first().map_or(0, |(_, rows)| rows.design().shape()[1]))
         };
+        let alike = |silos: &[SiloTable]| -> Result<(), Box<dyn Error>> {
+            let Some((first, others)) = silos.split_first() else { return Ok(()) };
+            let expected = covariate_names(&first.path)?;
+            for own in others {
+                check_covariates(&own.name, &own.path, &expected, &first.name)?;
+            }
+            Ok(())
+        };
         Self { all: Vec::new() }
             .with(
                 "six-cities",
@@ -160,11 +175,12 @@ impl Models {
                 |_: &[(String, RepeatedBinary)]| MixedLogistic::new(4),
                 |path, device| Ok(six_cities_data(path, device)?),
             )
-            .with(
+            .with_agreeing(
                 "logistic-regression",
-                "a table with a column label of zeros and ones, the others covariates",
+                "a table with a column label of zeros and ones, the others covariates, alike in all files",
                 columns,
                 |path, device| Ok(labelled_data(path, device)?.1),
+                alike,
             )
     }
 
@@ -172,15 +188,28 @@ impl Models {
     /// data of a silo. It stands in the place of one of the same name.
     #[must_use]
     pub fn with<M: Model + ModuleDisplay>(
-        mut self,
+        self,
         name: &str,
         data: &str,
         make: impl Fn(&[(String, M::Data)]) -> M + 'static,
         load: impl Fn(&Path, &Device) -> Result<M::Data, Box<dyn Error>> + 'static,
     ) -> Self {
+        self.with_agreeing(name, data, make, load, |_| Ok(()))
+    }
+
+    /// The same with what refuses files of silos that do not fit one another.
+    fn with_agreeing<M: Model + ModuleDisplay>(
+        mut self,
+        name: &str,
+        data: &str,
+        make: impl Fn(&[(String, M::Data)]) -> M + 'static,
+        load: impl Fn(&Path, &Device) -> Result<M::Data, Box<dyn Error>> + 'static,
+        agree: impl Fn(&[SiloTable]) -> Result<(), Box<dyn Error>> + 'static,
+    ) -> Self {
         self.all.retain(|own| own.name() != name);
         let (name, about) = (name.to_owned(), data.to_owned());
-        self.all.push(Box::new(Entry { name, about, make: Box::new(make), load: Box::new(load) }));
+        let entry: Entry<M> = Entry { name, about, make: Box::new(make), load: Box::new(load), agree: Box::new(agree) };
+        self.all.push(Box::new(entry));
         self
     }
 

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-use crate::compiled_in::{CompiledIn, binary_head, labelled_data, party_of, six_cities_data};
+use crate::compiled_in::{CompiledIn, binary_head, check_covariates, labelled_data, party_of, six_cities_data};
 use crate::executables::{Planned, SiloFile, Stay, StudyFile, Watch, run_party, run_silo, run_study_silo};
 use crate::flower::{Log, Result, RunFile};
 use crate::models::{LogisticRegression, MixedLogistic};
@@ -44,6 +44,7 @@ pub(super) fn run(options: &Options, stop: &Arc<AtomicBool>) -> std::result::Res
 /// Serves in a run of a model that is compiled in.
 fn compiled_in(run: &RunFile, file: &SiloFile, watch: Watch<'_>) -> Result<()> {
     let model = CompiledIn::named(&run.model)?;
+    model.check_columns(run)?;
     let base = model.settings();
     let run = Planned { file: run, base: &base };
     match model {
@@ -52,6 +53,10 @@ fn compiled_in(run: &RunFile, file: &SiloFile, watch: Watch<'_>) -> Result<()> {
             run_silo(&MixedLogistic::new(4), run, file, load, watch)
         }
         CompiledIn::LogisticRegression => {
+            if let Some(expected) = &run.file.columns {
+                let mut files = [Some(&file.data), file.held_out.as_ref()].into_iter().flatten();
+                files.try_for_each(|path| check_covariates(&file.name, path, expected, "`columns` of the run file"))?;
+            }
             let (columns, _) = labelled_data(&file.data, &crate::Device::flex())?;
             let load = |path: &Path, device: &crate::Device| Ok(labelled_data(path, device)?.1);
             run_silo(&LogisticRegression::new(columns), run, file, load, watch)

@@ -24,6 +24,19 @@ impl Study {
         notes
     }
 
+    /// What one should know of groups where no party sees the names of another's: a line for each grouping within silos.
+    #[cfg(feature = "cli")]
+    pub(crate) fn notes_of_groups(&self) -> Vec<String> {
+        let of = |name: String| {
+            format!(
+                "groups of `{name}` are of one silo each: a group that two silos have, by the same name, is taken as two. If groups \
+                 span silos, write `groups_across_silos = [\"{name}\"]` into `[declared]` of study.toml at all parties; silos then \
+                 say the names"
+            )
+        };
+        self.groupings().into_iter().map(|own| of(own.label())).collect()
+    }
+
     /// What the owner of a silo's file should know of it.
     pub(crate) fn notes_of_file(&self, columns: &Columns) -> Vec<String> {
         left_out(columns).into_iter().chain(columns.doubts(&self.formulas())).collect()
@@ -117,4 +130,23 @@ fn left_out(columns: &Columns) -> Option<String> {
     let lost = columns.dropped();
     let rows = if lost == 1 { "row with missing cells was" } else { "rows with missing cells were" };
     (lost > 0).then(|| format!("{}: {lost} {rows} left out", columns.silo()))
+}
+
+#[cfg(all(test, feature = "cli"))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn groups_that_stay_within_silos_are_told_of_and_others_are_not() {
+        let formula = "y ~ x + (1 + x | ward/child) + (1 | school) + (1 | silo)";
+        let mut study = Study::new(formula, "gaussian".parse().unwrap()).unwrap();
+        study.declared.groups_across_silos.insert("school".into());
+        let notes = study.notes_of_groups();
+        assert_eq!(notes.len(), 2, "{notes:?}");
+        for (note, name) in notes.iter().zip(["child:ward", "ward"]) {
+            let words = [format!("groups of `{name}` are of one silo"), format!("groups_across_silos = [\"{name}\"]")];
+            assert!(words.iter().all(|own| note.contains(own)), "{note}");
+        }
+        assert!(Study::new("y ~ x", "gaussian".parse().unwrap()).unwrap().notes_of_groups().is_empty());
+    }
 }

@@ -190,7 +190,7 @@ impl Study {
     }
 
     /// The groupings within silos.
-    fn groupings(&self) -> Vec<&Grouping> {
+    pub(super) fn groupings(&self) -> Vec<&Grouping> {
         let mut found: Vec<&Grouping> = Vec::new();
         for grouping in self.formulas().into_iter().flat_map(Formula::groupings) {
             let label = grouping.label();

@@ -142,3 +142,65 @@ fn a_coordinator_and_a_silo_say_at_the_start_that_averaging_may_narrow_local_pos
         }
     }
 }
+
+#[test]
+fn columns_in_another_order_at_a_silo_are_refused_before_a_fit_and_before_an_answer() {
+    let folder = tempfile::tempdir().unwrap();
+    let write = |name: &str, text: &str| std::fs::write(folder.path().join(name), text).unwrap();
+    let table = |names: [&str; 3]| {
+        let cell = |name: &str, row: usize| match name {
+            "label" => row % 2,
+            "age" => row % 5,
+            _ => row % 7,
+        };
+        let line = |row: usize| names.map(|name| cell(name, row).to_string()).join(",") + "\n";
+        format!("{}\n{}", names.join(","), (0..30).map(line).collect::<String>())
+    };
+    write("north.csv", &table(["label", "age", "dose"]));
+    write("south.csv", &table(["label", "dose", "age"]));
+    // Where the label stands does not matter.
+    write("west.csv", &table(["age", "label", "dose"]));
+    let said = |arguments: &[&str]| {
+        let mut command = Command::new(fixtures::executable("partita"));
+        let done = command.args(arguments).current_dir(folder.path()).output().unwrap();
+        let text = [done.stdout, done.stderr].concat();
+        (done.status.success(), String::from_utf8_lossy(&text).into_owned())
+    };
+    let words = "the columns of a silo: found `dose`, `age` in south, expected `age`, `dose` in this order, as in";
+    for task in ["fit", "check"] {
+        let model = [task, "--model", "logistic-regression", "--silo", "north.csv", "--silo"];
+        let (is_done, text) = said(&[&model[..], &["south.csv"]].concat());
+        assert!(!is_done && text.contains(&format!("{words} north. ")) && text.contains("fit a formula"), "{text}");
+        let (is_done, text) = said(&[&model[..], &["west.csv"]].concat());
+        assert!(is_done, "{text}");
+    }
+    // Over an engine, where no party sees the names of another's columns, they stand in the file that all share.
+    let run = |model: &str, columns: &str| {
+        format!("model = \"{model}\"\nalgorithm = \"sfvi\"\nsilos = [\"north\", \"south\"]\nsteps = 4\n{columns}")
+    };
+    let columns = "columns = [\"age\", \"dose\"]\n";
+    // Nothing listens there, and no party waits for it.
+    let engine = "[engine]\naddress = \"127.0.0.1:1\"\npatience_seconds = 0\n";
+    for name in ["north", "south"] {
+        let own = format!("name = \"{name}\"\nallow = [\"sfvi\", \"trust\"]\ndata = \"{name}.csv\"\n");
+        write(&format!("{name}.toml"), &format!("{own}state = \"{name}-state\"\n{engine}"));
+    }
+    write("coordinator.toml", &format!("state = \"state\"\noutput = \"output\"\n{engine}"));
+    write("run.toml", &run("logistic-regression", columns));
+    let (_, text) = said(&["silo", "--silo", "south.toml"]);
+    assert!(text.contains(&format!("{words} `columns` of the run file")) && !text.contains("with 30 rows"), "{text}");
+    let (_, text) = said(&["silo", "--silo", "north.toml"]);
+    assert!(text.contains("with 30 rows") && !text.contains("the columns of a silo"), "{text}");
+    let (_, text) = said(&["coordinator", "--columns", "3"]);
+    assert!(text.contains("found --columns 3, expected 2, the names in `columns` of the run file"), "{text}");
+    write("run.toml", &run("six-cities", columns));
+    let (_, text) = said(&["coordinator"]);
+    assert!(text.contains("found `columns` (`age`, `dose`) with the model `six-cities`"), "{text}");
+    // Parties with other names are of another run.
+    let identity = |columns: &str| {
+        let run = RunFile::parse(&run("logistic-regression", columns)).unwrap();
+        run.identity(&CompiledIn::LogisticRegression.settings()).unwrap()
+    };
+    let [own, other, none] = [columns, "columns = [\"dose\", \"age\"]\n", ""].map(identity);
+    assert!(own != other && own != none && other != none && identity(columns) == own);
+}

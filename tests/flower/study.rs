@@ -1,6 +1,7 @@
 //! Claims that a study over a real engine finds what one process finds, to the bit, and tells every silo.
 #![allow(clippy::unwrap_used, reason = "a failure in a test is to be loud")]
 
+use std::collections::BTreeMap;
 use std::path::Path;
 use std::process::Command;
 use std::sync::{Arc, Mutex};
@@ -318,10 +319,14 @@ fn an_owner_who_allows_no_averages_keeps_them_and_the_report_arrives() {
     }
 }
 
+/// The text of a page.
+fn text_of(name: &str) -> String {
+    std::fs::read_to_string(format!("{}/../docs/src/{name}", env!("CARGO_MANIFEST_DIR"))).unwrap()
+}
+
 /// The blocks of shell commands of a page, less the one that installs.
 fn page(name: &str) -> Vec<String> {
-    let path = format!("{}/../docs/src/{name}", env!("CARGO_MANIFEST_DIR"));
-    let text = std::fs::read_to_string(path).unwrap();
+    let text = text_of(name);
     let blocks = text.split("```sh\n").skip(1).map(|rest| rest.split("```").next().unwrap().to_owned());
     blocks.filter(|block| !block.contains("pip install")).collect()
 }
@@ -363,6 +368,71 @@ fn the_page_of_three_hospitals_leads_from_an_empty_folder_to_a_report_at_every_p
         let mode = std::os::unix::fs::PermissionsExt::mode(&std::fs::metadata(place.join(key)).unwrap().permissions());
         assert_eq!(mode & 0o077, 0, "{key}");
     }
+}
+
+/// The numbers that the table of a page has `now` for a party, in their order.
+fn claimed(page: &str, party: &str, what: &str) -> Vec<usize> {
+    let start = format!("| {party} | {what} | ");
+    let line = page.lines().find(|line| line.starts_with(&start)).unwrap_or_else(|| panic!("no row `{start}`"));
+    let now = line.trim_end_matches(" |").rsplit(" | ").next().unwrap();
+    now.split_whitespace().filter_map(|word| word.parse().ok()).collect()
+}
+
+/// Who types a command of the page of three hospitals.
+fn who_types(command: &str) -> &'static str {
+    let words: Vec<&str> = command.split_whitespace().collect();
+    match words.as_slice() {
+        ["partita", "describe", ..] => "hospital, to look",
+        ["partita", "init", "silo", ..] | ["partita", "silo", ..] => "hospital",
+        ["partita", "init", "study" | "coordinator", ..] | ["partita", "coordinator", ..] => "coordinator",
+        ["partita", "keys", "link", ..] | ["flower-superlink", ..] => "operator",
+        ["flwr", "supernode", "register", ..] => "operator, for a hospital",
+        // Who has rows deals none.
+        ["partita", "init", "example", ..] => "whoever tries the page",
+        _ => panic!("whose is `{command}`?"),
+    }
+}
+
+#[test]
+fn what_the_page_of_three_hospitals_counts_for_each_party_is_what_it_has_them_do() {
+    let (text, blocks) = (text_of("tutorial-three-hospitals.md"), page("tutorial-three-hospitals.md").concat());
+    // A command in a loop over hospitals is one of each.
+    let joined = blocks.replace("\\\n", " ");
+    let parts = joined.split(['\n', ';', '(', ')']).flat_map(|line| line.split("&&"));
+    let parts = parts.map(|own| own.trim().trim_start_matches("do ").trim_start_matches("exec "));
+    let programs = ["partita ", "flwr ", "flower-superlink "];
+    let mut typed: BTreeMap<&str, usize> = BTreeMap::new();
+    for command in parts.filter(|own| programs.iter().any(|program| own.starts_with(program))) {
+        *typed.entry(who_types(command)).or_default() += 1;
+    }
+    let operator = "operator of the SuperLink";
+    assert_eq!(claimed(&text, "hospital", "types"), [typed["hospital"], typed["hospital, to look"]], "{typed:?}");
+    assert_eq!(claimed(&text, "coordinator", "types"), [typed["coordinator"]], "{typed:?}");
+    assert_eq!(claimed(&text, operator, "types"), [typed["operator"], typed["operator, for a hospital"]], "{typed:?}");
+
+    // What is written by hand is the operator's alone.
+    let by_hand: Vec<&str> = blocks.split("cat > ").skip(1).filter_map(|rest| rest.lines().next()).collect();
+    assert!(by_hand.iter().all(|line| line.contains("config.toml")), "{by_hand:?}");
+    let written = |commands: &[&[&str]]| {
+        let folder = tempfile::tempdir().unwrap();
+        for arguments in commands {
+            let mut command = Command::new(executable("partita"));
+            let done = command.current_dir(folder.path()).args(*arguments).output().unwrap();
+            assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
+        }
+        let names = std::fs::read_dir(folder.path()).unwrap().map(|entry| entry.unwrap().path());
+        let (files, keys): (Vec<_>, Vec<_>) = names.partition(|path| path.extension().is_some_and(|own| own == "toml"));
+        [files.len(), keys.len()]
+    };
+    let [files, keys] = written(&[&["init", "silo", "north", "--data", "north.csv", "--link", "127.0.0.1:8000"]]);
+    assert_eq!(claimed(&text, "hospital", "writes"), [0, files, keys]);
+    let [files, keys] = written(&[
+        &["init", "study", FORMULA, "--family", "bernoulli", "--silo", "north"],
+        &["init", "coordinator", "--link", "127.0.0.1:8000", "--silo", "north"],
+    ]);
+    assert_eq!(claimed(&text, "coordinator", "writes"), [0, files, keys]);
+    let [files, keys] = written(&[&["keys", "link"]]);
+    assert_eq!((claimed(&text, operator, "writes"), files), (vec![by_hand.len(), keys], 0));
 }
 
 /// Everything that the engine was given through this relay.

@@ -124,3 +124,27 @@ fn what_leaves_a_silo_before_a_fit_is_listed() {
     assert!(text.contains("1200 rows, 4 columns") && text.contains("mean-sd:scale(age)"), "{text}");
     assert!(!text.contains("levels:child"), "{text}");
 }
+
+#[test]
+fn what_is_piped_has_no_colours() {
+    let folder = folder();
+    let fit = |formula: &'static str| ["fit", formula, "--family", "bernoulli", "--silo", "north.csv"];
+    let (fine, misspelt) = (fit("wheeze ~ smoke"), fit("wheeze ~ lgo(smoke)"));
+    let cases: [(&[&str], bool); 5] = [
+        (&["--help"], true),
+        (&["fit", "--help"], true),
+        (&fine, true),
+        (&misspelt, false),
+        (&["fit", "--no-such-option"], false),
+    ];
+    for (arguments, ends_well) in cases {
+        let mut command = Command::new(fixtures::executable("partita"));
+        // As where a terminal shows colours: the pipe alone says that there is none.
+        command.current_dir(folder.path()).args(arguments).env("TERM", "xterm-256color").env("COLORTERM", "truecolor");
+        let done = command.env_remove("NO_COLOR").env_remove("CLICOLOR_FORCE").output().unwrap();
+        let said = [done.stdout, done.stderr].concat();
+        let text = String::from_utf8_lossy(&said);
+        assert_eq!(done.status.success(), ends_well, "{arguments:?}: {text}");
+        assert!(said.len() > 50 && !said.contains(&0x1b), "{arguments:?}: {text:?}");
+    }
+}

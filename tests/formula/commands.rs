@@ -1,6 +1,7 @@
 //! Runs the commands beside `fit` as a user does: check, simulate, calibrate, report, and models that are compiled in.
 
 use std::path::Path;
+use std::process::Command;
 
 use fixtures::visits::{FORMULA, visits};
 use partita::models::six_cities;
@@ -272,4 +273,40 @@ fn models_that_are_compiled_in_are_named_and_fitted() {
     assert!(both.contains("cannot be used with"), "{both}");
     assert!(refused(folder.path(), &["fit", "--model", "six-cities"]).contains("no --silo"));
     assert!(refused(folder.path(), &["fit", "y ~ x", "--family", "gaussian"]).contains("--silo"));
+}
+
+#[test]
+fn a_model_of_a_users_own_is_fitted_and_checked_by_the_commands_of_its_program() {
+    let folder = tempfile::tempdir().unwrap();
+    let silos: [&[f64]; 2] = [&[1.5, 2.25, 0.75, 3.5, 1.0, 2.0], &[2.5, 1.25, -0.5]];
+    for (name, own) in ["a.csv", "b.csv"].iter().zip(silos) {
+        let rows: String = own.iter().map(|y| format!("{y}\n")).collect();
+        std::fs::write(folder.path().join(name), format!("y\n{rows}")).unwrap();
+    }
+    let said = |arguments: &[&str]| {
+        let mut command = Command::new(fixtures::example("own_model"));
+        let done = command.current_dir(folder.path()).args(arguments).output().unwrap();
+        let [out, wrong] = [&done.stdout, &done.stderr].map(|bytes| String::from_utf8_lossy(bytes).into_owned());
+        assert!(done.status.success(), "{arguments:?}: {out}{wrong}");
+        out
+    };
+    let list = said(&["fit", "--model", "list"]);
+    assert!(list.contains("mean: a table with a column y\n") && list.contains("six-cities: "), "{list}");
+    let silos_of = ["--model", "mean", "--silo", "a.csv", "--silo", "b.csv"];
+    assert!(said(&[&["check"], silos_of.as_slice()].concat()).contains("checks passed"));
+    said(&[&["fit"], silos_of.as_slice(), &["--output", "out"]].concat());
+    let result = std::fs::read_to_string(folder.path().join("out/result.json")).unwrap();
+    let result: serde_json::Value = serde_json::from_str(&result).unwrap();
+    // Rows of unit variance around a mean that is normal(0, 10): its posterior and the evidence in closed form.
+    let all = silos.concat();
+    let (count, sum) = (all.len() as f64, all.iter().sum::<f64>());
+    let squares: f64 = all.iter().map(|y| y * y).sum();
+    let precision = count + 0.01;
+    let (mean, sd) = (sum / precision, precision.sqrt().recip());
+    let of = |entry: &str| result["answer"][0][entry].as_f64().unwrap();
+    assert!(result["answer"][0]["label"] == "mean", "{result:#}");
+    assert!((of("mean") - mean).abs() < 0.01 * sd && (of("sd") / sd - 1.0).abs() < 0.01, "{result:#}");
+    let rest = squares - sum * sum / precision + (1.0 + 100.0 * count).ln();
+    let evidence = -0.5 * (count * std::f64::consts::TAU.ln() + rest);
+    assert!((result["elbo"].as_f64().unwrap() - evidence).abs() < 1e-6, "{evidence}: {result:#}");
 }

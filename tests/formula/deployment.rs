@@ -122,6 +122,33 @@ fn the_units_are_those_that_systemd_takes() {
 }
 
 #[test]
+fn the_units_name_every_file_that_their_party_must_have() {
+    let packaging = Path::new(env!("CARGO_MANIFEST_DIR")).join("../packaging");
+    let scratch = tempfile::tempdir().unwrap();
+    let folder = scratch.path();
+    said(&partita(folder, &["init", "silo", "north", "--data", "north.csv", "--link", "example.org:8000"]));
+    said(&partita(folder, &["init", "coordinator", "--link", "example.org:8000", "--silo", "north"]));
+    for (unit, file) in [("partita-silo@.service", "north.toml"), ("partita-coordinator.service", "coordinator.toml")] {
+        let text = std::fs::read_to_string(packaging.join(unit)).unwrap().replace("%i", "north");
+        let comment: Vec<&str> = text.lines().take_while(|line| line.starts_with('#')).collect();
+        let comment = comment.join("\n");
+        let is_of_name = |own: char| own.is_ascii_alphanumeric() || "-_.".contains(own);
+        let named: Vec<&str> =
+            comment.split(|own: char| !is_of_name(own)).map(|own| own.trim_end_matches('.')).collect();
+        // What the party's own file names, less what stands there as an example.
+        let written = std::fs::read_to_string(folder.join(file)).unwrap();
+        let lines = written.lines().filter(|line| !line.starts_with('#'));
+        let quoted = lines.flat_map(|line| line.split('"').skip(1).step_by(2));
+        let endings = [".toml", ".key", ".pub", ".pem", ".csv"];
+        let files = quoted.filter(|own| endings.iter().any(|ending| own.ends_with(ending)));
+        let needed: Vec<&str> = files.chain([file, "study.toml"]).collect();
+        assert!(needed.len() > 5, "{needed:?}");
+        let missing: Vec<&&str> = needed.iter().filter(|own| !named.contains(own)).collect();
+        assert!(missing.is_empty(), "{unit} does not name {missing:?}");
+    }
+}
+
+#[test]
 fn the_program_links_the_library_of_the_system_alone() {
     let program = fixtures::executable("partita");
     let Ok(done) = Command::new("ldd").arg(&program).output() else {

@@ -1,16 +1,19 @@
 //! Gives the parties of a study what a silo or a coordinator should never say: it is refused or borne, without a panic.
 
+use std::collections::BTreeSet;
+
 use partita::formula::{Agreement, Columns, DesignSummary, Profile, SiloTable, Study};
 use serde_json::Value;
 
-/// A study with all kinds of items, and the columns of two silos.
-fn study() -> (Study, Vec<Columns>) {
+use super::command::partita;
+
+const FORMULA: &str = "surv(t, d) ~ scale(x) + poly(z, 2) + bs(w, df = 4) + s + (1 + x | h/g) + (1 | a)";
+const FAMILY: &str = "piecewise_exponential";
+
+/// A study, the columns of two silos, and the folder with their files.
+fn study(formula: &str) -> (Study, Vec<Columns>, tempfile::TempDir) {
     let folder = tempfile::tempdir().unwrap();
-    let mut study = Study::new(
-        "surv(t, d) ~ scale(x) + poly(z, 2) + bs(w, df = 4) + s + (1 + x | h/g) + (1 | a)",
-        "piecewise_exponential".parse().unwrap(),
-    )
-    .unwrap();
+    let mut study = Study::new(formula, FAMILY.parse().unwrap()).unwrap();
     study.declared.groups_across_silos.insert("a".into());
     let columns = (0..2).map(|silo| {
         let line = |row: usize| {
@@ -22,7 +25,7 @@ fn study() -> (Study, Vec<Columns>) {
         study.columns(&SiloTable { name: format!("silo {silo}"), path }).unwrap()
     });
     let columns = columns.collect();
-    (study, columns)
+    (study, columns, folder)
 }
 
 /// Everything that can be changed in one place: numbers to extremes, texts to others, lists and tables emptied or cut.
@@ -72,7 +75,7 @@ fn changed(value: &Value) -> Vec<Value> {
 
 #[test]
 fn what_parties_say_of_designs_is_refused_or_borne_whatever_it_is() {
-    let (study, columns) = study();
+    let (study, columns, _folder) = study(FORMULA);
     let profiles: Vec<Profile> = columns.iter().map(|own| study.profile(own).unwrap()).collect();
     let agreement = study.agree(&profiles).unwrap();
     let design = |agreement: &Agreement, place: usize| study.design(&columns[place], agreement);
@@ -99,4 +102,43 @@ fn what_parties_say_of_designs_is_refused_or_borne_whatever_it_is() {
     }
     // Most of what can be read is other numbers; much is refused.
     assert!(said > 500 && taken > 100 && taken < said, "{taken} of {said}");
+}
+
+#[test]
+fn every_item_is_refused_in_turn_and_the_message_names_silo_and_item() {
+    let formula = format!("{FORMULA} + bs(x, knots = 5)");
+    let (study, columns, folder) = study(&formula);
+    let profiles: Vec<Profile> = columns.iter().map(|own| study.profile(own).unwrap()).collect();
+    let names: Vec<String> = profiles[1].items.iter().map(|item| item.name()).collect();
+    let kinds: BTreeSet<&str> = names.iter().map(|name| name.split(':').next().unwrap()).collect();
+    let all = "columns groups kind levels mean-sd outcome products quantiles range rows sums";
+    assert_eq!(kinds, all.split(' ').collect::<BTreeSet<&str>>());
+    let write = |name: &str, text: &str| std::fs::write(folder.path().join(name), text).unwrap();
+    let text = format!("formula = \"{formula}\"\nfamily = \"{FAMILY}\"\nsilos = [\"north\"]\n");
+    write("study.toml", &format!("{text}[declared]\ngroups_across_silos = [\"a\"]\n"));
+    for name in &names {
+        let mut less = profiles.clone();
+        assert!(less[1].refuse(name), "{name}");
+        assert!(less[1].items.iter().all(|item| item.name() != *name), "{name} is said all the same");
+        let merged = study.agree(&less);
+        if name.contains(':') {
+            let found = merged.unwrap_err().to_string();
+            assert!(found.contains(&format!("silo `silo 1` refuses the item `{name}`")), "{found}");
+            continue;
+        }
+        // What is said later is not merged yet: the silo leaves it out, or says at its start that the study needs it.
+        let agreement = merged.unwrap();
+        let all = DesignSummary::of(&study.design(&columns[1], &agreement).unwrap());
+        assert!(all.sums.products.is_some() && all.sums.outcome.is_some());
+        let sums = all.less(&less[1].refused).sums;
+        assert_eq!((sums.products.is_none(), sums.outcome.is_none()), (name == "products", name == "outcome"));
+        assert_eq!(agreement.silos[1].1.is_none(), name == "rows");
+        let own = format!("name = \"north\"\ndata = \"1.csv\"\nstate = \"state\"\nrefuse = [\"{name}\"]\n");
+        let engine = "[engine]\naddress = \"127.0.0.1:1\"\ncertificate_authority = \"no.pem\"\n";
+        write("north.toml", &format!("{own}{engine}"));
+        let done = partita(folder.path(), &["silo", "--silo", "north.toml"]);
+        let found = String::from_utf8_lossy(&done.stderr).into_owned();
+        let is_needed = found.contains(&format!("found `{name}`")) && found.contains("do not take part");
+        assert!(!done.status.success() && is_needed != (name == "products"), "{name}: {found}");
+    }
 }

@@ -225,7 +225,7 @@ fn a_study_names_columns_with_units_and_describe_lists_all_that_leaves() {
         StudyFile::read(&folder.path().join("study.toml")).unwrap()
     };
     let described = |study: &[&str]| said(folder.path(), &[&["describe", "all.csv"], study].concat());
-    let own = study("x = \"years\"");
+    study("x = \"years\"");
     let (is_done, text) = described(&["--study", "study.toml"]);
     for words in [
         "numbers from 0 to 4, in years\n",
@@ -239,9 +239,6 @@ fn a_study_names_columns_with_units_and_describe_lists_all_that_leaves() {
     }
     let (is_done, text) = said(folder.path(), &["fit", "--study", "study.toml", "--silo", "all.csv"]);
     assert!(is_done && text.contains("\nx (years) "), "{text}");
-    // Another unit is another study.
-    let other = study("x = \"months\"");
-    assert_ne!(own, other);
     study("dose = \"mg\"");
     let (is_done, text) = said(folder.path(), &["fit", "--study", "study.toml", "--silo", "all.csv"]);
     assert!(!is_done && text.contains("no column `dose` in all.csv") && text.contains("in mg"), "{text}");
@@ -253,6 +250,8 @@ fn a_study_names_columns_with_units_and_describe_lists_all_that_leaves() {
     let (is_done, text) = said(folder.path(), &["silo", "--silo", "all.toml"]);
     let words = "It is `certificate_authority` of `[engine]`: put the file there";
     assert!(!is_done && text.contains(words) && !text.contains("waiting at"), "{text}");
+    // Nobody sees the groups of another silo over an engine: each hears of what is taken for granted.
+    assert!(text.contains("groups of `s` are of one silo each"), "{text}");
     // One that refuses what the study needs does not start.
     write(
         "all.toml",
@@ -489,6 +488,30 @@ fn a_formula_is_sampled_and_what_is_asked_of_a_fit_is_asked_of_the_draws() {
     let (is_done, again) = said(folder.path(), &["report", "out", "--html", "again.html"]);
     assert!(is_done && sampled.contains(again.split("\nthe page is").next().unwrap()), "{sampled}\n{again}");
     assert_eq!(std::fs::read_to_string(folder.path().join("again.html")).unwrap(), page);
+}
+
+#[test]
+fn groups_of_one_name_in_two_files_are_told_of_with_what_to_write() {
+    let folder = tempfile::tempdir().unwrap();
+    let write = |name: &str, prefix: &str| {
+        let line = |row: usize| format!("{},{},{prefix}{}\n", row % 7, row % 5, row / 4);
+        let rows: String = (0..40).map(line).collect();
+        std::fs::write(folder.path().join(name), format!("y,x,ward\n{rows}")).unwrap();
+    };
+    let check = |more: &[&str]| {
+        let files = ["--family", "gaussian", "--silo", "north.csv", "--silo", "south.csv"];
+        let (is_done, text) = said(folder.path(), &[&["check", "y ~ x + (1 | ward)"], &files[..], more].concat());
+        assert!(is_done, "{text}");
+        text
+    };
+    write("north.csv", "w");
+    write("south.csv", "w");
+    let text = check(&[]);
+    assert!(text.contains("`ward` has a group `w0` in silo `north` and in silo `south`"), "{text}");
+    assert!(text.contains("`--across-silos ward`") && text.contains("groups_across_silos = [\"ward\"]"), "{text}");
+    assert!(!check(&["--across-silos", "ward"]).contains("taken as different groups"));
+    write("south.csv", "s");
+    assert!(!check(&[]).contains("taken as different groups"));
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! Runs the ten programs that teach, each in a folder of its own; their own assertions hold the numbers they state.
+//! Runs ten of the programs that teach, each in a folder of its own; their own assertions hold the numbers they state.
 
 use std::path::Path;
 use std::process::{Command, Output};

@@ -83,6 +83,7 @@ pub fn run_study_coordinator(study: &StudyFile, desk: Desk<'_>, asked: &StudyQue
             log(&format!("{silo} has {rows}"));
         }
         own.notes_on(&agreed.agreement, &agreed.summary).iter().for_each(|line| log(line));
+        own.notes_of_groups().iter().for_each(|line| log(line));
         let plan = own.plan(&agreed.summary).map_err(|error| declined(&error))?;
         plan.priors.iter().for_each(|line| log(&format!("prior: {line}")));
         let (shared, device) = (SharedModel { study: &own, plan: &plan, agreement: &agreed.agreement }, Device::flex());

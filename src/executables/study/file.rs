@@ -160,6 +160,14 @@ impl StudyFile {
                 remedy: "Take it out, or make the study private.",
             });
         }
+        if self.run.contains_key("columns") {
+            return Err(Error::Unwelcome {
+                what: "the table `run` of a study",
+                found: "`columns`, the names of columns in their order".into(),
+                expected: "it in the run file of `logistic-regression`: a formula finds columns by name".into(),
+                remedy: "Take it out. The table `[columns]` of a study names columns that every file has to have.",
+            });
+        }
         let mut entries = self.entries()?;
         if let Some(privacy) = &self.privacy {
             self.write_promise(privacy, &mut entries)?;
@@ -260,4 +268,67 @@ pub(crate) fn problem(error: Error) -> String {
 
 fn malformed(error: &dyn std::error::Error) -> Error {
     Error::Malformed { what: "the file of a study", problem: error.to_string() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A study that says something of everything.
+    const STUDY: &str = r#"
+        formula = "y ~ x + s"
+        family = "gaussian"
+        parameters = ["sigma ~ x"]
+        silos = ["north", "south"]
+        missing = "refuse"
+        checks = ["mean of y"]
+        contrasts = ["x: 1 - 0"]
+        leave_one_out_draws = 100
+        seed = 1
+        [priors]
+        x = "normal(0, 1)"
+        [columns]
+        x = "years"
+        [declared]
+        contrast = "treatment"
+        [declared.levels]
+        s = ["a", "b"]
+        [run]
+        algorithm = "few-rounds"
+        "#;
+
+    #[test]
+    fn studies_that_differ_in_anything_are_other_runs_and_the_same_text_is_the_same_run() {
+        let identity = |text: &str| {
+            let study = StudyFile::parse(text).unwrap();
+            study.run_file().unwrap().identity(&study.settings()).unwrap()
+        };
+        let own = identity(STUDY);
+        assert_eq!(identity(STUDY), own);
+        // What is no part of the study is none of the run.
+        assert_eq!(identity(&STUDY.replace("seed = 1", "seed   = 1 # as ever")), own);
+        let changes = [
+            ("y ~ x + s", "y ~ s + x"),
+            ("family = \"gaussian\"", "family = \"student\""),
+            ("sigma ~ x", "sigma ~ s"),
+            ("[\"north\", \"south\"]", "[\"south\", \"north\"]"),
+            ("missing = \"refuse\"", "missing = \"drop\""),
+            ("mean of y", "sd of y"),
+            ("x: 1 - 0", "x: 2 - 0"),
+            ("leave_one_out_draws = 100", "leave_one_out_draws = 200"),
+            ("seed = 1", "seed = 2"),
+            ("normal(0, 1)", "normal(0, 2)"),
+            ("x = \"years\"", "x = \"months\""),
+            ("contrast = \"treatment\"", "contrast = \"sum\""),
+            ("s = [\"a\", \"b\"]", "s = [\"b\", \"a\"]"),
+            ("algorithm = \"few-rounds\"", "algorithm = \"sfvi\""),
+        ];
+        let mut all = vec![own];
+        for (from, to) in changes {
+            assert!(STUDY.contains(from), "{from}");
+            let other = identity(&STUDY.replace(from, to));
+            assert!(!all.contains(&other), "{to}");
+            all.push(other);
+        }
+    }
 }

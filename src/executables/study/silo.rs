@@ -43,7 +43,7 @@ pub fn run_study_silo(study: &StudyFile, file: &SiloFile, stay: Stay, watch: Wat
     let columns = |path| own.columns(&SiloTable { name: file.name.clone(), path }).map_err(|error| declined(&error));
     let rows = columns(file.data.clone())?;
     let held_out = file.held_out.clone().map(columns).transpose()?;
-    own.notes_of_file(&rows).iter().for_each(|line| (watch.log)(line));
+    own.notes_of_file(&rows).iter().chain(&own.notes_of_groups()).for_each(|line| (watch.log)(line));
     held_out.iter().try_for_each(|held_out| own.profile(held_out).map(drop)).map_err(|error| declined(&error))?;
     let mut profile = own.profile(&rows).map_err(|error| declined(&error))?;
     for item in &file.refuse {
