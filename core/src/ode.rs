@@ -157,7 +157,11 @@ fn check(name: &str, from: &Ode) -> Result<()> {
     for time in &from.times {
         if !time.is_finite() || !before.is_finite() || *time <= before {
             let found = format!("{:?} from {}", from.times, from.start);
-            return wrong("times", found, "finite times that ascend, all later than `start`; solve at distinct times, and take the rows of repeated measurements with `select`, and the initial state for those at `start`");
+            return wrong(
+                "times",
+                found,
+                "finite times that ascend, all later than `start`; solve at distinct times, and take the rows of repeated measurements with `select`, and the initial state for those at `start`",
+            );
         }
         before = *time;
     }

@@ -184,6 +184,12 @@ impl Formula {
         self.groupings().any(|own| own.has(column))
     }
 
+    /// Whether rows have weights, `y | weights(w)`.
+    #[must_use]
+    pub fn has_weights(&self) -> bool {
+        self.response.as_ref().is_some_and(|own| own.weights.is_some())
+    }
+
     /// The outcome as R writes it.
     #[must_use]
     pub fn outcome(&self) -> Option<&str> {
@@ -268,6 +274,25 @@ impl Formula {
             }
         }
         columns
+    }
+
+    /// The place of the fixed term that has the column `name` of a design, from the first of its variables to the last; `None` of
+    /// the intercept, and where no term has it.
+    ///
+    /// # Example
+    /// ```
+    /// use partita_formula::Formula;
+    /// let formula = Formula::parse("y ~ log(age) + sex")?;
+    /// let place = formula.place_of_column("sexmale").ok_or("a term has it")?;
+    /// assert_eq!(place.to_string(), "  y ~ log(age) + sex\n                 ^^^");
+    /// assert!(formula.place_of_column("(Intercept)").is_none());
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    #[must_use]
+    pub fn place_of_column(&self, name: &str) -> Option<Place> {
+        let places = self.fixed.terms.iter().filter_map(|term| self.fixed.place_of(term, name));
+        // Of `sex` and `sexual` the longer one has the column `sexual`.
+        places.max_by_key(|(bytes, _)| *bytes).map(|(_, span)| self.place(&span))
     }
 
     /// Every use of a column, with its place.

@@ -3,7 +3,7 @@
 use std::collections::{BTreeSet, HashSet};
 
 use crate::error::FormulaError;
-use crate::syntax::{Expression, Node, Operator, Place};
+use crate::syntax::{Expression, Node, Operator, Place, Span};
 use crate::variable::{Variable, call_error, constant};
 
 /// The variables that a term multiplies, by their index.
@@ -59,6 +59,22 @@ impl Terms {
         let used: BTreeSet<usize> = self.terms.iter().filter(|term| self.shows(term)).flatten().copied().collect();
         let used = self.variables.iter().enumerate().filter(move |(at, _)| used.contains(at));
         used.map(|(_, variable)| variable).chain(&self.offsets)
+    }
+
+    /// Where the text has a term that a column `name` may be of, from the first of its variables to the last, and how many bytes
+    /// of the name are those of the variables; `None` where the column is of another.
+    pub(crate) fn place_of(&self, term: &Term, name: &str) -> Option<(usize, Span)> {
+        let variables = || term.iter().filter_map(|at| self.variables.get(*at));
+        let mut rest = name;
+        for (place, variable) in variables().enumerate() {
+            rest = match place {
+                0 => rest.strip_prefix(variable.label.as_str())?,
+                _ => rest.split_once(format!(":{}", variable.label).as_str())?.1,
+            };
+        }
+        let start = variables().map(|own| own.span.start).min()?;
+        let end = variables().map(|own| own.span.end).max()?;
+        Some((variables().map(|own| own.label.len()).sum(), start..end))
     }
 
     /// Whether a design has the columns of this term.

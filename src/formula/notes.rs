@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, HashMap};
 
 use partita_formula::{Agreement, Columns, Design, GroupScope, Outcome};
+use partita_models::regression::Link;
 
 use super::Study;
 use super::family::Kind;
@@ -11,7 +12,7 @@ use super::summary::{DesignSummary, RandomSummary};
 
 impl Study {
     /// What one should know of what silos agree on: levels that differ in case alone, which of two levels of text is the event,
-    /// and columns with slopes of groups that lie far from 0.
+    /// columns with slopes of groups that lie far from 0, and groups of one row each.
     pub(crate) fn notes_on(&self, agreement: &Agreement, summary: &DesignSummary) -> Vec<String> {
         let mut notes = agreement.levels_alike();
         if let ([other, event], Kind::Bernoulli) = (summary.levels.as_slice(), self.family.kind) {
@@ -21,6 +22,7 @@ impl Study {
             ));
         }
         notes.extend(far_from_zero(summary));
+        notes.extend(self.groups_of_one_row(summary));
         notes
     }
 
@@ -35,6 +37,29 @@ impl Study {
             )
         };
         self.groupings().into_iter().map(|own| of(own.label())).collect()
+    }
+
+    /// Groups of one row each, whose intercepts are a second residual: rows tell the sum of both variances alone.
+    fn groups_of_one_row(&self, summary: &DesignSummary) -> Option<String> {
+        let has_residual = match self.family.kind {
+            Kind::Gaussian => self.family.link == Link::Identity,
+            Kind::LogNormal | Kind::HurdleLogNormal => true,
+            _ => false,
+        };
+        // Weights, and a sigma that follows columns, tell the two apart.
+        let varies = self.formula.has_weights() || summary.parameters.iter().any(|(name, _)| name == "sigma");
+        // Levels that the study declares may have no row, and rows that stand in for a silo's say nothing of its groups.
+        let is_alone = |term: &&RandomSummary| {
+            let has_intercept = term.columns.iter().any(|column| column == INTERCEPT);
+            let is_counted = self.stand_in.is_none() && !self.declared.levels.contains_key(&term.grouping);
+            has_intercept && is_counted && term.groups == summary.sums.count
+        };
+        let term = summary.random.iter().find(is_alone).filter(|_| has_residual && !varies)?;
+        let group = &term.grouping;
+        Some(format!(
+            "every group of `{group}` has one row: sd({INTERCEPT} | {group}) and sigma cannot be told apart, and hang on their \
+             priors. Take `(1 | {group})` out, or name groups that have several rows"
+        ))
     }
 
     /// What the owner of a silo's file should know of it.

@@ -5,7 +5,7 @@ use partita_models::regression::{Baseline, Family, LinearParameter, Prior, Regre
 
 use super::StudyError;
 use super::family::{Kind, Known, OutcomeScale, ResponseFamily};
-use super::prepare::{Study, unfit};
+use super::prepare::{Study, unfit, with_place};
 use super::priors::{INTERCEPT, coefficients};
 use super::summary::DesignSummary;
 
@@ -144,6 +144,8 @@ impl Study {
             }
             if let Some(own) = sums.collinear().first() {
                 let remedy = format!("Take one of them out of the formula of `{name}`.");
+                let formula = self.parameters.iter().find(|own| own.parameter() == Some(name.as_str()));
+                let remedy = with_place(&remedy, formula.unwrap_or(&self.formula), &own.column);
                 return Err(unfit(own.to_string(), "columns of which none is given by others", &remedy));
             }
             // On the log scale, or on that of log odds.

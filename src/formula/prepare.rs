@@ -342,16 +342,14 @@ impl Study {
     pub fn plan(&self, summary: &DesignSummary) -> Result<Plan, StudyError> {
         let sums = &summary.sums;
         if let Some(own) = sums.collinear().first() {
-            return Err(unfit(
-                own.to_string(),
-                "columns of which none is given by others",
-                match own.of.is_empty() {
-                    true => "Take it out of the formula; or look whether what it compares is written as in the files.",
-                    false => {
-                        "Take one of them out of the formula. Where levels of two factors never meet, make one factor of the pairs that do."
-                    }
-                },
-            ));
+            let remedy = match own.of.is_empty() {
+                true => "Take it out of the formula; or look whether what it compares is written as in the files.",
+                false => {
+                    "Take one of them out of the formula. Where levels of two factors never meet, make one factor of the pairs that do."
+                }
+            };
+            let remedy = with_place(remedy, &self.formula, &own.column);
+            return Err(unfit(own.to_string(), "columns of which none is given by others", &remedy));
         }
         if let Some(moments) =
             sums.outcome.filter(|own| own.sd() <= 1e-12 * own.mean.abs() && self.family.kind.needs_spread())
@@ -451,6 +449,11 @@ impl Study {
     pub(super) fn outcome(&self) -> &str {
         self.formula.outcome().unwrap_or("the outcome")
     }
+}
+
+/// A remedy, with the place of the term of `formula` that has the column.
+pub(super) fn with_place(remedy: &str, formula: &Formula, column: &str) -> String {
+    formula.place_of_column(column).map_or_else(|| remedy.to_owned(), |place| format!("{remedy}\n{place}"))
 }
 
 pub(super) fn unfit(found: String, expected: &str, remedy: &str) -> StudyError {

@@ -4,8 +4,9 @@
 //! cargo run --release -p partita-studies -- packages --page docs/src/study-packages.md
 //! ```
 //!
-//! What you should see: every analysis is trusted, its coefficients are within half a standard error of the package's, and
-//! three silos give the means of one file to within a tenth of a standard deviation.
+//! What you should see: every analysis is trusted, its coefficients are within half a standard error of the package's, the
+//! package's standard deviations of groups are inside our intervals, and three silos give the means of one file to within a
+//! tenth of a standard deviation.
 
 use std::path::{Path, PathBuf};
 
@@ -26,8 +27,12 @@ struct Analysis {
     parameters: Vec<String>,
     /// The column by which rows are dealt to silos.
     deal: String,
-    package: &'static str,
+    /// The formula over silos where it is another, of which each silo has the rows of one cell of `deal`.
+    over_silos: Option<String>,
+    package: String,
     estimates: Vec<Estimate>,
+    /// Standard deviations and correlations of groups, and of a normal outcome, which packages give without an error.
+    deviations: Vec<(String, f64)>,
     path: PathBuf,
 }
 
@@ -47,13 +52,27 @@ struct Coefficient {
     three_silos: [f64; 2],
 }
 
+/// What was found of a standard deviation or a correlation.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+struct Deviation {
+    name: String,
+    package: f64,
+    one_file: [f64; 2],
+    three_silos: [f64; 2],
+    /// The 95 % interval over one file.
+    interval: [f64; 2],
+}
+
 /// What was found of one analysis.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 struct Row {
     command: String,
+    /// What is another over silos, in words.
+    over_silos: Option<String>,
     package: String,
     verdicts: [String; 2],
     coefficients: Vec<Coefficient>,
+    deviations: Vec<Deviation>,
     seconds: [f64; 2],
 }
 
@@ -64,7 +83,7 @@ const TENTH: f64 = 0.1;
 
 pub(crate) fn run(options: &WithPage) -> Result<()> {
     let session = Session::start("packages", &options.shared)?;
-    let mut analyses = analyses()?;
+    let mut analyses = analyses(&session)?;
     if options.shared.quick {
         analyses.retain(|own| ["cars", "menarche"].contains(&own.file.as_str()));
     }
@@ -91,8 +110,8 @@ pub(crate) fn run(options: &WithPage) -> Result<()> {
     Ok(())
 }
 
-/// All analyses: those of the repository's own data, then those of the folder `mixed_models`.
-fn analyses() -> Result<Vec<Analysis>> {
+/// All analyses: those of the repository's own data, then those of the folder `mixed_models` and of `fitted_groups.json`.
+fn analyses(session: &Session) -> Result<Vec<Analysis>> {
     let golden = Path::new(env!("CARGO_MANIFEST_DIR")).join("../tests/golden");
     let read = |name: &str| -> Result<Vec<Value>> { Ok(serde_json::from_slice(&std::fs::read(golden.join(name))?)?) };
     let staged = std::env::var_os("PARTITA_DATA").map(PathBuf::from).unwrap_or_default().join("mixed_models");
@@ -102,6 +121,16 @@ fn analyses() -> Result<Vec<Analysis>> {
     }
     for case in read("formula_fits.json")? {
         all.push(Analysis::of(&case, &case["fixed"], &staged)?);
+    }
+    let (groups, written) = (read("fitted_groups.json")?, session.file("data"));
+    std::fs::create_dir_all(&written)?;
+    for case in read("package_fits.json")? {
+        let rows = groups.iter().find(|own| own["formula"] == case["formula"]).and_then(|own| own["file"].as_str());
+        let analysis = Analysis::of(&case, &case, if rows.is_some() { &written } else { &staged })?;
+        if let Some(rows) = rows {
+            std::fs::write(&analysis.path, rows)?;
+        }
+        all.push(analysis);
     }
     Ok(all)
 }
@@ -118,10 +147,13 @@ impl Analysis {
         let (file, formula, family) = (text("file")?, text("formula")?, text("family")?);
         let each = texts(&estimates["names"]).into_iter().zip(numbers("estimates").zip(numbers("errors")));
         let parameters = texts(&case["parameters"]);
+        let deviations = case["sds"].as_object().into_iter().flatten();
         Ok(Self {
             deal: text("deal").unwrap_or_else(|_| grouping(&file).to_owned()),
-            package: package(&formula, &family, &parameters),
+            over_silos: text("over_silos").ok(),
+            package: text("package").unwrap_or_else(|_| package(&formula, &family, &parameters).to_owned()),
             estimates: each.map(|(name, (value, error))| Estimate { name, value, error }).collect(),
+            deviations: deviations.filter_map(|(name, own)| Some((name.clone(), own.as_f64()?))).collect(),
             path: folder.join(format!("{file}.csv")),
             file,
             formula,
@@ -140,36 +172,60 @@ impl Analysis {
     fn row(&self, session: &Session) -> Result<Row> {
         let folder = session.file("silos").join(&self.file);
         std::fs::create_dir_all(&folder)?;
-        let parts = deal_in_three(&self.path, &self.deal, &folder)?;
-        let (one, three) = (self.fit(std::slice::from_ref(&self.path), session)?, self.fit(&parts, session)?);
-        let of = |report: &Report, name: &str| -> Result<[f64; 2]> {
+        let most = if self.over_silos.is_some() { usize::MAX } else { 3 };
+        let parts = deal(&self.path, &self.deal, &folder, most)?;
+        let over_silos = self.over_silos.as_ref().unwrap_or(&self.formula);
+        let one = self.fit(&self.formula, std::slice::from_ref(&self.path), session)?;
+        let three = self.fit(over_silos, &parts, session)?;
+        let of = |report: &Report, name: &str| -> Result<SiteSummary> {
             let answer = report.answer();
             let own: Option<&&SiteSummary> = answer.iter().find(|own| own.label == name);
-            let own = own.ok_or_else(|| format!("{}: no `{name}` in the report", self.formula))?;
-            Ok([own.mean, own.sd])
+            Ok((*own.ok_or_else(|| format!("{}: no `{name}` in the report", self.formula))?).clone())
         };
+        let moments = |own: &SiteSummary| [own.mean, own.sd];
         let coefficients = self.estimates.iter().map(|Estimate { name, value, error }| {
             Ok(Coefficient {
                 name: name.clone(),
                 package: [*value, *error],
-                one_file: of(&one, name)?,
-                three_silos: of(&three, name)?,
+                one_file: moments(&of(&one, name)?),
+                three_silos: moments(&of(&three, name)?),
             })
         });
+        let deviations = self.deviations.iter().map(|(name, value)| {
+            let own = of(&one, name)?;
+            Ok(Deviation {
+                name: name.clone(),
+                package: *value,
+                one_file: moments(&own),
+                three_silos: moments(&of(&three, &self.name_over_silos(name))?),
+                interval: [own.quantiles.p2_5, own.quantiles.p97_5],
+            })
+        });
+        let words = |formula: &String| format!("over {} silos, one for each `{}`: `{formula}`", parts.len(), self.deal);
         Ok(Row {
             command: self.command(),
-            package: self.package.to_owned(),
+            over_silos: self.over_silos.as_ref().map(words),
+            package: self.package.clone(),
             coefficients: coefficients.collect::<Result<_>>()?,
+            deviations: deviations.collect::<Result<_>>()?,
             verdicts: [&one, &three].map(|report| report.verdict.to_string()),
             seconds: [&one, &three].map(|report| report.seconds),
         })
     }
 
-    fn fit(&self, files: &[PathBuf], session: &Session) -> Result<Report> {
+    /// What a number of groups is called over silos: where each silo is a group, it is of `silo`.
+    fn name_over_silos(&self, name: &str) -> String {
+        match self.over_silos {
+            Some(_) => name.replace(&format!("| {})", self.deal), "| silo)"),
+            None => name.to_owned(),
+        }
+    }
+
+    fn fit(&self, formula: &str, files: &[PathBuf], session: &Session) -> Result<Report> {
         let device = session.device()?;
         let silo = |(place, path): (usize, &PathBuf)| SiloTable { name: format!("silo {place}"), path: path.clone() };
         let silos: Vec<SiloTable> = files.iter().enumerate().map(silo).collect();
-        let mut study = Study::new(&self.formula, self.family.parse()?)?;
+        let mut study = Study::new(formula, self.family.parse()?)?;
         for parameter in &self.parameters {
             study = study.with_parameter(parameter)?;
         }
@@ -191,7 +247,7 @@ fn grouping(file: &str) -> &'static str {
     }
 }
 
-/// What gave the estimates, as in tests/golden/family_fits.R and formula_fits.R.
+/// What gave the estimates, as in tests/golden/family_fits.R and formula_fits.R; package_fits.R says it.
 fn package(formula: &str, family: &str, parameters: &[String]) -> &'static str {
     let (has_groups, name) = (formula.contains("(1 "), family.split('(').next().unwrap_or(family));
     match name {
@@ -202,6 +258,7 @@ fn package(formula: &str, family: &str, parameters: &[String]) -> &'static str {
         "hurdle_poisson" | "hurdle_negbinomial" => "pscl::hurdle",
         "hurdle_gamma" => "glm of those above 0, and MLE",
         "hurdle_lognormal" => "lm of logarithms above 0",
+        "lognormal" => "lm of logarithms",
         "piecewise_exponential" if formula.contains("cuts") => "survival::survSplit and glm",
         "piecewise_exponential" => "survival::coxph",
         "zero_inflated_binomial" | "beta_binomial" | "beta" | "student" => "MLE by optim",
@@ -220,19 +277,26 @@ fn package(formula: &str, family: &str, parameters: &[String]) -> &'static str {
 /// # Errors
 /// Of a file without rows, one without that column, and what reading and writing report.
 pub fn deal_in_three(path: &Path, column: &str, folder: &Path) -> Result<Vec<PathBuf>> {
+    deal(path, column, folder, 3)
+}
+
+/// The same with at most so many files.
+fn deal(path: &Path, column: &str, folder: &Path, most: usize) -> Result<Vec<PathBuf>> {
     let text = std::fs::read_to_string(path)?;
     let (header, rows) = text.split_once('\n').ok_or("a file without rows")?;
     let place = header.trim().split(',').position(|name| name.trim_matches('"') == column);
     let place = place.ok_or_else(|| format!("{}: no column `{column}`", path.display()))?;
-    let mut keys: Vec<&str> = Vec::new();
-    let mut parts = [0; 3].map(|_| format!("{header}\n"));
+    let (mut keys, mut parts): (Vec<&str>, Vec<String>) = (Vec::new(), Vec::new());
     for row in rows.lines() {
         let key = row.split(',').nth(place).unwrap_or_default();
         let known = keys.iter().position(|own| *own == key).unwrap_or_else(|| {
             keys.push(key);
             keys.len() - 1
         });
-        parts[known % 3] += &format!("{row}\n");
+        if known % most == parts.len() {
+            parts.push(format!("{header}\n"));
+        }
+        parts[known % most] += &format!("{row}\n");
     }
     let write = |(index, text): (usize, &String)| -> Result<PathBuf> {
         let path = folder.join(format!("part-{index}.csv"));
@@ -252,30 +316,46 @@ impl Coefficient {
     fn beside_package(&self) -> f64 {
         (self.one_file[0] - self.package[0]).abs() / self.package[1]
     }
+}
 
-    /// Between one file and three silos, in standard deviations.
-    fn between(&self) -> f64 {
-        let [[mean, sd], [other, other_sd]] = [self.one_file, self.three_silos];
-        ((mean - other).abs() / sd).max((other_sd / sd - 1.0).abs())
-    }
+/// Between one file and three silos, in standard deviations.
+fn between([mean, sd]: [f64; 2], [other, other_sd]: [f64; 2]) -> f64 {
+    ((mean - other).abs() / sd).max((other_sd / sd - 1.0).abs())
+}
 
-    /// Between one file and three silos, in units of the last digit that is printed of either number.
-    fn last_digits(&self) -> f64 {
-        let unit = 10_f64.powf(self.one_file[1].log10().floor() - 1.0);
-        let number = |text: String| text.parse().unwrap_or(f64::NAN);
-        let apart = printed(self.one_file).into_iter().zip(printed(self.three_silos));
-        apart.map(|(one, three)| ((number(one) - number(three)) / unit).abs().round()).fold(0.0, f64::max)
-    }
+/// Between one file and three silos, in units of the last digit that is printed of either number.
+fn last_digits(one_file: [f64; 2], three_silos: [f64; 2]) -> f64 {
+    let unit = 10_f64.powf(one_file[1].log10().floor() - 1.0);
+    let number = |text: String| text.parse().unwrap_or(f64::NAN);
+    let apart = printed(one_file).into_iter().zip(printed(three_silos));
+    apart.map(|(one, three)| ((number(one) - number(three)) / unit).abs().round()).fold(0.0, f64::max)
 }
 
 impl Row {
-    fn most(&self, of: impl Fn(&Coefficient) -> f64) -> f64 {
-        self.coefficients.iter().map(of).fold(0.0, f64::max)
+    /// The largest distance of a coefficient from the package's, in its standard errors.
+    fn from_package(&self) -> f64 {
+        self.coefficients.iter().map(Coefficient::beside_package).fold(0.0, f64::max)
+    }
+
+    /// The largest of a distance between one file and three silos, of all that is shown.
+    fn most(&self, of: fn([f64; 2], [f64; 2]) -> f64) -> f64 {
+        let coefficients = self.coefficients.iter().map(|own| of(own.one_file, own.three_silos));
+        let deviations = self.deviations.iter().map(|own| of(own.one_file, own.three_silos));
+        coefficients.chain(deviations).fold(0.0, f64::max)
+    }
+
+    /// What a user types, with what is another over silos; `bar` stands for every bar of it.
+    fn shown(&self, bar: &str) -> String {
+        let text = match &self.over_silos {
+            Some(words) => format!("`{}`; {words}", self.command),
+            None => format!("`{}`", self.command),
+        };
+        text.replace('|', bar)
     }
 
     fn line(&self) -> String {
         let Self { command, package, verdicts, .. } = self;
-        let (from, between) = (self.most(Coefficient::beside_package), self.most(Coefficient::between));
+        let (from, between) = (self.from_package(), self.most(between));
         format!(
             "{command}\n    {package}: {from:.2} standard errors, three silos {between:.4}, {}",
             verdicts.join("; ")
@@ -291,16 +371,13 @@ fn claims(rows: &[Row]) -> Vec<Claim> {
     };
     vec![
         claim("both fits are trusted", &|own| own.verdicts.iter().all(|own| own == "trust these numbers")),
-        claim("every mean is within half a standard error of the package's estimate", &|own| {
-            own.most(Coefficient::beside_package) < HALF
+        claim("every mean is within half a standard error of the package's estimate", &|own| own.from_package() < HALF),
+        claim("every standard deviation and correlation of a package is inside the 95 % interval", &|own| {
+            own.deviations.iter().all(|own| (own.interval[0]..=own.interval[1]).contains(&own.package))
         }),
-        claim("three silos are within a tenth of a standard deviation of one file", &|own| {
-            own.most(Coefficient::between) < TENTH
-        }),
-        claim("three silos have every digit of one file that a report prints", &|own| {
-            own.most(Coefficient::last_digits) < 0.5
-        }),
-        claim("three silos are within one of the last digit", &|own| own.most(Coefficient::last_digits) < 1.5),
+        claim("three silos are within a tenth of a standard deviation of one file", &|own| own.most(between) < TENTH),
+        claim("three silos have every digit of one file that a report prints", &|own| own.most(last_digits) < 0.5),
+        claim("three silos are within one of the last digit", &|own| own.most(last_digits) < 1.5),
     ]
 }
 
@@ -309,39 +386,45 @@ fn book(rows: &[Row], claims: &Claims) -> String {
     let mut text = "# Analyses of package manuals\n\n\
         `cargo run --release -p partita-studies -- packages --page docs/src/study-packages.md` makes this page. Each analysis is the\n\
         one command in the table, with default options and priors. The estimates beside it are of packages of R\n\
-        (`tests/golden/family_fits.R`, `tests/golden/formula_fits.R`), mostly maxima of a likelihood; ours are means and standard\n\
-        deviations of the corrected posterior, over the file, and over its rows dealt to three silos. Data are those of\n\
-        `tests/golden/family_data`, of which `simulated`, `terms`, `shares`, `tails` and `varied` are simulated, and of `mixed_models`.\n\n"
+        (`family_fits.R`, `formula_fits.R` and `package_fits.R` of `tests/golden`), mostly maxima of a likelihood; ours are means and\n\
+        standard deviations of the corrected posterior, over the file, and over its rows dealt to three silos, or to a silo for each\n\
+        group. Data are those of `tests/golden/family_data`, of which `simulated`, `terms`, `shares`, `tails` and `varied` are\n\
+        simulated, of `mixed_models`, and `sleepstudy` and `pastes` of `tests/golden/fitted_groups.json`.\n\n"
         .to_owned();
     text += &claims.table();
     text += "\nDistances, the largest of all coefficients: of the means over one file from the package's estimates, in its standard\n\
-        errors; of means and standard deviations over three silos from those over one file, in standard deviations, and in units\n\
-        of the last digit that a report prints, which is the second of the standard deviation. Where `surv` states no cuts, they are\n\
-        quantiles that silos agree on from a few of each: not those of the pooled file to every digit.\n\n";
+        errors; and the largest of all numbers shown: of means and standard deviations over three silos from those over one file, in\n\
+        standard deviations, and in units of the last digit that a report prints, which is the second of the standard deviation.\n\
+        Where `surv` states no cuts, they are quantiles that silos agree on from a few of each: not those of the pooled file to every\n\
+        digit.\n\n";
     text += "| command | package | from it | three silos from one file | in last digits | verdict |\n|---|---|---|---|---|---|\n";
     for own in rows {
-        let (from, between) = (own.most(Coefficient::beside_package), own.most(Coefficient::between));
+        let (from, between) = (own.from_package(), own.most(between));
         let verdict = match own.verdicts.as_slice() {
             [one, three] if one == three => one.clone(),
             all => all.join("; three silos: "),
         };
-        let command = own.command.replace('|', "\\|");
-        let last = own.most(Coefficient::last_digits);
-        text += &format!("| `{command}` | {} | {from:.2} | {between:.4} | {last:.0} | {verdict} |\n", own.package);
+        let (shown, last) = (own.shown("\\|"), own.most(last_digits));
+        text += &format!("| {shown} | {} | {from:.2} | {between:.4} | {last:.0} | {verdict} |\n", own.package);
     }
     text += "\n## Coefficients\n\nEstimate and standard error of the package, then mean and standard deviation over one file and\n\
-        over three silos.\n";
+        over three silos. Of standard deviations and correlations the package has an estimate alone.\n";
     for own in rows {
         text += &format!(
-            "\n`{}`, {}\n\n| | package | one file | three silos |\n|---|---|---|---|\n",
-            own.command, own.package
+            "\n{}, {}\n\n| | package | one file | three silos |\n|---|---|---|---|\n",
+            own.shown("|"),
+            own.package
         );
+        let of = |own: [f64; 2]| {
+            let [mean, sd] = printed(own);
+            format!("{mean} ({sd})")
+        };
         for Coefficient { name, package, one_file, three_silos } in &own.coefficients {
-            let of = |own: [f64; 2]| {
-                let [mean, sd] = printed(own);
-                format!("{mean} ({sd})")
-            };
             text += &format!("| `{name}` | {} | {} | {} |\n", of(*package), of(*one_file), of(*three_silos));
+        }
+        for Deviation { name, package, one_file, three_silos, .. } in &own.deviations {
+            let (name, package) = (name.replace('|', "\\|"), in_places(*package, one_file[1]));
+            text += &format!("| `{name}` | {package} | {} | {} |\n", of(*one_file), of(*three_silos));
         }
     }
     text

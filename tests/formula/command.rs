@@ -4,7 +4,7 @@ use std::path::Path;
 use std::process::{Command, Output};
 
 use fixtures::visits::{FORMULA, visits};
-use partita::models::six_cities_silos;
+use partita::models::{six_cities_reference, six_cities_silos};
 
 pub(super) fn partita(folder: &Path, arguments: &[&str]) -> Output {
     Command::new(fixtures::executable("partita")).current_dir(folder).args(arguments).output().unwrap()
@@ -39,6 +39,69 @@ fn a_formula_and_two_files_give_a_verdict_a_table_odds_ratios_and_files() {
         let text = std::fs::read_to_string(folder.path().join("out").join(name)).unwrap();
         assert!(text.contains(words), "{name}");
     }
+}
+
+/// The numbers after a label in the first line of a table that begins with it, each with half a unit of its last digit.
+fn numbers_of(text: &str, label: &str) -> Vec<(f64, f64)> {
+    let line = text.lines().find_map(|line| line.strip_prefix(label)?.strip_prefix(' '));
+    let line = line.unwrap_or_else(|| panic!("no `{label}` in {text}"));
+    let number = |own: &str| {
+        let digits = own.split_once('.').map_or(0, |(_, digits)| digits.len());
+        (own.parse().unwrap(), 0.5 * 0.1_f64.powi(i32::try_from(digits).unwrap()))
+    };
+    line.split_whitespace().take(5).map(number).collect()
+}
+
+#[test]
+fn with_the_priors_of_the_first_example_the_command_gives_the_table_of_the_readme() {
+    let folder = folder();
+    let fit =
+        ["fit", FORMULA, "--family", "bernoulli", "--silo", "north.csv", "--silo", "south.csv", "--output", "out"];
+    // The standard deviation of children is exp(-omega), and omega is normal(0, 10).
+    let priors = ["(Intercept) ~ normal(0, 10)", "b ~ normal(0, 10)", "sd ~ lognormal(0, 10)"];
+    let priors: Vec<&str> = priors.into_iter().flat_map(|own| ["--prior", own]).collect();
+    let done = partita(folder.path(), &[fit.as_slice(), &priors].concat());
+    let text = String::from_utf8(done.stdout).unwrap();
+    assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
+    assert!(text.contains("verdict: trust these numbers\n"), "{text}");
+    let reference = six_cities_reference().unwrap();
+    let pooled = reference.pooled();
+    let quantile = |probability: f64| {
+        let near = pooled.quantiles.iter().find(|own| (own.probability - probability).abs() < 1e-9);
+        near.unwrap().values
+    };
+    let quantiles = [0.025, 0.5, 0.975].map(quantile);
+    for (index, label) in ["(Intercept)", "smoke", "age", "smoke:age"].into_iter().enumerate() {
+        let found = numbers_of(&text, label);
+        let (mean, sd) = (pooled.mean[index], pooled.sd[index]);
+        let expected = [mean, sd, quantiles[0][index], quantiles[1][index], quantiles[2][index]];
+        // As of the model in Rust: quantiles of 1,500 draws have errors of 0.07 standard deviations at the ends.
+        let bounds = [0.05, 0.03, 0.2, 0.2, 0.2];
+        for (((found, half), expected), bound) in found.iter().zip(expected).zip(bounds) {
+            assert!((found - expected).abs() < bound * sd + half, "{label}: {found}, {expected}, {bound}\n{text}");
+        }
+    }
+    // Quantiles of the standard deviation are those of omega from the other end.
+    let found = numbers_of(&text, "sd((Intercept) | child)");
+    let (sd, expected) = (found[1].0, [2, 1, 0].map(|place: usize| (-quantiles[place][4]).exp()));
+    for ((found, half), expected) in found.iter().skip(2).zip(expected) {
+        assert!((found - expected).abs() < 0.2 * sd + half, "{found}, {expected}\n{text}");
+    }
+    let omega = draws_of_omega(&folder.path().join("out/posterior.csv"));
+    let count = omega.len() as f64;
+    let mean = omega.iter().sum::<f64>() / count;
+    let sd = (omega.iter().map(|own| (own - mean).powi(2)).sum::<f64>() / count).sqrt();
+    let off = (mean - pooled.mean[4]) / pooled.sd[4];
+    assert!(count >= 500.0 && off.abs() < 0.15, "{off} of {count} draws");
+    assert!((sd / pooled.sd[4] - 1.0).abs() < 0.1, "{sd}");
+}
+
+/// Minus the logarithms of the draws of the standard deviation of children.
+fn draws_of_omega(path: &Path) -> Vec<f64> {
+    let text = std::fs::read_to_string(path).unwrap();
+    let (header, draws) = text.split_once('\n').unwrap();
+    let place = header.split(',').position(|own| own == "\"sd((Intercept) | child)\"").unwrap();
+    draws.lines().map(|draw| -draw.split(',').nth(place).unwrap().parse::<f64>().unwrap().ln()).collect()
 }
 
 #[test]

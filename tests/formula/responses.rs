@@ -72,7 +72,7 @@ fn log_densities_of_rows_are_those_of_r() {
     let device = Device::flex();
     let mut worst = 0.0_f64;
     let cases = cases();
-    assert!(cases.len() > 40, "{} cases", cases.len());
+    assert_eq!(cases.len(), 60);
     for Case { name, prepared, parameters, log_density } in cases {
         let (table, rows) = (table(&prepared), &prepared.silos[0].1);
         let globals = globals(&table, &parameters);
@@ -95,7 +95,8 @@ fn log_densities_of_rows_are_those_of_r() {
 
 /// Whether a mean of zero or below is one that the family cannot have: the laws' points are around zero.
 fn is_undefined_around_zero(name: &str) -> bool {
-    let bounded = ["poisson(identity)", "gamma(identity)"].iter().any(|family| name.contains(family));
+    let bounded = ["poisson(identity)", "negbinomial(identity)", "gamma(identity)"];
+    let bounded = bounded.iter().any(|family| name.contains(family));
     bounded || ["(inverse)", "(sqrt)"].iter().any(|link| name.contains(link))
 }
 

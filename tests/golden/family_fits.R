@@ -11,10 +11,11 @@ keep <- function(name, data) {
   read.csv(path, stringsAsFactors = TRUE)
 }
 cases <- list()
-# `deal` is the column by which rows are dealt to silos.
-add <- function(file, formula, family, estimates, errors, parameters = character(), deal = "row") {
-  cases[[length(cases) + 1]] <<- list(file = file, formula = formula, family = family, parameters = as.list(parameters), deal = deal,
-                                      names = names(estimates), estimates = unname(estimates), errors = unname(errors))
+# `deal` is the column by which rows are dealt to silos, `sds` the standard deviations of groups, which have no errors.
+add <- function(file, formula, family, estimates, errors, parameters = character(), deal = "row", sds = NULL) {
+  own <- list(file = file, formula = formula, family = family, parameters = as.list(parameters), deal = deal,
+              names = names(estimates), estimates = unname(estimates), errors = unname(errors))
+  cases[[length(cases) + 1]] <<- c(own, if (!is.null(sds)) list(sds = sds))
 }
 of <- function(file, formula, family, fit, parameters = character()) {
   add(file, formula, family, coef(fit), sqrt(diag(vcov(fit)))[seq_along(coef(fit))], parameters)
@@ -82,11 +83,13 @@ for (link in c("logit", "probit")) {
   s <- summary(fit)$coefficients
   names <- rownames(s)
   for (k in 1:4) names <- sub(paste0("^", k, "\\|.*$"), paste0("threshold[", k - 1, "]"), names)
-  add("wine", "rating ~ temp + contact + (1 | judge)", c(logit = "cumulative", probit = "cumulative_probit")[[link]], setNames(s[, 1], names), s[, 2], deal = "judge")
+  add("wine", "rating ~ temp + contact + (1 | judge)", c(logit = "cumulative", probit = "cumulative_probit")[[link]], setNames(s[, 1], names), s[, 2], deal = "judge",
+      sds = list("sd((Intercept) | judge)" = attr(VarCorr(fit)$judge, "stddev")[[1]]))
 }
 fit <- glmer(y ~ trt + week + (1 | ID), keep("bacteria", bacteria), binomial("probit"), nAGQ = 25, control = glmerControl(optimizer = "bobyqa"))
 s <- summary(fit)$coefficients
-add("bacteria", "y ~ trt + week + (1 | ID)", "bernoulli(probit)", setNames(s[, 1], rownames(s)), s[, 2], deal = "ID")
+add("bacteria", "y ~ trt + week + (1 | ID)", "bernoulli(probit)", setNames(s[, 1], rownames(s)), s[, 2], deal = "ID",
+    sds = list("sd((Intercept) | ID)" = attr(VarCorr(fit)$ID, "stddev")[[1]]))
 
 # As `quine`, but of so many days of a term: zeros of pupils who are never away, simulated.
 set.seed(5)
@@ -102,6 +105,8 @@ shares <- keep("shares", data.frame(y = round(pmin(pmax(rbeta(200, 4 * pnorm(0.3
 m <- model.matrix(~ x, shares)
 b <- most(function(p) { mu <- pnorm(as.vector(m %*% p[1:2])); dbeta(shares$y, mu * exp(p[3]), (1 - mu) * exp(p[3]), log = TRUE) }, c(0, 0, 1))
 add("shares", "y ~ x", "beta(probit)", setNames(c(b$estimates[1:2], exp(b$estimates[3])), c(colnames(m), "phi")), c(b$errors[1:2], b$errors[3] * exp(b$estimates[3])))
+b <- most(function(p) { mu <- plogis(as.vector(m %*% p[1:2])); dbeta(shares$y, mu * exp(p[3]), (1 - mu) * exp(p[3]), log = TRUE) }, c(0, 0, 1))
+add("shares", "y ~ x", "beta", setNames(c(b$estimates[1:2], exp(b$estimates[3])), c(colnames(m), "phi")), c(b$errors[1:2], b$errors[3] * exp(b$estimates[3])))
 
 flowers <- keep("iris", iris[, c("Sepal.Length", "Sepal.Width", "Species")])
 m <- model.matrix(~ Species, flowers)
@@ -123,6 +128,7 @@ own <- function(formula, link) {
   add("warpbreaks", "breaks ~ wool + tension", paste0("gamma(", link, ")"), setNames(s[, 1], rownames(s)), s[, 2])
 }
 for (link in c("inverse", "identity")) own(breaks ~ wool + tension, link)
+of("warpbreaks", "breaks ~ wool + tension", "lognormal", lm(log(breaks) ~ wool + tension, yarn))
 stops <- keep("cars", cars)
 of("cars", "dist ~ speed", "gaussian(log)", glm(dist ~ speed, gaussian("log"), stops, start = c(2, 0.1)))
 

@@ -33,6 +33,8 @@ plain("gaussian", reals, identity, normal, list(sigma = 0.8))
 plain("gaussian(log)", reals, exp, normal, list(sigma = 0.8))
 plain("gaussian(inverse)", reals, inverse, normal, list(sigma = 0.8), a = 2)
 plain("student", reals, identity, function(y, mu) dstudent(y, mu, 0.8, 4.5), list(sigma = 0.8, nu = 4.5))
+plain("student(log)", reals, exp, function(y, mu) dstudent(y, mu, 0.8, 4.5), list(sigma = 0.8, nu = 4.5))
+plain("student(inverse)", reals, inverse, function(y, mu) dstudent(y, mu, 0.8, 4.5), list(sigma = 0.8, nu = 4.5), a = 2)
 bernoulli <- function(y, mu) dbinom(y, 1, mu, log = TRUE)
 plain("bernoulli", binary, plogis, bernoulli)
 plain("bernoulli(probit)", binary, pnorm, bernoulli)
@@ -47,6 +49,7 @@ of_trials("binomial(probit)", pnorm, binomial)
 of_trials("binomial(cloglog)", cloglog, binomial)
 of_trials("beta_binomial", plogis, function(y, mu) dbetabinom(y, trials, mu, 3.2), list(phi = 3.2))
 of_trials("beta_binomial(probit)", pnorm, function(y, mu) dbetabinom(y, trials, mu, 3.2), list(phi = 3.2))
+of_trials("beta_binomial(cloglog)", cloglog, function(y, mu) dbetabinom(y, trials, mu, 3.2), list(phi = 3.2))
 poisson <- function(y, mu) dpois(y, mu, log = TRUE)
 plain("poisson", counts, exp, poisson)
 plain("poisson(identity)", counts, identity, poisson, a = 2)
@@ -54,6 +57,7 @@ plain("poisson(sqrt)", counts, square, poisson, a = 2)
 negative <- function(y, mu) dnbinom(y, size = 1.7, mu = mu, log = TRUE)
 plain("negbinomial", counts, exp, negative, list(shape = 1.7))
 plain("negbinomial(sqrt)", counts, square, negative, list(shape = 1.7), a = 2)
+plain("negbinomial(identity)", counts, identity, negative, list(shape = 1.7), a = 2)
 gamma_of <- function(y, mu) dgamma(y, 1.7, rate = 1.7 / mu, log = TRUE)
 plain("gamma", positive, exp, gamma_of, list(shape = 1.7))
 plain("gamma(identity)", positive, identity, gamma_of, list(shape = 1.7), a = 2)
@@ -84,6 +88,23 @@ plain("hurdle_poisson", counts, exp, function(y, mu) over(y, 0.3, poisson(y, mu)
 plain("hurdle_negbinomial", counts, exp, function(y, mu) over(y, 0.3, negative(y, mu), negative(0, mu)), list(shape = 1.7, hu = 0.3))
 plain("hurdle_gamma", zeros, exp, function(y, mu) over(y, 0.3, gamma_of(y, mu), -Inf), list(shape = 1.7, hu = 0.3))
 plain("hurdle_lognormal", zeros, identity, function(y, mu) over(y, 0.3, dlnorm(y, mu, 0.8, log = TRUE), -Inf), list(sigma = 0.8, hu = 0.3))
+# Of zeros with every other link.
+links <- list(identity = identity, sqrt = square)
+for (link in names(links)) {
+  of <- function(family, density, own) plain(paste0(family, "(", link, ")"), counts, links[[link]], density, own, a = 2)
+  of("zero_inflated_poisson", function(y, mu) mix(y, 0.3, poisson(y, mu), poisson(0, mu)), list(zi = 0.3))
+  of("zero_inflated_negbinomial", function(y, mu) mix(y, 0.3, negative(y, mu), negative(0, mu)), list(shape = 1.7, zi = 0.3))
+  of("hurdle_poisson", function(y, mu) over(y, 0.3, poisson(y, mu), poisson(0, mu)), list(hu = 0.3))
+  of("hurdle_negbinomial", function(y, mu) over(y, 0.3, negative(y, mu), negative(0, mu)), list(shape = 1.7, hu = 0.3))
+}
+links <- list(probit = pnorm, cloglog = cloglog)
+for (link in names(links)) {
+  of_trials(paste0("zero_inflated_binomial(", link, ")"), links[[link]], function(y, mu) mix(y, 0.3, binomial(y, mu), binomial(0, mu)), list(zi = 0.3))
+}
+links <- list(identity = identity, inverse = inverse)
+for (link in names(links)) {
+  plain(paste0("hurdle_gamma(", link, ")"), zeros, links[[link]], function(y, mu) over(y, 0.3, gamma_of(y, mu), -Inf), list(shape = 1.7, hu = 0.3), a = 2)
+}
 thresholds <- c(-0.9, 0.2, 1.4)
 ordered_of <- function(family, cdf) {
   ends <- c(-Inf, thresholds, Inf); eta <- -0.6 * x

@@ -65,13 +65,16 @@ pub enum DataError {
     },
     /// Two columns have one name.
     #[error(
-        "reading {file}: column name `{column}` occurs twice, expected names that differ. Rename one of them in the first line."
+        "reading {file}: column name `{column}` occurs twice, as columns {} and {}, expected names that differ. Rename one of them in the first line.",
+        places[0], places[1]
     )]
     DuplicateColumn {
         /// The file.
         file: String,
         /// The name.
         column: String,
+        /// The places of the first two columns of that name, from 1.
+        places: [usize; 2],
     },
     /// Rows with more or fewer cells than the header.
     #[error(
@@ -239,6 +242,18 @@ pub enum DataError {
         /// The value expected.
         expected: &'static str,
     },
+}
+
+impl DataError {
+    /// Refuses two columns of one name.
+    pub(super) fn check_names(file: &str, names: &[String]) -> Result<(), Self> {
+        let twice = |second: usize| {
+            let first = names[..second].iter().position(|own| *own == names[second])?;
+            let places = [first + 1, second + 1];
+            Some(Self::DuplicateColumn { file: file.into(), column: names[second].clone(), places })
+        };
+        (0..names.len()).find_map(twice).map_or(Ok(()), Err)
+    }
 }
 
 fn quoted(names: &[String]) -> String {

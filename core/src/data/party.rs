@@ -78,12 +78,7 @@ impl PartyRows {
                 values.push(cells.into_iter().flatten().collect());
             }
         }
-        if let Some((_, column)) = names.iter().enumerate().find(|(index, name)| names[..*index].contains(name)) {
-            return Err(DataError::DuplicateColumn {
-                file: format!("rows of party `{party}`"),
-                column: column.clone(),
-            });
-        }
+        DataError::check_names(&format!("rows of party `{party}`"), &names)?;
         Ok(Self { party: party.into(), keys, names, columns: values })
     }
 

@@ -80,9 +80,7 @@ impl Table {
         if names.is_empty() {
             return Err(DataError::Empty { file: file.into(), found: "nothing" });
         }
-        if let Some((_, column)) = names.iter().enumerate().find(|(index, name)| names[..*index].contains(name)) {
-            return Err(DataError::DuplicateColumn { file: file.into(), column: column.clone() });
-        }
+        DataError::check_names(file, &names)?;
         let (mut rows, mut ragged) = (Vec::new(), Vec::new());
         for record in reader.records() {
             let record = record.map_err(unreadable)?;

@@ -116,7 +116,11 @@ impl<M: Model + ModuleDisplay, E: Encoder<M::Data> + ModuleDisplay> Model for Am
     }
 
     fn encode(&self, plate: &str, data: &Self::Data, rows: &Rows<'_>) -> Result<Option<Encoding>> {
-        if plate == self.plate { self.encoder.encode(data, rows).map(Some) } else { self.model.encode(plate, data, rows) }
+        if plate == self.plate {
+            self.encoder.encode(data, rows).map(Some)
+        } else {
+            self.model.encode(plate, data, rows)
+        }
     }
 
     fn private_len(&self) -> usize {

@@ -105,7 +105,7 @@ fn twenty_bad_files_say_where_and_what_to_do() {
         (b"", "y ~ x", "found nothing, expected a line of column names"),
         (b"y,x\n", "y ~ x", "found column names but no rows"),
         (b"sep=;\r\ny;x\r\n1;2\r\n", "y ~ x", "line 1: found \"sep=;\", expected names of columns. Take this line out"),
-        (b"y,x,x\n1,2,3\n", "y ~ x", "column name `x` occurs twice"),
+        (b"y,x,x\n1,2,3\n", "y ~ x", "column name `x` occurs twice, as columns 2 and 3"),
         (
             b"y,x\n1,2\n3,4,5\n6,7\n",
             "y ~ x",

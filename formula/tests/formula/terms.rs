@@ -18,6 +18,26 @@ fn terms_have_the_labels_order_and_intercept_that_r_gives_them() {
 }
 
 #[test]
+fn the_place_of_a_column_is_that_of_its_term() {
+    let formula = Formula::parse("y ~ f * fu + poly(x, 2) + log(x):f").unwrap();
+    let meant = |column: &str| {
+        let place = formula.place_of_column(column);
+        place.map(|own| own.text[own.start..own.end].to_owned())
+    };
+    for (column, text) in [
+        ("fb", "f"),
+        ("fu", "fu"),
+        ("fub", "fu"),
+        ("fb:fub", "f * fu"),
+        ("poly(x, 2)2", "poly(x, 2)"),
+        ("(Intercept)", ""),
+        ("g", ""),
+    ] {
+        assert_eq!(meant(column).unwrap_or_default(), text, "{column}");
+    }
+}
+
+#[test]
 fn random_terms_are_those_of_lme4() {
     let labels = |text: &str| Formula::parse(text).unwrap().random_labels();
     assert_eq!(labels("y ~ x + (1 + x | g) + (0 + x || h)"), ["1 + x | g", "0 + x || h"]);

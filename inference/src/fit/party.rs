@@ -40,7 +40,8 @@ impl AlgorithmChoice {
 
     /// Whether its steps find their learning rate; of private ones no rate may follow from bounds.
     pub(super) fn adapts(&self) -> bool {
-        matches!(self, Self::Automatic | Self::Sfvi | Self::Central | Self::SfviAvg(_) | Self::Pvi(_)) && !self.is_private()
+        matches!(self, Self::Automatic | Self::Sfvi | Self::Central | Self::SfviAvg(_) | Self::Pvi(_))
+            && !self.is_private()
     }
 }
 

@@ -80,32 +80,23 @@ impl MaskedSilo {
         }
         self.whole(&roster)?;
         self.share(&session, &keys)?;
-        let Session::Shared { masker, .. } = &mut self.session else { return Err(unknown(&session)) };
+        let Self { own, masking, session: Session::Shared { masker, .. }, last } = self else {
+            return Err(unknown(&session));
+        };
         let place = Place { round, attempt };
         // Before anything is spent: the roster is one that this silo accepts.
         masker.check(place, &roster).map_err(declined)?;
         // Masks cancel among silos that were asked the same alone: whoever asks one of them something else reads nothing.
         let asked = plain.ordered().encode();
-        let own = match self.masking.departures {
+        let request = match masking.departures {
             Departures::Refused => plain.clone(),
             // Sums over other silos have other noise, whoever asks for them: the ledger knows each by what it was asked with.
             Departures::FreshNoise => plain.clone().setting("roster", &roster.join("\n")).word("attempt", attempt),
         };
-        let answer = self.answered_once(&own)?;
+        let answer = answered_once(&mut **own, last, &request)?;
         let (frame, numbers) = apart(&answer, &plain)?;
         let hidden = masker.mask(place, &roster, &asked, &numbers).map_err(declined)?;
         masked(&frame, &hidden)
-    }
-
-    /// The answer of the silo behind the masks: the known one, where it was asked just that before.
-    fn answered_once(&mut self, request: &Message) -> Result<Message> {
-        let asked = request.ordered().encode();
-        if let Some(last) = self.last.as_ref().filter(|last| last.asked == asked) {
-            return Ok(last.answer.clone());
-        }
-        let answer = self.own.answer(request)?;
-        self.last = Some(Last { asked, answer: answer.clone() });
-        Ok(answer)
     }
 
     /// Writes what was answered last beside the silo's state, or reads it from there.
@@ -169,6 +160,17 @@ impl MaskedSilo {
             }
         }
     }
+}
+
+/// The answer of the silo behind the masks: the known one, where it was asked just that before.
+fn answered_once(own: &mut dyn SiloProgram, last: &mut Option<Last>, request: &Message) -> Result<Message> {
+    let asked = request.ordered().encode();
+    if let Some(last) = last.as_ref().filter(|last| last.asked == asked) {
+        return Ok(last.answer.clone());
+    }
+    let answer = own.answer(request)?;
+    *last = Some(Last { asked, answer: answer.clone() });
+    Ok(answer)
 }
 
 fn unknown(session: &str) -> Error {

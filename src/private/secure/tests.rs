@@ -11,8 +11,8 @@ use partita_inference::{
     PrivateRoundsOptions, Refusal, Request, Result, RunOptions, Settings, Silent, SiloProgram, StartFrom,
     VerticalOptions, coordinator, fit_parties, run, silo_program,
 };
-use partita_models::{GaussianMean, MixedLogistic, RepeatedBinary, six_cities};
 use partita_models::vertical::{BernoulliHead, Linear, WithIntercept, binary_labels};
+use partita_models::{GaussianMean, MixedLogistic, RepeatedBinary, six_cities};
 use partita_privacy::{Budget, Ledger, RunKey, SeededBits, SignedKey, SiloKey, SystemEntropy};
 
 use super::messages::{KEY, MaskedRequest, key_of, values_of};

@@ -94,7 +94,8 @@ fn sizes(rows: usize, positives: usize, silos: usize, split: SmallLarge) -> Resu
         return Err(argument(OPERATION, "size imbalance", size_imbalance, "a number of [0, 1)"));
     }
     // Of 1,000 rows a fifth is 200, not 199.999...: round numbers give round numbers.
-    let small = ((real(rows) - real(rows) * size_imbalance) / real(silos) * (1.0 + 4.0 * f64::EPSILON)).floor() as usize;
+    let small =
+        ((real(rows) - real(rows) * size_imbalance) / real(silos) * (1.0 + 4.0 * f64::EPSILON)).floor() as usize;
     if small == 0 {
         let remedy = "Lower the size imbalance or ask for fewer silos.";
         return Err(DataError::EmptySilo { operation: OPERATION, silo: 0, silos, rows, remedy });
