@@ -100,8 +100,8 @@ pub(crate) fn serve_as_node(
     silo.settle(&node.carrier, log);
     let mut pace = Pace::new(LONGEST_PAUSE);
     while !stop.load(Ordering::Relaxed) {
-        let is_stopped = node.heart.as_ref().is_none_or(Heart::is_stopped);
-        match node.carrier.pull(limits, &mut || is_stopped || stop.load(Ordering::Relaxed)) {
+        node.revive(log)?;
+        match node.carrier.pull(limits, &mut || stop.load(Ordering::Relaxed)) {
             Ok(arrived) => {
                 node.strange = 0;
                 match arrived {
@@ -149,6 +149,18 @@ impl FleetNode {
         let joined = Self { carrier, file, heart, answered: None, strange: 0, said: Seldom::default() };
         joined.keep()?;
         Ok(Some(joined))
+    }
+
+    /// Starts the heartbeats again where one was not taken: a node that the engine still knows is served all the same, and
+    /// without them it would be counted as gone in a minute. One that it does not know any more finds out by its looks.
+    fn revive(&mut self, log: &mut dyn FnMut(&str)) -> Result<()> {
+        if self.heart.as_ref().is_none_or(Heart::is_stopped) {
+            if self.said.is_due(SAID_AGAIN) {
+                log("the engine took no heartbeat of this node: it goes on with them");
+            }
+            self.heart = Some(heart_of(&self.carrier.connection, self.carrier.node)?);
+        }
+        Ok(())
     }
 
     /// Sees to a look for a message that the engine refused: a node that it does not know any more joins anew.
@@ -221,7 +233,8 @@ fn beat(connection: &Connection, node: u64) -> Result<bool> {
         connection.call("keeping a node alive", "fleet/send-node-heartbeat", &request);
     match answer {
         Ok(answer) => Ok(answer.success),
-        Err(Error::Refused { .. }) => Ok(false),
+        // A server that is busy, or between it and here, refuses a call and knows the node all the same.
+        Err(Error::Refused { status: UNKNOWN, .. }) => Ok(false),
         Err(error) => Err(error),
     }
 }
@@ -289,6 +302,8 @@ fn activate(connection: &Connection) -> Result<u64> {
 
 #[cfg(test)]
 mod tests {
+    use std::io::{Read, Write};
+
     use super::*;
 
     #[test]
@@ -301,6 +316,29 @@ mod tests {
         let in_use = not_taken(412, "Public key already in use");
         assert!(in_use.contains("wait a minute") && !in_use.contains("flwr supernode"), "{in_use}");
         assert!(not_taken(401, "Invalid SuperNode authentication").contains("clocks"));
+    }
+
+    /// What a heartbeat finds at an engine that answers every call with this status.
+    fn beaten(status: &'static str) -> Result<bool> {
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = listener.local_addr().unwrap().to_string();
+        std::thread::spawn(move || {
+            for stream in listener.incoming() {
+                let mut stream = stream.unwrap();
+                // A call of a few dozen bytes arrives as one piece.
+                let _ = stream.read(&mut [0; 4096]);
+                let _ = stream.write_all(format!("HTTP/1.1 {status}\r\nContent-Length: 0\r\nConnection: close\r\n\r\n").as_bytes());
+            }
+        });
+        let connection = Connection::new(&crate::engine::Engine::insecure(&address)).unwrap();
+        beat(&connection, 5)
+    }
+
+    #[test]
+    fn a_heart_stops_only_where_the_engine_does_not_know_its_node() {
+        assert!(beaten("429 Too Many Requests").is_err());
+        assert!(beaten("403 Forbidden").is_err());
+        assert!(!beaten("401 Unauthorized").unwrap());
     }
 
     #[test]
