@@ -53,7 +53,7 @@ impl Connection {
             .proxy(None)
             .max_redirects(0)
             .timeout_connect(Some(Duration::from_secs(10)))
-            .timeout_global(Some(Duration::from_secs(60)));
+            .timeout_global(Some(longest(0)));
         let scheme = match &engine.certificate_authority {
             None => "http",
             Some(path) => {
@@ -137,6 +137,7 @@ impl Connection {
 
     fn once(&self, operation: &'static str, path: &str, body: &[u8]) -> std::result::Result<Vec<u8>, Failed> {
         let mut request = self.agent.post(format!("{}/{path}", self.base));
+        request = request.config().timeout_global(Some(longest(body.len()))).build();
         request = request.header("content-type", "application/protobuf").header("accept", "application/protobuf");
         if let Some(token) = &self.token {
             request = request.header("flwr-task-token", token);
@@ -255,4 +256,9 @@ fn read(entry: &str, path: &Path) -> Result<Vec<u8>> {
         path: path.to_owned(),
         problem: format!("{error}. It is `{entry}` of `[engine]`: put the file there, or correct the entry"),
     })
+}
+
+/// How long a call may take that sends these many bytes: a part of a message goes over a line of 50 kB a second, too.
+fn longest(bytes: usize) -> Duration {
+    Duration::from_secs(60 + bytes as u64 / 50_000)
 }
