@@ -185,7 +185,7 @@ fn is_exact(name: &str, [sd, prior]: [f64; 2], row: impl Fn(&mut NoiseStream) ->
     let exactly = exact.mean().iter().zip(exact.variances());
     for (place, ((mean, sd), (exact, variance))) in means.iter().zip(&sds).zip(exactly).enumerate() {
         let exact_sd = variance.sqrt();
-        assert!((mean - exact).abs() < 1e-3 * exact_sd, "{name}, {place}: mean {mean}, exact {exact} with sd {exact_sd}");
+        assert!((mean - exact).abs() < 1e-3 * exact_sd, "{name}, {place}: mean {mean}, exact {exact} (sd {exact_sd})");
         assert!((sd / exact_sd - 1.0).abs() < 1e-3, "{name}, {place}: sd {sd}, exact {exact_sd}");
     }
 }
