@@ -1,18 +1,20 @@
-//! Times few rounds from data to report: six cities, and a logistic mixed model of many rows.
+//! Times few rounds from data to report: six cities, toenail, and a logistic mixed model of many rows.
 //!
 //! `cargo bench -p partita-benches --bench few_rounds -- --lines` prints `partita-bench CASE MICROSECONDS` for
 //! `benches/peers/compare --case few_rounds` and `--case few_rounds_r`. `-- --rows N` times the second model with N rows
 //! alone, and prints its memory; a million rows need 2 GB. `-- --silos N` deals 100,000 rows to N silos, and
 //! `-- --six-cities` leaves the second model out. `-- --terms` times ten million terms of its log likelihood, value and
-//! gradient, through the model and by a hand-written loop.
+//! gradient, through the model and by a hand-written loop. Six cities is sampled in the same run by our own sampler, 8,000
+//! draws in two chains as in `nuts.rs`. Toenail needs `PARTITA_DATA`, the folder of staged data.
 
 #![allow(clippy::unwrap_used, clippy::print_stdout, reason = "a bench prints, and a failure in it is to be loud")]
 
 use std::hint::black_box;
+use std::path::Path;
 use std::time::Instant;
 
-use partita::models::{Child, MixedLogistic, RepeatedBinary, six_cities_silos};
-use partita::{Design, Device, Fit, FitOptions, Groups, fit};
+use partita::models::{Child, MixedLogistic, RepeatedBinary, six_cities, six_cities_silos};
+use partita::{Design, Device, Fit, FitOptions, Groups, Nuts, Table, fit};
 use partita_core::kernel::{add_scaled, bernoulli_logit, dot};
 use partita_core::{Key, LogDensity, Noise, NoiseStream, Purpose, SiteTable};
 
@@ -25,11 +27,51 @@ const COLUMNS: usize = 20;
 
 type Silos = Vec<(String, RepeatedBinary)>;
 
-fn six_cities(device: &Device) -> Silos {
+fn two_hospitals(device: &Device) -> Silos {
     let own = |(index, children): (usize, &Vec<Child>)| {
         (format!("hospital-{index}"), RepeatedBinary::six_cities(children, device).unwrap())
     };
     six_cities_silos().iter().enumerate().map(own).collect()
+}
+
+/// Patients with onycholysis in two silos, dealt in turn: intercept, treatment, time and their product. `None` where the
+/// data are not staged.
+fn toenail(device: &Device) -> Option<Silos> {
+    let path = Path::new(&std::env::var_os("PARTITA_DATA")?).join("mixed_models/toenail.csv");
+    if !path.is_file() {
+        return None;
+    }
+    let table = Table::from_path(path).unwrap();
+    let [time] = table.numbers(["time"]).unwrap();
+    let [patients, outcomes, treatments] = ["patientID", "outcome", "treatment"].map(|name| table.text(name).unwrap());
+    let all = Groups::by_key(&patients).unwrap();
+    let is = |found: &str, expected: &str| f64::from(u8::from(found == expected));
+    let silo = |index: usize| {
+        let rows: Vec<usize> = (0..all.rows()).filter(|row| all.of_row(*row) % 2 == index).collect();
+        let design = rows.iter().flat_map(|row| {
+            let (treated, time) = (is(treatments[*row], "terbinafine"), time[*row]);
+            [1.0, treated, time, treated * time]
+        });
+        let visits: Vec<&str> = rows.iter().map(|row| patients[*row]).collect();
+        let design = Design::new(design.collect(), [rows.len(), 4]).unwrap();
+        let answers = rows.iter().map(|row| is(outcomes[*row], "moderate or severe")).collect();
+        let data = RepeatedBinary::new(Groups::by_key(&visits).unwrap(), design, answers, device).unwrap();
+        (format!("clinic-{index}"), data)
+    };
+    Some((0..2).map(silo).collect())
+}
+
+/// Samples six cities by our own sampler; its seconds.
+fn sampled(device: &Device) -> f64 {
+    let pooled = [("all".to_owned(), RepeatedBinary::six_cities(&six_cities(), device).unwrap())];
+    let nuts = Nuts { warmup: 1_500, draws: 4_000, chains: 2, seed: 1, threads: 2, ..Nuts::default() };
+    let began = Instant::now();
+    let found = nuts.sample(&MixedLogistic::new(4), &pooled, device).unwrap();
+    let seconds = began.elapsed().as_secs_f64();
+    println!("partita-bench six_cities_sampler {:.0}", seconds * 1e6);
+    let omega = found.sites.iter().find(|site| site.label == "omega").unwrap();
+    println!("# six_cities_sampler: 8,000 draws, omega {:.4} / {:.4}", omega.mean, omega.sd);
+    seconds
 }
 
 /// Designs and outcomes of groups: coefficients .3 sin(1.7 k), intercepts of deviation one.
@@ -119,17 +161,19 @@ fn terms(device: &Device) {
     }
 }
 
-fn timed(name: &str, columns: usize, silos: &Silos, threads: usize) -> Fit {
+/// A fit, with its seconds.
+fn timed(name: &str, columns: usize, silos: &Silos, threads: usize) -> (Fit, f64) {
     let (device, options) = (Device::flex(), FitOptions { threads, ..FitOptions::default() });
     let began = Instant::now();
     let found = fit(&MixedLogistic::new(columns), silos, &device, &options, None).unwrap();
-    println!("partita-bench {name} {:.0}", began.elapsed().as_secs_f64() * 1e6);
+    let seconds = began.elapsed().as_secs_f64();
+    println!("partita-bench {name} {:.0}", seconds * 1e6);
     let omega = found.report.site("omega").unwrap();
     println!(
         "# {name}: {} exchanges, bound {:.2}, omega {:.4} / {:.4}",
         found.report.rounds, found.report.elbo, omega.mean, omega.sd
     );
-    found
+    (found, seconds)
 }
 
 fn main() {
@@ -141,7 +185,7 @@ fn main() {
     }
     if let Some(place) = words.iter().position(|word| word == "--rows") {
         let rows = words.get(place + 1).and_then(|rows| rows.parse().ok()).unwrap();
-        let found = timed(&format!("rows_{rows}"), COLUMNS, &many(rows, 2, &device), 2);
+        let (found, _) = timed(&format!("rows_{rows}"), COLUMNS, &many(rows, 2, &device), 2);
         println!("{}", found.report);
         let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
         println!("{}", status.lines().find(|line| line.starts_with("VmHWM")).unwrap_or("memory unknown"));
@@ -152,10 +196,15 @@ fn main() {
         timed(&format!("silos_{silos}"), COLUMNS, &many(100_000, silos, &device), 2);
         return;
     }
-    let children = six_cities(&device);
+    let (children, mut least) = (two_hospitals(&device), f64::INFINITY);
     for _ in 0..3 {
-        timed("six_cities", 4, &children, 2);
+        least = least.min(timed("six_cities", 4, &children, 2).1);
         timed("six_cities_one_thread", 4, &children, 1);
+    }
+    println!("# six_cities: {:.3} of the time of our own sampler", least / sampled(&device));
+    match toenail(&device) {
+        Some(patients) => (0..3).for_each(|_| drop(timed("toenail", 4, &patients, 2))),
+        None => println!("# toenail: PARTITA_DATA names no folder with mixed_models/toenail.csv"),
     }
     if !words.iter().any(|word| word == "--six-cities") {
         timed("rows_100000", COLUMNS, &many(100_000, 2, &device), 2);

@@ -3,7 +3,8 @@
     python few_rounds_r.py    prints one JSON object: microseconds from a data frame to estimates
 
 Needs Rscript with lme4 and glmmTMB (Debian: r-base-core, r-cran-lme4, r-cran-glmmtmb). Six cities is fitted by `glmer` with
-15 points of adaptive quadrature, 100,000 rows by `glmmTMB`, which has the Laplace approximation: point estimates both.
+15 points of adaptive quadrature and, under `laplace`, by `glmmTMB`, which has the Laplace approximation; toenail, where
+PARTITA_DATA has it, by `glmer` with 31 points; 100,000 rows by `glmmTMB`. All are point estimates.
 """
 
 import json
@@ -23,6 +24,18 @@ children <- do.call(rbind, rows)
 began <- proc.time()[["elapsed"]]
 fit <- glmer(wheeze ~ smoke * age + (1 | child), children, family = binomial, nAGQ = 15)
 six <- proc.time()[["elapsed"]] - began
+began <- proc.time()[["elapsed"]]
+fit <- glmmTMB(wheeze ~ smoke * age + (1 | child), children, family = binomial)
+laplace <- proc.time()[["elapsed"]] - began
+toenail <- ""
+path <- file.path(Sys.getenv("PARTITA_DATA"), "mixed_models", "toenail.csv")
+if (file.exists(path)) {
+  patients <- read.csv(path, stringsAsFactors = TRUE)
+  patients$y <- as.integer(patients$outcome == "moderate or severe")
+  began <- proc.time()[["elapsed"]]
+  fit <- glmer(y ~ treatment * time + (1 | patientID), patients, family = binomial, nAGQ = 31)
+  toenail <- sprintf('"toenail_f64": %.0f, ', 1e6 * (proc.time()[["elapsed"]] - began))
+}
 set.seed(1); groups <- 1e4; visits <- 10; columns <- 20
 x <- matrix(rnorm(groups * visits * (columns - 1)), ncol = columns - 1); colnames(x) <- paste0("x", seq_len(columns - 1))
 beta <- 0.3 * sin(1.7 * (0:(columns - 1))); group <- rep(seq_len(groups), each = visits)
@@ -32,7 +45,7 @@ formula <- as.formula(paste("y ~", paste(colnames(x), collapse = " + "), "+ (1 |
 began <- proc.time()[["elapsed"]]
 fit <- glmmTMB(formula, many, family = binomial)
 large <- proc.time()[["elapsed"]] - began
-cat(sprintf('{"six_cities_f64": %.0f, "rows_100000_f64": %.0f}\n', 1e6 * six, 1e6 * large))
+cat(sprintf('{"six_cities_f64": %.0f, "laplace": %.0f, %s"rows_100000_f64": %.0f}\n', 1e6 * six, 1e6 * laplace, toenail, 1e6 * large))
 """
 
 

@@ -2,6 +2,8 @@
 
 use fixtures::{ConjugateGaussian, ConjugateSettings};
 use partita::Device;
+use partita::core::{Key, Noise, Purpose};
+use partita::models::{LinearRegression, MeasuredRows};
 
 use super::{fitted, fitted_with_four_draws, moments};
 
@@ -15,6 +17,7 @@ fn groups() -> Vec<Vec<f64>> {
 fn a_conjugate_hierarchy_is_exact_after_three_rounds_for_any_silos() {
     let (model, device, groups) = (ConjugateGaussian::new(SETTINGS), Device::flex(), groups());
     let exact = model.posterior(&groups);
+    let mut pooled: Option<[f64; 2]> = None;
     for count in [1, 3, 6] {
         let silos: Vec<_> = groups
             .chunks(groups.len() / count)
@@ -26,6 +29,9 @@ fn a_conjugate_hierarchy_is_exact_after_three_rounds_for_any_silos() {
         let (means, sds) = moments(&fit);
         assert!((means[0] - exact.mean).abs() < 1e-9, "{count} silos: mean {} {}", means[0], exact.mean);
         assert!((sds[0] / exact.sd - 1.0).abs() < 1e-9, "{count} silos: sd {} {}", sds[0], exact.sd);
+        let [mean, sd] = *pooled.get_or_insert([means[0], sds[0]]);
+        assert!((means[0] - mean).abs() < 1e-12 * sd.max(1.0), "{count} silos: mean {}, in one {mean}", means[0]);
+        assert!((sds[0] / sd - 1.0).abs() < 1e-12, "{count} silos: sd {}, in one {sd}", sds[0]);
         // Every sampled bound is the evidence: the posterior is in the family.
         assert!((fit.report.elbo - exact.log_evidence).abs() < 1e-9, "{} {}", fit.report.elbo, exact.log_evidence);
         assert!(fit.report.elbo_se < 1e-9);
@@ -57,4 +63,49 @@ fn rows_in_parts_are_as_exact_as_rows_together() {
     assert!((fit.report.elbo / exact.log_evidence - 1.0).abs() < 1e-12, "{} {}", fit.report.elbo, exact.log_evidence);
     let found = fit.exchange.programs()[0].local_moments().unwrap();
     assert!(found[0].0.iter().zip(&exact.group_means).all(|(a, b)| (a - b).abs() < 1e-8));
+}
+
+#[test]
+fn a_linear_regression_is_exact_after_three_rounds_for_any_silos() {
+    const COLUMNS: usize = 3;
+    let mut stream = Noise::new(31).stream(Key::new(Purpose::Check, 0));
+    let (mut x, mut y) = (Vec::new(), Vec::new());
+    for _ in 0..120 {
+        let row: Vec<f64> = (0..COLUMNS).map(|_| stream.standard_normal()).collect();
+        y.push(0.7 - row[0] + 0.4 * row[1] + 0.6 * stream.standard_normal());
+        x.extend(row);
+    }
+    let (model, device) = (LinearRegression::new(COLUMNS, 0.6).prior_sd(1.5), Device::flex());
+    let mut pooled = None;
+    for count in [1, 3, 8] {
+        let rows = y.len() / count;
+        let silos: Vec<_> = x
+            .chunks(COLUMNS * rows)
+            .zip(y.chunks(rows))
+            .enumerate()
+            .map(|(index, (x, y))| (format!("silo-{index}"), MeasuredRows::new(x, COLUMNS, y, &device).unwrap()))
+            .collect();
+        assert_eq!(silos.len(), count);
+        let own: Vec<MeasuredRows> = silos.iter().map(|(_, rows)| rows.clone()).collect();
+        let exact = model.posterior(&own).unwrap();
+        let fit = fitted(&model, &silos);
+        assert!(fit.record.counters.rounds <= 3, "{count} silos: {} rounds", fit.record.counters.rounds);
+        let (means, sds) = moments(&fit);
+        let exactly = exact.coefficients.mean().iter().zip(exact.coefficients.variances());
+        for (place, ((mean, sd), (exact, variance))) in means.iter().zip(&sds).zip(exactly).enumerate() {
+            assert!((mean - exact).abs() < 1e-9, "{count} silos, {place}: mean {mean} {exact}");
+            assert!((sd / variance.sqrt() - 1.0).abs() < 1e-9, "{count} silos, {place}: sd {sd} {}", variance.sqrt());
+        }
+        let bound = fit.report.elbo;
+        assert!((bound - exact.log_evidence).abs() < 1e-9, "{count} silos: {bound} {}", exact.log_evidence);
+        assert!(fit.report.elbo_se < 1e-9, "{count} silos: {}", fit.report.elbo_se);
+        // So are they those of one silo with all rows.
+        let (one_means, one_sds, one_bound) = pooled.get_or_insert_with(|| (means.clone(), sds.clone(), bound));
+        let apart = |own: &[f64], one: &[f64]| {
+            own.iter().zip(one).zip(&sds).map(|((own, one), sd)| (own - one).abs() / sd).fold(0.0, f64::max)
+        };
+        assert!(apart(&means, one_means) < 1e-12, "{count} silos: {means:?}, in one {one_means:?}");
+        assert!(apart(&sds, one_sds) < 1e-12, "{count} silos: {sds:?}, in one {one_sds:?}");
+        assert!((bound / *one_bound - 1.0).abs() < 1e-12, "{count} silos: {bound}, in one {one_bound}");
+    }
 }

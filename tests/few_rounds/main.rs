@@ -10,6 +10,7 @@ mod leave_one_out;
 mod mixed_models;
 mod not_converged;
 mod page;
+mod pooled;
 mod predictive;
 mod private;
 mod raw_scales;

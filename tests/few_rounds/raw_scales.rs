@@ -2,7 +2,9 @@
 
 use partita::burn::module::Module;
 use partita::burn::tensor::Tensor;
-use partita::core::{Key, Noise, Purpose};
+use partita::core::{Key, Noise, NoiseStream, Purpose};
+use partita::inference::Ending;
+use partita::models::{LinearRegression, MeasuredRows};
 use partita::{Bernoulli, Device, HalfNormal, Model, Normal, Poisson, Result, Scope};
 
 use super::{fitted, moments};
@@ -157,4 +159,52 @@ fn counts_are_right_whatever_the_unit_of_their_column() {
         }
         before = before.or(Some(own));
     }
+}
+
+/// Holds a regression with several columns of known noise, over two silos, to its exact posterior. `row` draws
+/// covariates and the mean of an outcome; `sds` are those of noise and prior.
+fn is_exact(name: &str, [sd, prior]: [f64; 2], row: impl Fn(&mut NoiseStream) -> (Vec<f64>, f64)) {
+    const ROWS: usize = 120;
+    let mut stream = Noise::new(11).stream(Key::new(Purpose::Check, 1));
+    let (mut x, mut y) = (Vec::new(), Vec::new());
+    for _ in 0..ROWS {
+        let (covariates, mean) = row(&mut stream);
+        x.extend(covariates);
+        y.push(mean + sd * stream.standard_normal());
+    }
+    let (columns, device) = (x.len() / ROWS, Device::flex());
+    let part = |range: std::ops::Range<usize>| {
+        let own = &x[columns * range.start..columns * range.end];
+        MeasuredRows::new(own, columns, &y[range], &device).unwrap()
+    };
+    let model = LinearRegression::new(columns, sd).prior_sd(prior);
+    let exact = model.posterior(&[part(0..ROWS)]).unwrap().coefficients;
+    let fit = fitted(&model, &[("north".into(), part(0..50)), ("south".into(), part(50..ROWS))]);
+    assert_eq!(fit.record.ending, Ending::Converged, "{name}");
+    let (means, sds) = moments(&fit);
+    let exactly = exact.mean().iter().zip(exact.variances());
+    for (place, ((mean, sd), (exact, variance))) in means.iter().zip(&sds).zip(exactly).enumerate() {
+        let exact_sd = variance.sqrt();
+        assert!((mean - exact).abs() < 1e-3 * exact_sd, "{name}, {place}: mean {mean}, exact {exact} (sd {exact_sd})");
+        assert!((sd / exact_sd - 1.0).abs() < 1e-3, "{name}, {place}: sd {sd}, exact {exact_sd}");
+    }
+}
+
+#[test]
+fn columns_of_a_millionth_and_a_million_stand_side_by_side() {
+    is_exact("a millionth and a million", [1.0, 1e8], |stream| {
+        let (one, other) = (1e-6 * stream.standard_normal(), 1e6 * stream.standard_normal());
+        (vec![one, other], 2e6 * one - 3e-6 * other)
+    });
+}
+
+#[test]
+fn correlated_columns_are_told_apart_as_far_as_their_rows_do() {
+    // Any two of the 25 columns have correlation .91.
+    is_exact("25 correlated columns", [1.0, 10.0], |stream| {
+        let common = stream.standard_normal();
+        let x: Vec<f64> = (0..25).map(|_| 0.95 * common + 0.3 * stream.standard_normal()).collect();
+        let mean = x.iter().zip(0..).map(|(x, column)| 0.1 * f64::from(column - 12) * x).sum();
+        (x, mean)
+    });
 }

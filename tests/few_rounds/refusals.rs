@@ -3,8 +3,10 @@
 use std::collections::BTreeMap;
 
 use fixtures::{ConjugateGaussian, ConjugateSettings};
+use partita::burn::module::{Module, Param};
+use partita::burn::tensor::Tensor;
 use partita::inference::{AlgorithmChoice, FewRoundsOptions};
-use partita::{Device, FitOptions, Loss, Settings, fit};
+use partita::{Device, FitOptions, Loss, Model, Normal, Result, Scope, Settings, fit};
 
 fn refusal(change: impl FnOnce(&mut FitOptions)) -> String {
     let model =
@@ -31,4 +33,93 @@ fn every_no_says_what_to_do() {
     for (found, expected) in cases {
         assert!(found.contains(expected), "`{found}` does not say `{expected}`");
     }
+}
+
+/// Rows of `latents` numbers each, around as many globals.
+#[derive(Module, Debug)]
+struct Shaped {
+    #[module(skip)]
+    globals: usize,
+    #[module(skip)]
+    latents: usize,
+}
+
+impl Model for Shaped {
+    type Globals = Tensor<1>;
+    type Data = Tensor<1>;
+
+    fn global(&self, scope: &mut Scope<'_>) -> Result<Tensor<1>> {
+        scope.sample("means", Normal::new(0.0, 1.0).iid([self.globals]))
+    }
+
+    fn local(&self, scope: &mut Scope<'_>, means: &Tensor<1>, data: &Tensor<1>) -> Result<()> {
+        scope.plate("row", data.dims()[0], |scope, rows| {
+            let own = scope.sample("own", Normal::new(0.0, 1.0).iid([rows.len(), self.latents]))?;
+            let sum = own.sum_dim(1).reshape([rows.len()]) + means.clone().mean().expand([rows.len()]);
+            scope.observe("y", Normal::new(sum, 1.0), rows.take(data)?)
+        })
+    }
+}
+
+/// A mean, and a shift of all rows that is trained.
+#[derive(Module, Debug)]
+struct Trained {
+    shift: Param<Tensor<1>>,
+}
+
+impl Model for Trained {
+    type Globals = Tensor<1>;
+    type Data = Tensor<1>;
+
+    fn global(&self, scope: &mut Scope<'_>) -> Result<Tensor<1>> {
+        scope.sample("mean", Normal::new(0.0, 1.0))
+    }
+
+    fn local(&self, scope: &mut Scope<'_>, mean: &Tensor<1>, data: &Tensor<1>) -> Result<()> {
+        scope.plate("row", data.dims()[0], |scope, rows| {
+            let centre = mean.clone() + self.shift.val();
+            scope.observe("y", Normal::new(centre, 1.0).over(rows), rows.take(data)?)
+        })
+    }
+}
+
+/// The words of a model that is fitted where it can be, or is refused.
+fn said<M: Model<Data = Tensor<1>>>(model: &M) -> Option<String> {
+    let device = Device::flex();
+    let silos = [("north".to_owned(), device.tensor(vec![0.5, 1.5, -0.25], [3]))];
+    let options = FitOptions { elbo_draws: 2, summary_draws: 0, trust_draws: Some(0), ..super::options() };
+    fit(model, &silos, &device, &options, None).err().map(|error| error.to_string())
+}
+
+#[test]
+fn a_model_that_is_too_large_or_trained_is_refused_with_the_method_that_takes_it() {
+    let shift = Param::from_tensor(Device::flex().tensor(vec![0.0], [1]));
+    let cases = [
+        (
+            said(&Shaped { globals: 201, latents: 1 }),
+            ["FewRounds with 201 globals", "at most 200 globals, whose full covariance a round sends; use Sfvi"],
+        ),
+        (
+            said(&Trained { shift }),
+            [
+                "FewRounds for a model with 1 trained parameters",
+                "a model without trained parameters, such as an encoder's; use Sfvi",
+            ],
+        ),
+        (
+            said(&Shaped { globals: 1, latents: 9 }),
+            [
+                "FewRounds with 9 latents a row in row",
+                "at most eight latents a row or of the silo, which are integrated; use Sfvi",
+            ],
+        ),
+    ];
+    for (found, expected) in cases {
+        let found = found.unwrap();
+        for words in expected {
+            assert!(found.contains(words), "`{found}` does not say `{words}`");
+        }
+    }
+    // What is just small enough is taken.
+    assert_eq!(said(&Shaped { globals: 1, latents: 8 }), None);
 }

@@ -1,9 +1,20 @@
 //! Fits patients in clinics in hospitals, all normal: nested rules give the exact posterior at every level.
 
 use fixtures::levels::{Hospitals, WardData, WardPosterior, Wards, hospitals};
-use partita::Device;
+use partita::{Device, Fit};
 
 use super::{fitted_with_four_draws, moments};
+
+/// Whether a report has a line with each of these words, and no other line on plates.
+fn says<const N: usize>(fit: &Fit, expected: [&str; N]) {
+    let text = fit.report.to_string();
+    let is_of_plate = |line: &&str| line.starts_with("few rounds: ") && !line.contains("taken back");
+    let lines: Vec<&str> = text.lines().filter(is_of_plate).collect();
+    assert_eq!(lines.len(), N, "{text}");
+    for (line, words) in lines.into_iter().zip(expected) {
+        assert!(line.ends_with(words), "`{line}` does not end with `{words}`");
+    }
+}
 
 #[test]
 fn nested_rows_are_integrated_exactly() {
@@ -17,6 +28,15 @@ fn nested_rows_are_integrated_exactly() {
     let global = exact.global();
     assert!((means[0] - global[0]).abs() < 1e-6 && (sds[0].ln() - global[1]).abs() < 1e-6);
     assert!((fit.report.elbo - exact.log_evidence).abs() < 1e-6, "{} {}", fit.report.elbo, exact.log_evidence);
+    says(
+        &fit,
+        [
+            "quadrature points for the latent of each row of hospital",
+            "quadrature points along each of the 2 latents of each row of clinic in hospital",
+            "quadrature points for the latent of each row of patient in clinic",
+            "1 point for each row of visit in patient: nothing to integrate",
+        ],
+    );
     for (program, part) in fit.exchange.programs().iter().zip(sizes) {
         let found = program.local_moments().unwrap();
         for ((means, sds), (exact_means, exact_sds)) in found.iter().zip(exact.moments(part)) {
@@ -38,4 +58,13 @@ fn a_hospital_s_own_latent_is_an_outer_rule() {
     let global = exact.global();
     assert!((means[0] - global[0]).abs() < 1e-6 && (sds[0].ln() - global[1]).abs() < 1e-6, "{means:?} {sds:?}");
     assert!((fit.report.elbo - exact.log_evidence).abs() < 1e-6, "{} {}", fit.report.elbo, exact.log_evidence);
+    says(
+        &fit,
+        [
+            "quadrature points for the latent of the silo",
+            "quadrature points along each of the 2 latents of each row of clinic in the silo",
+            "quadrature points for the latent of each row of patient in clinic",
+            "1 point for each row of visit in patient: nothing to integrate",
+        ],
+    );
 }

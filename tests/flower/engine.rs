@@ -9,6 +9,7 @@ use fixtures::engine::{Deployment, Pace, installed};
 use fixtures::engine_run::{over_the_engine, rows, seats};
 use partita::core::{Noise, SmallLarge, partition_small_large};
 use partita::datasets::{Standardisation, credit};
+use partita::flower::RunFile;
 use partita::inference::{
     AlgorithmChoice, Counters, Evaluation, Exchange, FewRoundsOptions, InProcess, RunOptions, Silent, coordinator,
     evaluate, fit_parties, run,
@@ -86,6 +87,20 @@ fn structured_partitioned_inference_and_steps_of_sfvi_over_the_engine_have_the_b
         let own = folder.path().join(name);
         assert_same_bits((&deployment, &own), (&MixedLogistic::new(4), &six_cities()), &how, 4);
     }
+}
+
+#[test]
+fn adaptive_steps_of_sfvi_over_the_engine_have_the_bits_of_one_process() {
+    let Some(programs) = installed() else { return };
+    let folder = tempfile::tempdir().unwrap();
+    let deployment = Deployment::start(&programs, folder.path(), 2, Pace::Capped);
+    // As a run file asks for them. The rate falls over the last quarter, and the answer is the last iterate.
+    let text = "model = \"six-cities\"\nalgorithm = \"sfvi\"\nsilos = [\"north\", \"south\"]\nsteps = 24\n\
+                elbo_draws = 10\n[settings]\nschedule = { Adaptive = { initial = 0.05 } }\n";
+    let base = options(AlgorithmChoice::Sfvi, 24).settings;
+    let how = RunFile::parse(text).unwrap().fit_options(&base).unwrap();
+    assert_eq!(how.settings.schedule, Schedule::Adaptive { initial: 0.05 });
+    assert_same_bits((&deployment, folder.path()), (&MixedLogistic::new(4), &six_cities()), &how, 4);
 }
 
 #[test]

@@ -54,23 +54,27 @@ impl MidRound {
     }
 }
 
-#[test]
-fn a_silo_killed_anywhere_in_its_answer_sends_what_is_missing_and_its_supernode_goes_on_at_once() {
+/// What a silo says that was killed while its answer was under way, and the calls of an answer at which it may be: whether
+/// the call is lost.
+const REST: &str = "the rest of an answer";
+const NOTHING: &str = "the last answer had been sent whole";
+const CALLS: [(&str, &str, bool, &str); 5] = [
+    ("before its head", "push-messages", true, REST),
+    ("after its head", "push-messages", false, REST),
+    ("before its object", "push-object", true, REST),
+    ("after its object", "push-object", false, NOTHING),
+    ("after it", "push-task-output", true, NOTHING),
+];
+
+/// Kills `north` at every such call of its answer number `nth`, the first of which is to the hello, and starts it again.
+fn killed_in_an_answer(algorithm: &str, nth: usize) {
     let Some(programs) = installed() else { return };
     let scratch = tempfile::tempdir().unwrap();
     let world = World::start(&programs, scratch.path(), Keeps::InMemory);
-    let expected = in_one_process("pvi");
-    let (rest, nothing) = ("the rest of an answer", "the last answer had been sent whole");
-    for (name, call, lose, said) in [
-        ("before its head", "push-messages", true, rest),
-        ("after its head", "push-messages", false, rest),
-        ("before its object", "push-object", true, rest),
-        ("after its object", "push-object", false, nothing),
-        ("after it", "push-task-output", true, nothing),
-    ] {
-        let folder = world.folder(&scratch.path().join(name.replace(' ', "-")), "pvi");
-        // The first answer is to the hello.
-        let hold = world.north.hold(call, 4);
+    let expected = in_one_process(algorithm);
+    for (name, call, lose, said) in CALLS {
+        let folder = world.folder(&scratch.path().join(name.replace(' ', "-")), algorithm);
+        let hold = world.north.hold(call, nth);
         let (mut north, _south, mut coordinator) =
             (folder.silo("north"), folder.silo("south"), folder.coordinator(&[]));
         hold.wait();
@@ -88,6 +92,17 @@ fn a_silo_killed_anywhere_in_its_answer_sends_what_is_missing_and_its_supernode_
         assert!(folder.log("north.log").contains(said), "{name}: {}", folder.log("north.log"));
         assert!(folder.history().iter().all(|event| event.silo != "north"), "{name}: {:?}", folder.history());
     }
+}
+
+#[test]
+fn a_silo_killed_anywhere_in_its_answer_sends_what_is_missing_and_its_supernode_goes_on_at_once() {
+    killed_in_an_answer("pvi", 4);
+}
+
+#[test]
+fn a_silo_of_few_rounds_killed_anywhere_in_its_answer_changes_nothing() {
+    // The answer to the first round, after that of the start.
+    killed_in_an_answer("few-rounds", 3);
 }
 
 #[test]

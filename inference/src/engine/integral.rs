@@ -211,6 +211,18 @@ impl RowIntegral {
         self.parts.iter().flat_map(|part| part.tree.levels.iter().map(|level| level.each)).collect()
     }
 
+    /// The most points of the rules over the rows of a block, an axis of a product or all that are drawn; `None` if it has
+    /// nothing to integrate.
+    pub(crate) fn points_of(&self, block: usize) -> Option<usize> {
+        let levels = self.parts.iter().flat_map(|part| &part.tree.levels);
+        levels.filter(|level| level.block == block).map(|level| level.each).max()
+    }
+
+    /// Whether rules for so many latents are drawn.
+    pub(crate) fn draws(latents: usize) -> bool {
+        Kind::of(latents) == Kind::Drawn
+    }
+
     /// Rows times the combinations of points at which each is evaluated; `None` where no level stands in others that are
     /// too many for the usual points.
     pub(crate) fn evaluations(&self) -> Option<u64> {

@@ -6,6 +6,7 @@ mod course;
 mod messages;
 mod options;
 mod past;
+mod plates;
 mod private;
 mod quadratic;
 mod silo;

@@ -7,6 +7,7 @@ use super::course::{Course, Phase};
 use super::messages::{Answer, RoundRequest, Sizes, StartRequest};
 use super::options::FewRoundsOptions;
 use super::past::Past;
+use super::plates::Plates;
 use super::quadratic::Quadratic;
 use super::step::{Share, Step};
 use crate::engine::algorithm::{
@@ -68,7 +69,8 @@ pub struct FewRounds {
     step: u64,
     manifest: Manifest,
     taken_back: u64,
-    points: u64,
+    /// How rows were integrated, by the most points of all silos and rounds.
+    plates: Plates,
     /// Those of all silos, as they said in their starts.
     rows: u64,
     /// Evaluations of rows a draw in all silos of levels in levels, as they said in their starts.
@@ -79,7 +81,7 @@ pub struct FewRounds {
 struct Heard {
     share: Share,
     step: Step,
-    points: u64,
+    plates: Plates,
     /// What each silo says from here on, if any of them says it again.
     again: Option<Vec<Quadratic>>,
 }
@@ -173,7 +175,7 @@ impl FewRounds {
             step: 0,
             manifest: Manifest { fields },
             taken_back: 0,
-            points: 0,
+            plates: Plates::default(),
             rows: 0,
             evaluations: 0,
         })
@@ -200,10 +202,10 @@ impl FewRounds {
     /// Merges the silos' starts: the prior, with a quadratic for each silo's rows around its own posterior.
     fn merge(&mut self, outcomes: Vec<Outcome>) -> Result<()> {
         let (sizes, len) = (self.sizes(), self.table.global_len());
-        let (mut quadratics, mut most) = (Vec::with_capacity(self.silos.len()), self.points);
+        let (mut quadratics, mut known) = (Vec::with_capacity(self.silos.len()), self.plates.clone());
         let (mut count, mut work) = (0, 0);
         for (reply, silo) in replies(outcomes, &self.silos, self.step)?.iter().zip(&self.silos) {
-            let Answer { own, value, gradient, curvature, points, rows, evaluations, .. } =
+            let Answer { own, value, gradient, curvature, plates, rows, evaluations, .. } =
                 Answer::read(reply, &sizes)?;
             count += rows.unwrap_or_default();
             work += evaluations.unwrap_or_default();
@@ -214,11 +216,11 @@ impl FewRounds {
                 problem: format!("the start of silo `{silo}` has another number of parameters"),
             })?;
             quadratics.push(Quadratic::new(own, &Share { value, gradient, curvature })?);
-            most = most.max(points);
+            known.take(told(silo, &plates)?);
         }
         let merged = self.merged(quadratics[0].around.clone(), &quadratics)?;
         // Nothing has changed before all of it is known.
-        (self.points, self.rows, self.evaluations) = (most, count, work);
+        (self.plates, self.rows, self.evaluations) = (known, count, work);
         self.accept(merged.clone());
         self.course.next = merged;
         self.course.said = quadratics;
@@ -257,14 +259,14 @@ impl FewRounds {
         if may_fail && outcomes.iter().any(is_off) {
             return Ok(None);
         }
-        let (sizes, mut most) = (self.sizes(), self.points);
+        let (sizes, mut known) = (self.sizes(), self.plates.clone());
         let mut total = match self.prior(&self.course.next) {
             Err(error) if may_fail && error.is_outside() => return Ok(None),
             other => other?,
         };
         let (mut said, mut is_again) = (Vec::with_capacity(self.course.said.len()), false);
         for (reply, silo) in replies(outcomes, &self.silos, self.step)?.iter().zip(&self.silos) {
-            let Answer { own, again, value, gradient, curvature, points, .. } = Answer::read(reply, &sizes)?;
+            let Answer { own, again, value, gradient, curvature, plates, .. } = Answer::read(reply, &sizes)?;
             finite(silo, self.step, |_| "its share".into(), &[&[value], gradient.as_slice(), &curvature].concat())?;
             let share = Share { value, gradient, curvature };
             if !self.course.said.is_empty() {
@@ -275,10 +277,10 @@ impl FewRounds {
                 });
             }
             total = total.plus(&share);
-            most = most.max(points);
+            known.take(told(silo, &plates)?);
         }
         let step = Step::of(&total)?;
-        Ok(Some(Heard { share: total, step, points: most, again: is_again.then_some(said) }))
+        Ok(Some(Heard { share: total, step, plates: known, again: is_again.then_some(said) }))
     }
 
     /// What a silo says again of its rows, around a distribution of its own.
@@ -304,9 +306,9 @@ impl FewRounds {
         let (step, bound) = match (heard.filter(is_kept), &self.course.share) {
             (Some(heard), _) => {
                 let bound = bound_of(&heard);
-                let Heard { share, step, points, again: found } = heard;
+                let Heard { share, step, plates, again: found } = heard;
                 again = found;
-                self.points = points;
+                self.plates = plates;
                 if let Some(before) = &self.course.share {
                     self.course.past.push(&self.course.at, before)?;
                 }
@@ -354,6 +356,14 @@ impl FewRounds {
         let info = StepInfo::still(self.step, Tally::steps(1, self.silos.len()));
         Ok(StepInfo { elbo: bound, gradient_norm: Some(norm), rate: Some(used), ..info })
     }
+}
+
+/// What a silo tells of its plates.
+fn told(silo: &str, text: &str) -> Result<Plates> {
+    Plates::parse(text).ok_or_else(|| Error::Message {
+        kind: Answer::KIND.into(),
+        problem: format!("what silo `{silo}` tells of its plates is no list of plates"),
+    })
 }
 
 #[expect(clippy::cast_precision_loss, reason = "there are few globals")]
@@ -427,19 +437,12 @@ impl Algorithm for FewRounds {
     }
 
     fn counts(&self) -> Option<MethodCounts> {
-        let count = |name: &'static str, meaning: &'static str, number| MethodCount {
-            name: name.into(),
-            meaning: meaning.into(),
-            number,
-        };
-        let counts = vec![
-            count(
-                "points",
-                "quadrature points for each latent of a row (in a formula: of a group), or for a whole row with more than three",
-                self.points,
-            ),
-            count("taken_back", "steps taken back, which lowered the bound", self.taken_back),
-        ];
+        let mut counts = self.plates.counts();
+        counts.push(MethodCount {
+            name: "taken_back".into(),
+            meaning: "steps taken back, which lowered the bound".into(),
+            number: self.taken_back,
+        });
         Some(MethodCounts { method: "few rounds".into(), counts })
     }
 
@@ -456,9 +459,9 @@ impl Algorithm for FewRounds {
             .word("step", self.step)
             .word("seed", self.settings.seed)
             .word("taken_back", self.taken_back)
-            .word("points", self.points)
             .word("rows", self.rows)
             .word("evaluations", self.evaluations)
+            .setting("plates", &self.plates.text())
             .setting("globals", &global_signature(&self.table));
         self.course.save(state)
     }
@@ -467,7 +470,10 @@ impl Algorithm for FewRounds {
         same_run(state, STATE, &global_signature(&self.table), self.settings.seed)?;
         let course = Course::load(state, self.table.global_len())?;
         self.taken_back = state.get_count("taken_back", LARGEST_COUNT)?;
-        self.points = state.get_count("points", LARGEST_COUNT)?;
+        self.plates = Plates::parse(state.get_setting("plates")?).ok_or_else(|| Error::Message {
+            kind: STATE.into(),
+            problem: "`plates` is no list of plates".into(),
+        })?;
         self.rows = state.get_count("rows", LARGEST_COUNT)?;
         self.evaluations = state.get_count("evaluations", LARGEST_COUNT)?;
         self.step = state.get_count("step", LARGEST_COUNT)?;

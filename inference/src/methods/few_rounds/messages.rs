@@ -1,5 +1,6 @@
 //! Declares what coordinator and silos say to each other in few rounds.
 
+use super::plates::MOST_BYTES;
 use crate::engine::natural::triangle::pairs;
 use crate::engine::wire::message::LARGEST_COUNT;
 use crate::engine::wire::typed::message;
@@ -59,8 +60,8 @@ message! {
         gradient: Vec<f64> = Data <= sizes.globals,
         /// mean over draws of its curvature by the globals
         curvature: Vec<f64> = Data <= sizes.triangle,
-        /// points of the rules that integrate rows, along one latent
-        points: u64 = Data <= LARGEST_COUNT,
+        /// for each plate, latents a row, points of the rules that integrate them, its name and that of the plate around
+        plates: String = Data <= MOST_BYTES,
         /// in a start, how many rows the silo has
         rows: Option<u64> = Data <= LARGEST_COUNT,
         /// in a start of levels in levels, rows times the combinations of points at which each is evaluated

@@ -7,6 +7,7 @@ use super::alone::{Alone, fit_alone};
 use super::coordinator::{check, prior_share, start};
 use super::messages::{Answer, RoundRequest, Sizes, StartRequest};
 use super::options::FewRoundsOptions;
+use super::plates::Plates;
 use super::quadratic::Quadratic;
 use super::step::Share;
 use crate::engine::algorithm::finite;
@@ -260,8 +261,8 @@ impl FewRoundsSilo {
 
     fn answer(&self, share: Share) -> Answer {
         let Share { value, gradient, curvature } = share;
-        let points = self.rows.integral.points().into_iter().max().unwrap_or(0) as u64;
-        Answer { own: None, again: None, value, gradient, curvature, points, rows: None, evaluations: None }
+        let plates = Plates::of(&self.rows.table, &self.rows.integral).text();
+        Answer { own: None, again: None, value, gradient, curvature, plates, rows: None, evaluations: None }
     }
 
     /// Log marginal likelihoods at draws of a posterior; rules begin where those of the rounds' draws lead to.
