@@ -6,11 +6,12 @@ mod course;
 #[cfg_attr(not(feature = "plots"), allow(dead_code, unreachable_pub, reason = "pictures use more of it than the page"))]
 mod density;
 pub(crate) mod html;
+pub(crate) mod number;
 #[cfg(feature = "plots")]
 pub mod plot;
 mod priors;
 mod privacy;
-pub(crate) mod saved;
+mod saved;
 mod starts;
 pub(crate) mod summary;
 mod text;
@@ -79,14 +80,15 @@ pub struct Report {
     /// What the next number is: the evidence lower bound, or another objective.
     pub objective: Objective,
     /// The bound in nats; not a number if a silo was absent at the end, and of a sampler.
-    #[serde(deserialize_with = "saved::or_nan")]
+    #[serde(with = "number")]
     pub elbo: f64,
     /// Its Monte Carlo standard error in nats.
-    #[serde(deserialize_with = "saved::or_nan")]
+    #[serde(with = "number")]
     pub elbo_se: f64,
     /// The sampled bounds behind the bound; 0 of a sampler, which has none.
     pub elbo_draws: usize,
     /// The variance of the gradient of one sampled bound by the global parameters, summed over them.
+    #[serde(default, with = "number::optional")]
     pub gradient_variance: Option<f64>,
     /// The bounds of the starts that were tried, if several were: see [`crate::FitOptions::starts`].
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -246,7 +248,8 @@ impl Report {
     }
 
     /// Writes the report as JSON, atomically: its fields, and before them `answer`, the numbers to read. `sites` of that file
-    /// are the uncorrected ones, as they are here.
+    /// are the uncorrected ones, as they are here. JSON has no infinite numbers: they are the words `inf` and `-inf`, and what is
+    /// no number is `null`.
     ///
     /// # Errors
     /// [`crate::Error::File`].

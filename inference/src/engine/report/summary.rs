@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use crate::engine::algorithm::Posterior;
 use crate::engine::error::Result;
 use crate::engine::moments::mean_and_variance;
-use crate::engine::report::saved::or_nan;
+use crate::engine::report::number;
 
 /// The posterior of one number of a site, on its natural scale.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -17,10 +17,10 @@ pub struct SiteSummary {
     /// one number.
     pub label: String,
     /// The posterior mean.
-    #[serde(deserialize_with = "or_nan")]
+    #[serde(with = "number")]
     pub mean: f64,
     /// The posterior standard deviation.
-    #[serde(deserialize_with = "or_nan")]
+    #[serde(with = "number")]
     pub sd: f64,
     /// Posterior quantiles.
     pub quantiles: Quantiles,
@@ -30,25 +30,25 @@ pub struct SiteSummary {
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Quantiles {
     /// 2.5 %.
-    #[serde(deserialize_with = "or_nan")]
+    #[serde(with = "number")]
     pub p2_5: f64,
     /// 5 %.
-    #[serde(deserialize_with = "or_nan")]
+    #[serde(with = "number")]
     pub p5: f64,
     /// 25 %.
-    #[serde(deserialize_with = "or_nan")]
+    #[serde(with = "number")]
     pub p25: f64,
     /// The median.
-    #[serde(deserialize_with = "or_nan")]
+    #[serde(with = "number")]
     pub p50: f64,
     /// 75 %.
-    #[serde(deserialize_with = "or_nan")]
+    #[serde(with = "number")]
     pub p75: f64,
     /// 95 %.
-    #[serde(deserialize_with = "or_nan")]
+    #[serde(with = "number")]
     pub p95: f64,
     /// 97.5 %.
-    #[serde(deserialize_with = "or_nan")]
+    #[serde(with = "number")]
     pub p97_5: f64,
 }
 

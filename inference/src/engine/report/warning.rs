@@ -4,8 +4,8 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-use super::SiteSummary;
 use super::text::digits;
+use super::{SiteSummary, number};
 use crate::engine::algorithm::Ending;
 
 /// What to do about a posterior that no approximation serves, for whoever types a command and whoever calls Rust.
@@ -34,8 +34,10 @@ pub struct Warning {
     /// The silo that it is about; `None` for all of them.
     pub silo: Option<String>,
     /// What was measured, where something was.
+    #[serde(default, with = "number::optional")]
     pub number: Option<f64>,
     /// Where that begins to be wrong.
+    #[serde(default, with = "number::optional")]
     pub threshold: Option<f64>,
     /// Who says so.
     pub source: Option<String>,

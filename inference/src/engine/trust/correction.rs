@@ -10,7 +10,7 @@ use super::sample::Sample;
 use crate::engine::error::Result;
 use crate::engine::family::real;
 use crate::engine::metrics::{SmoothedWeights, shape_beyond};
-use crate::engine::report::saved::or_nan;
+use crate::engine::report::number;
 use crate::engine::report::summary::{NaturalDraws, SiteSummary};
 use crate::engine::trust::estimate::ElboEstimate;
 
@@ -32,18 +32,19 @@ pub struct Correction {
     /// Draws.
     pub draws: usize,
     /// The shape $`\hat k`$ of the tail of the weights.
-    #[serde(deserialize_with = "or_nan")]
+    #[serde(with = "number")]
     pub pareto_k: f64,
     /// The shape up to which corrected numbers are to be trusted.
+    #[serde(with = "number")]
     pub threshold: f64,
     /// The number of independent draws that are worth as much.
-    #[serde(deserialize_with = "or_nan")]
+    #[serde(with = "number")]
     pub effective_sample_size: f64,
     /// The logarithm of the evidence $`p(y)`$, in nats.
-    #[serde(deserialize_with = "or_nan")]
+    #[serde(with = "number")]
     pub log_evidence: f64,
     /// Its Monte Carlo standard error, in nats.
-    #[serde(deserialize_with = "or_nan")]
+    #[serde(with = "number")]
     pub log_evidence_se: f64,
     /// Draws at which the density is zero, or no number.
     pub impossible: usize,
@@ -60,21 +61,22 @@ pub struct CorrectedSite {
     #[serde(flatten)]
     pub summary: SiteSummary,
     /// The Monte Carlo standard error of the corrected mean, in corrected standard deviations.
-    #[serde(deserialize_with = "or_nan")]
+    #[serde(with = "number")]
     pub error: f64,
     /// How far the correction moved the mean, in corrected standard deviations.
-    #[serde(deserialize_with = "or_nan")]
+    #[serde(with = "number")]
     pub moved: f64,
     /// The standard deviation before, in corrected ones.
-    #[serde(deserialize_with = "or_nan")]
+    #[serde(with = "number")]
     pub sd_ratio: f64,
     /// The third standardised moment; 0 for a normal distribution.
-    #[serde(deserialize_with = "or_nan")]
+    #[serde(with = "number")]
     pub skewness: f64,
     /// The Monte Carlo standard error of the corrected standard deviation, as a part of it.
-    #[serde(deserialize_with = "or_nan")]
+    #[serde(with = "number")]
     pub sd_error: f64,
     /// The shape of the tail of what draws correct in the variance; `None` where that is less than a tenth of it.
+    #[serde(default, with = "number::optional")]
     pub sd_pareto_k: Option<f64>,
 }
 
