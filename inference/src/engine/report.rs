@@ -156,6 +156,7 @@ pub(crate) struct Found<'a> {
     pub(crate) device: String,
     pub(crate) silos: Vec<String>,
     pub(crate) theta: Vec<f64>,
+    pub(crate) settled: Option<bool>,
     pub(crate) leave_one_out: Option<LeaveOneOutOfSilos>,
     pub(crate) checks: Option<PredictiveChecks>,
 }
@@ -202,7 +203,7 @@ impl Report {
             choice: None,
             silos: found.silos,
             ending: record.ending,
-            settled: settled(record.ending, &bound),
+            settled: found.settled,
             options: settings.clone(),
         }
     }
@@ -255,16 +256,6 @@ impl Report {
     /// [`crate::Error::File`].
     pub fn write_json(&self, path: &Path) -> Result<()> {
         write_json(&Written { answer: self.answer(), report: self }, path)
-    }
-}
-
-/// Whether a run that ended so had stopped moving, as far as the gradients behind its bound say.
-fn settled(ending: Ending, bound: &ElboEstimate) -> Option<bool> {
-    let still = bound.still_moving.map(|moves| moves.has_settled());
-    match ending {
-        Ending::NotConverged | Ending::Interrupted => Some(false),
-        Ending::Converged => still.or(Some(true)),
-        Ending::Completed => still,
     }
 }
 
