@@ -232,12 +232,14 @@ impl Report {
 
     /// Takes what held-out rows say of the posterior in, and lets the verdict follow; in place of what they said before.
     pub(crate) fn judge(&mut self, found: Evaluation) {
-        let unchecked = self.trust.warnings(self.privacy.as_ref());
-        if found.calibration().is_some() && self.trust.correction().is_none() {
-            self.warnings.retain(|own| !unchecked.contains(own));
-        }
         let before = self.evaluation.as_ref().map(|own| own.warnings(&self.trust)).unwrap_or_default();
         self.warnings.retain(|own| !before.contains(own));
+        if matches!(self.trust, Trust::NotChecked { .. }) {
+            // What rows say of calibration stands in place of the word that nothing was compared.
+            let unchecked = self.trust.warnings(self.privacy.as_ref());
+            self.warnings.retain(|own| !unchecked.contains(own));
+            self.warnings.extend(unchecked.into_iter().filter(|_| found.calibration().is_none()));
+        }
         self.warn(found.warnings(&self.trust));
         self.evaluation = Some(found);
     }
@@ -262,4 +264,66 @@ impl Report {
 /// The name of an algorithm that is written by itself or with its options.
 pub(crate) fn algorithm_name(written: &serde_json::Value) -> Option<&str> {
     written.as_str().or_else(|| written.as_object()?.keys().next().map(String::as_str))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::engine::trust::evaluate::SiloEvaluation;
+
+    /// The report of a run that nothing compared with the model.
+    fn unchecked(severity: Severity) -> Report {
+        Report::new(Found {
+            sites: Vec::new(),
+            families: Vec::new(),
+            warnings: Vec::new(),
+            trust: Trust::NotChecked { reason: "there are many globals".into(), severity },
+            objective: Objective::Elbo,
+            bound: ElboEstimate {
+                elbo: -1.0,
+                standard_error: 0.1,
+                draws: 8,
+                gradient_variance: None,
+                still_moving: None,
+                still_widening: None,
+            },
+            record: &RunRecord::default(),
+            counts: None,
+            privacy: None,
+            algorithm: "Sfvi".into(),
+            settings: &Settings::default(),
+            device: "flex".into(),
+            silos: vec!["a".into()],
+            theta: Vec::new(),
+            settled: None,
+            leave_one_out: None,
+            checks: None,
+        })
+    }
+
+    /// Ten rows as probable as replicates of them, of which there are so many.
+    fn rows(replicates: u32) -> Evaluation {
+        let replicated = (0..replicates).map(|own| -10.0 + f64::from(own % 2)).collect();
+        let silo = SiloEvaluation { silo: "a".into(), log_density: -9.5, rows: 10, replicated };
+        Evaluation { silos: vec![silo], draws: 20 }
+    }
+
+    #[test]
+    fn held_out_rows_leave_a_doubt_a_doubt() {
+        for (severity, verdict) in
+            [(Severity::Doubt, Verdict::DoNotTrust), (Severity::Limit, Verdict::TrustWithLimits)]
+        {
+            let mut report = unchecked(severity);
+            let alone = report.warnings.clone();
+            assert_eq!((report.verdict, alone.len()), (verdict, 1));
+            report.judge(rows(8));
+            let text = report.to_string();
+            assert_eq!(report.verdict, verdict, "{text}");
+            assert!(!text.contains("convergence alone") && text.contains("on predictions alone"), "{text}");
+            // Too few replicates say nothing of calibration: what was said before is said again, once.
+            report.judge(rows(2));
+            report.judge(rows(2));
+            assert_eq!((report.verdict, &report.warnings), (verdict, &alone));
+        }
+    }
 }
