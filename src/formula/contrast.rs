@@ -10,7 +10,6 @@ use partita_inference::{AnswerDraws, Scale, ShownContrast, SiteSummary, in_place
 
 use super::contrast_text::Contrast;
 use super::family::{Kind, reading_of_parameter};
-use super::prepare::ratios;
 use super::prior_predictive::quoted;
 use super::shared_model::{SharedModel, spread};
 use super::{Prepared, Study, StudyError};
@@ -331,7 +330,7 @@ impl fmt::Display for Contrasted {
         match ratio {
             None => Ok(()),
             Some(unit) => {
-                let [middle, low, high] = ratios(difference);
+                let [middle, low, high] = difference.interval_on(Scale::Exponential);
                 write!(out, "; {unit} {middle}, 95 % from {low} to {high}")
             }
         }

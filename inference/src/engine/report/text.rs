@@ -76,6 +76,14 @@ pub fn in_places(value: f64, spread: f64) -> String {
     if is_zero { text.replace('-', "") } else { text }
 }
 
+/// Low end, middle and high end of a 95 % interval for people, which is four standard deviations wide; ends that are decades apart
+/// have their own digits each.
+pub(super) fn interval_in_places(interval: [f64; 3]) -> [String; 3] {
+    let [low, _, high] = interval;
+    let is_wide = low > 0.0 && high > 10.0 * low;
+    interval.map(|own| in_places(own, if is_wide { 0.1 * own } else { 0.25 * (high - low) }))
+}
+
 /// Columns of the terminal for the names of numbers.
 const NARROWEST: usize = 16;
 const WIDEST: usize = 48;

@@ -52,6 +52,15 @@ impl Scale {
         }
     }
 
+    /// The ends of an interval around its middle on this scale, the low one first.
+    pub(in crate::engine::report) fn interval(self, [low, middle, high]: [f64; 3]) -> [f64; 3] {
+        match self {
+            Self::Identity => [low, middle, high],
+            Self::Exponential => [low, middle, high].map(f64::exp),
+            Self::ExponentialOfMinus => [-high, -middle, -low].map(f64::exp),
+        }
+    }
+
     pub(super) fn spacing(self) -> Spacing {
         if self == Self::Exponential { Spacing::Logarithmic } else { Spacing::Linear }
     }

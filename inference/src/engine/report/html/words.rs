@@ -6,7 +6,12 @@ use crate::engine::report::text::in_places;
 
 /// A number to the second digit of its standard deviation, as on the terminal; a dash where there is none.
 pub(super) fn in_digits(value: f64, sd: f64) -> String {
-    if value.is_finite() { in_places(value, sd).replace('-', "\u{2212}") } else { "–".into() }
+    if value.is_finite() { signed(in_places(value, sd)) } else { "–".into() }
+}
+
+/// A written number with the sign that is as wide as a plus.
+pub(super) fn signed(number: String) -> String {
+    number.replace('-', "\u{2212}")
 }
 
 /// A number with as many places as give `like` three digits, or two; a dash where there is none.
