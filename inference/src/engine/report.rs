@@ -230,6 +230,12 @@ impl Report {
         }
     }
 
+    /// Whether there is a bound to tell of: it is a sum without noise, which a promise of privacy has none of, and a sampler
+    /// draws none.
+    fn tells_bound(&self) -> bool {
+        self.privacy.is_none() && self.elbo_draws > 0
+    }
+
     /// Takes what held-out rows say of the posterior in, and lets the verdict follow; in place of what they said before.
     pub(crate) fn judge(&mut self, found: Evaluation) {
         let before = self.evaluation.as_ref().map(|own| own.warnings(&self.trust)).unwrap_or_default();
@@ -306,6 +312,19 @@ mod tests {
         let replicated = (0..replicates).map(|own| -10.0 + f64::from(own % 2)).collect();
         let silo = SiloEvaluation { silo: "a".into(), log_density: -9.5, rows: 10, replicated };
         Evaluation { silos: vec![silo], draws: 20 }
+    }
+
+    #[test]
+    fn a_bound_that_was_not_drawn_is_told_nowhere() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut report = unchecked(Severity::Limit);
+        for (draws, is_told) in [(8, true), (0, false)] {
+            report.elbo_draws = draws;
+            let path = folder.path().join("page.html");
+            report.write_html(&path, &HtmlOptions::default()).unwrap();
+            let texts = [report.to_string(), std::fs::read_to_string(path).unwrap()];
+            assert!(texts.iter().all(|own| own.contains("Monte Carlo standard error") == is_told), "{texts:?}");
+        }
     }
 
     #[test]

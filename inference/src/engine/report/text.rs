@@ -210,8 +210,7 @@ impl Report {
     }
 
     fn write_bound(&self, formatter: &mut Formatter<'_>) -> Result {
-        if self.privacy.is_some() || self.elbo_draws == 0 {
-            // A bound is a sum without noise; a sampler has none.
+        if !self.tells_bound() {
             return Ok(());
         }
         writeln!(
