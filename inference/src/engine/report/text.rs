@@ -147,14 +147,10 @@ impl Report {
         if self.sites.is_empty() {
             return Ok(());
         }
-        let mut silos: Vec<_> = correction.left_out.iter().filter(|own| own.silo.is_some()).collect();
+        let silos = correction.by_influence().into_iter().filter_map(|own| Some((own.silo.as_deref()?, own)));
+        let silos: Vec<_> = silos.collect();
         let count = silos.len();
-        silos.sort_by(|a, b| {
-            let far = |own: Option<(usize, f64)>| own.map_or(0.0, |(_, moves)| moves.abs());
-            far(b.farthest()).total_cmp(&far(a.farthest()))
-        });
-        for own in silos.iter().take(SHOWN_SILOS) {
-            let name = own.silo.as_deref().unwrap_or_default();
+        for (name, own) in silos.into_iter().take(SHOWN_SILOS) {
             match own.farthest() {
                 Some((place, moves)) if own.is_trusted() => writeln!(
                     formatter,

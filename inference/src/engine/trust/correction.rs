@@ -114,6 +114,17 @@ impl Correction {
         self.pareto_k < self.threshold
     }
 
+    /// What is left out in turn: the silo that moves the answer most first, and the prior last.
+    pub(crate) fn by_influence(&self) -> Vec<&LeftOut> {
+        let mut all: Vec<&LeftOut> = self.left_out.iter().collect();
+        // What cannot be told is farther than all that can.
+        let far = |own: &LeftOut| {
+            if own.is_trusted() { own.farthest().map_or(0.0, |(_, moves)| moves.abs()) } else { f64::INFINITY }
+        };
+        all.sort_by(|a, b| a.silo.is_none().cmp(&b.silo.is_none()).then(far(b).total_cmp(&far(a))));
+        all
+    }
+
     /// Whether the shape of a tail is below the threshold by more than the error of its estimate.
     pub(super) fn is_surely_below(&self, shape: f64) -> bool {
         shape_beyond(shape, self.draws) < self.threshold
@@ -307,6 +318,7 @@ mod tests {
     use super::*;
     use crate::engine::error::Error;
     use crate::engine::normal::Normal;
+    use crate::engine::trust::left_out::WithoutIt;
     use crate::engine::trust::proposal::Proposal;
 
     /// A number that is its own natural one; beyond `limit` the model refuses it.
@@ -360,6 +372,26 @@ mod tests {
         let sample = wide.sample(0, &before[0].2);
         assert!((sample.below(f64::INFINITY) - 1.0).abs() < 1e-9, "{}", sample.below(f64::INFINITY));
         assert!((sample.deviation() - 1.0).abs() < 0.3, "{}", sample.deviation());
+    }
+
+    #[test]
+    fn a_silo_without_which_nothing_is_known_is_told_first() {
+        let left_out = |silo: Option<&str>, pareto_k: f64, moves: f64| {
+            let quantiles = SiteSummary::of("z".into(), "z".into(), &[0.0]).quantiles;
+            let sites = vec![WithoutIt { mean: 0.0, sd: 1.0, quantiles, moves, conflict: f64::NAN }];
+            let (silo, threshold, effective_sample_size) = (silo.map(str::to_owned), 0.7, 500.0);
+            LeftOut { silo, pareto_k, threshold, effective_sample_size, sites }
+        };
+        let left_out = vec![
+            left_out(None, 1.5, 9.0),
+            left_out(Some("near"), 0.1, 0.1),
+            left_out(Some("unknown"), 0.9, 0.2),
+            left_out(Some("far"), 0.1, -3.0),
+        ];
+        let (wide, before) = too_wide(f64::INFINITY);
+        let own = Correction { left_out, ..Correction::of(&wide, &[], &before) };
+        let order: Vec<Option<&str>> = own.by_influence().into_iter().map(|own| own.silo.as_deref()).collect();
+        assert_eq!(order, [Some("unknown"), Some("far"), Some("near"), None]);
     }
 
     #[test]

@@ -17,17 +17,10 @@ const SHOWN: usize = 100;
 const SHOWN_NUMBERS: usize = 20;
 
 impl Page<'_> {
-    /// What is left out in turn, the silo that moves the answer most first and the prior last; nothing without a correction
-    /// that holds.
+    /// What is left out in turn, by its influence; nothing without a correction that holds.
     pub(super) fn by_influence(&self) -> Vec<&LeftOut> {
         let correction = self.report.trust.correction().filter(|own| own.is_trusted() && !self.report.sites.is_empty());
-        let mut all: Vec<&LeftOut> = correction.map(|own| own.left_out.iter().collect()).unwrap_or_default();
-        // What cannot be told is farther than all that can.
-        let far = |own: &LeftOut| {
-            if own.is_trusted() { own.farthest().map_or(0.0, |(_, moves)| moves.abs()) } else { f64::INFINITY }
-        };
-        all.sort_by(|a, b| a.silo.is_none().cmp(&b.silo.is_none()).then(far(b).total_cmp(&far(a))));
-        all
+        correction.map(Correction::by_influence).unwrap_or_default()
     }
 
     pub(super) fn influence(&self) -> Markup {
