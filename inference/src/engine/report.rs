@@ -315,6 +315,22 @@ mod tests {
     }
 
     #[test]
+    fn a_page_says_of_how_many_numbers_it_has_correlations() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("page.html");
+        for (numbers, is_said) in [(13, true), (12, false)] {
+            let draws = |number: u32| (0..50).map(|own| f64::from(own * (number + 7) % 53)).collect::<Vec<f64>>();
+            let one = |number: u32| ("x".to_owned(), format!("x[{number}]"), draws(number));
+            let all: Vec<_> = (0..numbers).map(one).collect();
+            let report = Report { sites: summary::summarise(&all), ..unchecked(Severity::Limit) };
+            PageContent::of(&HtmlOptions::default(), &[], &all, None).write_html(&report, &path).unwrap();
+            let page = std::fs::read_to_string(&path).unwrap();
+            assert!(page.contains("Correlations of pairs"), "{page}");
+            assert_eq!(page.contains("These are the first 12 of 13 numbers."), is_said, "{page}");
+        }
+    }
+
+    #[test]
     fn a_bound_that_was_not_drawn_is_told_nowhere() {
         let folder = tempfile::tempdir().unwrap();
         let mut report = unchecked(Severity::Limit);

@@ -29,6 +29,15 @@ pub(super) fn grouped(count: u64) -> String {
     digits.chars().enumerate().flat_map(space).collect()
 }
 
+/// That so many of all these are shown and the rest is not, as a sentence; nothing where all are.
+pub(super) fn cut_note(shown: usize, all: usize, what: &str) -> Option<String> {
+    let count = |own: usize| grouped(own as u64);
+    (shown < all).then(|| format!("These are the first {} of {} {what}.", count(shown), count(all)))
+}
+
+/// What follows such a note where it is so.
+pub(super) const IN_JSON: &str = " The report's JSON has all.";
+
 /// A name for a picture, cut to `most` letters.
 pub(super) fn cut(name: &str, most: usize) -> String {
     match name.char_indices().nth(most) {
@@ -83,6 +92,13 @@ mod tests {
         assert_eq!(found, ["0.46", "−3.16", "0.0", "123457", "1.0e−9"]);
         assert_eq!(rounded(f64::NAN, 1.0), "–");
         assert_eq!(rounded(2.0, 0.0), "2.00");
+    }
+
+    #[test]
+    fn what_is_cut_is_said() {
+        let note = cut_note(20, 1_000, "silos").unwrap();
+        assert_eq!(note, "These are the first 20 of 1\u{202f}000 silos.");
+        assert_eq!((cut_note(20, 20, "silos"), cut_note(20, 3, "silos")), (None, None));
     }
 
     #[test]
