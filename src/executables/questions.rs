@@ -8,6 +8,7 @@ use partita_inference::{AnswerDraws, write_atomically};
 use super::draws_file::DRAWS;
 use super::removed;
 use crate::formula::contrast::Comparison;
+use crate::formula::csv::{cells, quoted};
 use crate::formula::shared_model::{OutcomeFree, SharedModel};
 use crate::formula::{Contrast, Contrasted, Prediction, SiloTable, StudyError, Whose};
 
@@ -96,8 +97,7 @@ pub(crate) fn write(folder: &Path, name: &str, text: &str) -> Result<(), StudyEr
 /// Draws of the answer, one a line.
 fn posterior(draws: &AnswerDraws) -> String {
     let all = &draws.natural;
-    let quoted = |label: &String| format!("\"{}\"", label.replace('"', "\"\""));
     let header: Vec<String> = all.iter().map(|(_, label, _)| quoted(label)).collect();
-    let line = |draw: usize| all.iter().map(|(_, _, own)| own[draw].to_string()).collect::<Vec<_>>().join(",");
+    let line = |draw: usize| cells(all.iter().map(|(_, _, own)| own[draw]));
     [header.join(",")].into_iter().chain((0..draws.latents.len()).map(line)).collect::<Vec<_>>().join("\n") + "\n"
 }
