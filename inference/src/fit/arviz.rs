@@ -36,8 +36,8 @@ impl Fit {
     /// Of the silos whose rows leave ([`crate::ArvizRows`]) there are also `observed_data`, `posterior_predictive`, and
     /// `log_likelihood`, in the round of trust too: of each observation, or, where rows have latents, of each outermost row
     /// with its latents integrated out, as `by_` and the name of its plate; where integrals over the rows of a silo are not
-    /// resolved, that group is empty, and its attribute `left_out` says of which silo and why. Predictive draws have new local latents: they are
-    /// of rows never seen.
+    /// resolved, that group is empty, and its attribute `left_out` says of which silo and why. Predictive draws have new local
+    /// latents: they are of rows never seen.
     ///
     /// Where the round of trust holds, the answer is its draws resampled by their Pareto-smoothed weights, as many as the
     /// weighted draws are worth. Otherwise it is [`Fit::draws`], and `sample_stats` is not there. `log_p - log_q` of

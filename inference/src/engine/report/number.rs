@@ -1,4 +1,4 @@
-//! Writes the numbers of a report into JSON, which has no infinite ones and none that is no number, and reads them back.
+//! Writes numbers of a report into JSON, which has no infinite ones and none that is no number, and reads them back.
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
