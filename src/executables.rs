@@ -16,7 +16,8 @@ pub use files::{CoordinatorFile, NoiseOf, SiloFile, SiloSecure};
 use least_rows::least_rows;
 use masks::{behind, masking};
 use spoken::Spoken;
-pub(crate) use study::{MOST_STEPS, problem, write_privacy};
+use study::write_privacy;
+pub(crate) use study::{MOST_STEPS, problem};
 pub use study::{
     ProtectedUnit, SiloPrivacy, Stay, StudyFile, StudyPrivacy, StudyQuestions, StudyResult, run_study_coordinator,
     run_study_silo,
@@ -292,7 +293,7 @@ fn write(fitted: &Fitted, page: &HtmlOptions, file: &CoordinatorFile) -> Result<
     Ok(())
 }
 
-/// Writes a report and its page into a folder; the names of the files that people look for.
+/// Writes a report, its page and what it promises into a folder; the names of the files that people look for.
 pub(crate) fn write_report(
     report: &Report,
     page: &PageContent,
@@ -301,7 +302,20 @@ pub(crate) fn write_report(
     page.write_html(report, &folder.join(PAGE))?;
     report.write_json(&folder.join(RESULT))?;
     page.write_json(&folder.join(CONTENT))?;
-    Ok(vec![PAGE, RESULT])
+    let promised = write_privacy(report, folder)?;
+    Ok([PAGE, RESULT].into_iter().chain(promised).collect())
+}
+
+/// Whether what an earlier fit wrote is gone.
+pub(crate) fn removed(path: &Path, done: std::io::Result<()>) -> partita_inference::Result<()> {
+    match done {
+        Err(error) if error.kind() != std::io::ErrorKind::NotFound => Err(partita_inference::Error::File {
+            operation: "removing a result of an earlier fit",
+            path: path.to_owned(),
+            reason: error.to_string(),
+        }),
+        _ => Ok(()),
+    }
 }
 
 /// The files of a report.

@@ -2,6 +2,7 @@
 
 pub(crate) mod contrast;
 mod contrast_text;
+pub(crate) mod csv;
 mod error;
 mod family;
 mod groups;

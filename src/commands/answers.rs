@@ -55,14 +55,14 @@ impl Fitted<'_> {
             .map(|(place, (name, _))| Ok((name.clone(), shared.fitted(known(place)?, &at, seed, device)?)))
             .collect::<Result<Vec<_>, Box<dyn Error>>>()?;
         written.extend(Answers { contrasts, predicted }.write(&draws, folder)?);
+        if options.fitted {
+            write(folder, FITTED, &Prediction::csv(&fitted))?;
+            written.push(FITTED);
+        }
         if options.arviz {
             let silos = opened(prepared, &options.arviz_rows)?;
             found.write_arviz(&prepared.plan.model, &silos, device, &folder.join(DRAWS))?;
             written.push(DRAWS);
-        }
-        if options.fitted {
-            write(folder, FITTED, &Prediction::csv(&fitted))?;
-            written.push(FITTED);
         }
         say_written(&written, folder)
     }

@@ -106,7 +106,7 @@ impl Found {
     ) -> std::result::Result<(), StudyError> {
         match self {
             Self::Fit(fit) => draws_file::write(fit, model, silos, device, path),
-            Self::Draws(own) => draws_file::write_chains(&own.0, model, silos, device, path),
+            Self::Draws(own) => draws_file::write_chains((&own.0, own.1.verdict), model, silos, device, path),
         }
     }
 }

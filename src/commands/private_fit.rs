@@ -7,7 +7,7 @@ use super::answers::{rows_asked, say_contrasts, say_written};
 use super::fit::{Method, Options, say_prepared};
 use super::say::{say, text};
 use crate::executables::questions::{Answers, Questions, RowsAsked, RowsToPredict};
-use crate::executables::{StudyFile, StudyPrivacy, write_privacy, write_report};
+use crate::executables::{StudyFile, StudyPrivacy, write_report};
 use crate::formula::predict::globals;
 use crate::formula::{Contrast, Contrasted, Prepared, Study, Whose};
 use crate::inference::HtmlOptions;
@@ -64,8 +64,6 @@ impl Promised<'_> {
         let page = HtmlOptions { title: file.formula.clone(), effects, contrasts: shown, prior };
         let folder: &Path = folder;
         let mut written = write_report(&fitted.report, &fitted.page(&page), folder)?;
-        write_privacy(&fitted.report, folder)?;
-        written.push("privacy.json");
         written.extend(Answers { contrasts, predicted }.write(&draws, folder)?);
         say_written(&written, folder)
     }

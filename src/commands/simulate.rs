@@ -12,6 +12,7 @@ use super::say::say;
 use crate::Device;
 use crate::executables::questions::write;
 use crate::formula::StatedPrior;
+use crate::formula::csv::{cell, quoted};
 
 /// What is drawn.
 #[derive(Args, Debug)]
@@ -47,8 +48,8 @@ pub(super) fn run(options: &Options) -> Result<(), Box<dyn Error>> {
     let drawn = prepared.simulate(options.seed, &device)?;
     say("")?;
     drawn.truth.iter().try_for_each(|(name, value)| say(format_args!("{name} = {value:.6}")))?;
-    let quoted = |name: &str| format!("\"{}\"", name.replace('"', "\"\""));
-    let truth: String = drawn.truth.iter().map(|(name, value)| format!("{},{value}\n", quoted(name))).collect();
+    let line = |(name, value): &(String, f64)| format!("{},{}\n", quoted(name), cell(*value));
+    let truth: String = drawn.truth.iter().map(line).collect();
     let mut files = vec![TRUTH.to_owned()];
     write(&options.output, TRUTH, &format!("name,value\n{truth}"))?;
     for (silo, text) in &drawn.files {

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use partita_core::{Device, Model};
-use partita_inference::{Algorithm, Fit, Fitted, NutsFit};
+use partita_inference::{Algorithm, Fit, Fitted, NutsFit, Verdict};
 
 use crate::formula::StudyError;
 
@@ -37,17 +37,17 @@ pub(crate) fn write<M: Model>(
     check()
 }
 
-/// Writes the draws of a sampler, with the rows of these silos.
+/// Writes the draws of a sampler, with the rows of these silos and the verdict of its report.
 #[cfg_attr(not(feature = "arviz"), allow(unused_variables, reason = "nothing is written without it"))]
 pub(crate) fn write_chains<M: Model>(
-    fit: &NutsFit,
+    (fit, verdict): (&NutsFit, Verdict),
     model: &M,
     silos: &[(String, M::Data)],
     device: &Device,
     path: &Path,
 ) -> Result<(), StudyError> {
     #[cfg(feature = "arviz")]
-    fit.write_arviz(path, model, device, &of_rows(silos)).map_err(StudyError::Inference)?;
+    fit.write_arviz(path, model, device, &of_rows(silos), verdict).map_err(StudyError::Inference)?;
     check()
 }
 

@@ -3,10 +3,12 @@
 use std::path::Path;
 
 use partita_core::Device;
-use partita_inference::{AnswerDraws, Error, write_atomically};
+use partita_inference::{AnswerDraws, write_atomically};
 
 use super::draws_file::DRAWS;
+use super::removed;
 use crate::formula::contrast::Comparison;
+use crate::formula::csv::{cells, quoted};
 use crate::formula::shared_model::{OutcomeFree, SharedModel};
 use crate::formula::{Contrast, Contrasted, Prediction, SiloTable, StudyError, Whose};
 
@@ -79,22 +81,11 @@ impl Answers {
         let earlier = [CONTRASTS, PREDICTED, FITTED].into_iter();
         earlier.filter(|name| all.iter().all(|(own, _)| own != name)).try_for_each(|name| {
             let path = folder.join(name);
-            removed(&path, std::fs::remove_file(&path))
+            removed(&path, std::fs::remove_file(&path)).map_err(StudyError::Inference)
         })?;
         let path = folder.join(DRAWS);
-        removed(&path, std::fs::remove_dir_all(&path))?;
+        removed(&path, std::fs::remove_dir_all(&path)).map_err(StudyError::Inference)?;
         all.into_iter().map(|(name, text)| write(folder, name, &text).map(|()| name)).collect()
-    }
-}
-
-/// Whether what an earlier fit wrote is gone.
-fn removed(path: &Path, done: std::io::Result<()>) -> Result<(), StudyError> {
-    match done {
-        Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
-            let operation = "removing a result of an earlier fit";
-            Err(StudyError::Inference(Error::File { operation, path: path.to_owned(), reason: error.to_string() }))
-        }
-        _ => Ok(()),
     }
 }
 
@@ -106,8 +97,7 @@ pub(crate) fn write(folder: &Path, name: &str, text: &str) -> Result<(), StudyEr
 /// Draws of the answer, one a line.
 fn posterior(draws: &AnswerDraws) -> String {
     let all = &draws.natural;
-    let quoted = |label: &String| format!("\"{}\"", label.replace('"', "\"\""));
     let header: Vec<String> = all.iter().map(|(_, label, _)| quoted(label)).collect();
-    let line = |draw: usize| all.iter().map(|(_, _, own)| own[draw].to_string()).collect::<Vec<_>>().join(",");
+    let line = |draw: usize| cells(all.iter().map(|(_, _, own)| own[draw]));
     [header.join(",")].into_iter().chain((0..draws.latents.len()).map(line)).collect::<Vec<_>>().join("\n") + "\n"
 }

@@ -14,6 +14,6 @@ pub use coordinator::{StudyQuestions, StudyResult, run_study_coordinator};
 pub use file::StudyFile;
 pub(crate) use file::{MOST_STEPS, problem};
 pub use privacy::SiloPrivacy;
-pub(crate) use privacy::write_privacy;
+pub(super) use privacy::write_privacy;
 pub use promise::{ProtectedUnit, StudyPrivacy};
 pub use silo::{Stay, run_study_silo};

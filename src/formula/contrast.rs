@@ -9,9 +9,8 @@ use partita_formula::{
 use partita_inference::{AnswerDraws, Scale, ShownContrast, SiteSummary, in_places};
 
 use super::contrast_text::Contrast;
+use super::csv::{cells, quoted};
 use super::family::{Kind, reading_of_parameter};
-use super::prepare::ratios;
-use super::prior_predictive::quoted;
 use super::shared_model::{SharedModel, spread};
 use super::{Prepared, Study, StudyError};
 
@@ -256,7 +255,7 @@ impl SharedModel<'_> {
                 }
             };
             for (line, cell) in table.iter_mut().zip([&name, values[0], values[1]]) {
-                line.push(format!("\"{}\"", cell.replace('"', "\"\"")));
+                line.push(quoted(cell));
             }
         }
         let text = table.map(|line| line.join(",")).join("\n") + "\n";
@@ -306,13 +305,8 @@ impl Contrasted {
             let reading = |own: f64| if ratio.is_some() { own.exp() } else { own };
             let [middle, low, high] = [q.p50, q.p2_5, q.p97_5].map(reading);
             let name = ratio.unwrap_or("difference");
-            text += &format!(
-                "{},{mean},{sd},{},{},{},{above},{name},{middle},{low},{high}\n",
-                quoted(&contrast.text),
-                q.p2_5,
-                q.p50,
-                q.p97_5
-            );
+            let apart = cells([*mean, *sd, q.p2_5, q.p50, q.p97_5, *above]);
+            text += &format!("{},{apart},{name},{}\n", quoted(&contrast.text), cells([middle, low, high]));
         }
         text
     }
@@ -331,7 +325,7 @@ impl fmt::Display for Contrasted {
         match ratio {
             None => Ok(()),
             Some(unit) => {
-                let [middle, low, high] = ratios(difference);
+                let [middle, low, high] = difference.interval_on(Scale::Exponential);
                 write!(out, "; {unit} {middle}, 95 % from {low} to {high}")
             }
         }

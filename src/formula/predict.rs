@@ -9,11 +9,11 @@ use partita_core::{
 use partita_inference::{AnswerDraws, Fit, SiteSummary};
 use partita_models::regression::RegressionRows;
 
+use super::csv::{cells, quoted};
 use super::groups::Chain;
 use super::known_groups::{KNOWN_GROUPS, KnownGroups, Silo};
 use super::new_groups::{Globals, NewGroups};
 use super::prepare::{RowGroups, RowPlaces};
-use super::prior_predictive::quoted;
 use super::shared_model::{OutcomeFree, SharedModel, spread, unfit};
 use super::{Plan, Prepared, SiloTable, Study, StudyError};
 
@@ -331,7 +331,7 @@ fn put(all: &mut [Vec<f64>], found: &[(String, Array)], of: impl Fn(f64) -> f64)
 fn numbers(own: &SiteSummary) -> String {
     let SiteSummary { mean, sd, quantiles: q, .. } = own;
     let all = [*mean, *sd, q.p2_5, q.p50, q.p97_5];
-    all.map(|own| if own.is_nan() { "NA".to_owned() } else { own.to_string() }).join(",")
+    cells(all)
 }
 
 /// The names of the columns of a prediction, after those that say which row it is.

@@ -9,7 +9,7 @@ use partita_formula::{
     ReadOptions, nearest,
 };
 #[cfg(feature = "cli")]
-use partita_inference::{Effect, PredictiveCheck, PriorLine, Scale, SiteSummary, in_places};
+use partita_inference::{Effect, PredictiveCheck, PriorLine, Scale, SiteSummary};
 use partita_models::regression::{AcrossEffects, EffectLatents, Regression, RegressionPlan, RegressionRows};
 
 use super::StudyError;
@@ -77,13 +77,6 @@ impl Plan {
     }
 }
 
-/// The exponentials of the median and of the ends of the 95 % interval, which is four standard deviations wide, as they are
-/// printed.
-pub(super) fn ratios(own: &SiteSummary) -> [String; 3] {
-    let [middle, low, high] = [own.quantiles.p50, own.quantiles.p2_5, own.quantiles.p97_5].map(f64::exp);
-    [middle, low, high].map(|own| in_places(own, 0.25 * (high - low)))
-}
-
 /// The effects of an answer that are read as ratios; no text without any.
 pub(crate) fn readings(effects: &[Effect], answer: &[&SiteSummary]) -> String {
     let mut text = String::new();
@@ -95,7 +88,7 @@ pub(crate) fn readings(effects: &[Effect], answer: &[&SiteSummary]) -> String {
             text = format!("\n{:<width$} {:>9} {:>9} {:>9}\n", effect.unit, "median", "2.5 %", "97.5 %");
         }
         if let Some(own) = answer.iter().find(|own| own.label == effect.label) {
-            let [middle, low, high] = ratios(own);
+            let [middle, low, high] = own.interval_on(Scale::Exponential);
             text += &format!("{:<width$} {middle:>9} {low:>9} {high:>9}\n", effect.name);
         }
     }

@@ -6,6 +6,7 @@ use partita_core::{Device, Noise, SiloNoise, SimulatedData};
 use partita_inference::SiteSummary;
 use partita_models::regression::RegressionRows;
 
+use super::csv::{cell, quoted};
 use super::shared_model::SharedModel;
 use super::{Prepared, StudyError};
 
@@ -63,21 +64,12 @@ impl PriorPredictive {
         let mut text = format!("data_set,silo,row,{}\n", quoted(&self.outcome));
         for (number, data_set) in self.data_sets.iter().enumerate() {
             for (silo, outcomes) in self.silos.iter().zip(data_set) {
-                let lines = outcomes.iter().enumerate();
-                let silo = quoted(silo);
-                text.extend(lines.map(|(row, outcome)| format!("{},{silo},{},{outcome}\n", number + 1, row + 1)));
+                let place = format!("{},{}", number + 1, quoted(silo));
+                let line = |(row, outcome): (usize, &f64)| format!("{place},{},{}\n", row + 1, cell(*outcome));
+                text.extend(outcomes.iter().enumerate().map(line));
             }
         }
         text
-    }
-}
-
-/// A field of comma-separated values.
-pub(super) fn quoted(field: &str) -> String {
-    if field.contains([',', '"', '\n', '\r']) {
-        format!("\"{}\"", field.replace('"', "\"\""))
-    } else {
-        field.to_owned()
     }
 }
 

@@ -9,6 +9,7 @@ use partita_inference::PrivateRoundsOptions;
 use partita_models::regression::RegressionRows;
 use serde::{Deserialize, Serialize};
 
+use super::csv::quoted;
 use super::prepare::Prepared;
 use super::priors::INTERCEPT;
 use super::shared_model::SharedModel;
@@ -233,7 +234,6 @@ impl Study {
             )),
         });
         let columns = columns.collect::<Result<Vec<_>, _>>()?;
-        let quoted = |text: &str| format!("\"{}\"", text.replace('"', "\"\""));
         let mut text = names.iter().map(|name| quoted(name)).collect::<Vec<_>>().join(",") + "\n";
         let columns: Vec<(Spread, u32)> = columns.into_iter().zip(primes()).collect();
         for row in 0..ROWS {

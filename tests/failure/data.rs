@@ -166,7 +166,7 @@ fn coefficients_of_another_length_than_the_design_are_refused() {
 fn an_empty_silo_is_refused_with_its_name() {
     let error = fit_over(&sound(), &silos(&[&[1.0], &[]]), |_| {}).unwrap_err();
     assert!(matches!(inner(&error), Error::Plate { .. }), "{error:?}");
-    says(&error, &["silo `b`", "plate `row`", "no rows", "Leave the silo out"]);
+    says(&error, &["silo `b`", "plate `row`", "no rows", "leave out a silo"]);
 }
 
 #[test]

@@ -69,7 +69,7 @@ fn arviz_opens_chains_and_finds_what_the_sampler_says() {
     let path = folder.path().join("nuts.zarr");
     let nuts = Nuts { warmup: 300, draws: 500, chains: 2, threads: 2, ..Nuts::default() };
     let fit = nuts.sample(&MODEL(), &silos, &Device::flex()).unwrap();
-    fit.write_arviz(&path, &MODEL(), &Device::flex(), &options(&silos)).unwrap();
+    fit.write_arviz(&path, &MODEL(), &Device::flex(), &options(&silos), fit.verdict).unwrap();
     let found = &opened(&python, std::slice::from_ref(&path))[path.to_str().unwrap()];
     for (label, name) in [("beta[0]", "beta[intercept]"), ("omega", "omega")] {
         let (own, theirs) = (fit.site(label).unwrap(), &found["summary"][name]);

@@ -67,6 +67,7 @@ fn a_few_steps_from_a_narrow_start_are_not_trusted_where_no_round_of_trust_was_h
     let text = report.to_string();
     assert_eq!(report.verdict, Verdict::DoNotTrust, "{text}");
     assert!(text.contains("the deviations have not settled"), "{text}");
+    assert_eq!(report.settled, Some(false));
     let report = fitted(3_000);
     assert!(!report.to_string().contains("the deviations have not settled"), "{report}");
 }

@@ -25,7 +25,7 @@ fn arviz_opens_a_fit_of_a_formula_with_the_rows_of_silos_that_are_named() {
     }
     // The posterior is that of posterior.csv: cut into four chains of equal length, which leaves three draws out at most.
     let csv = std::fs::read_to_string(folder.path().join("all/posterior.csv")).unwrap();
-    let place = csv.lines().next().unwrap().split(',').position(|own| own == "\"smoke\"").unwrap();
+    let place = csv.lines().next().unwrap().split(',').position(|own| own == "smoke").unwrap();
     let draws: Vec<f64> =
         csv.lines().skip(1).map(|line| line.split(',').nth(place).unwrap().parse().unwrap()).collect();
     let kept = &draws[..draws.len() / 4 * 4];

@@ -34,7 +34,7 @@ fn a_formula_and_two_files_give_a_verdict_a_table_odds_ratios_and_files() {
     let numbers: Vec<f64> = line.split_whitespace().skip(1).map(|own| own.parse().unwrap()).collect();
     assert!((numbers[0] - 0.45).abs() < 0.03 && (numbers[1] - 0.29).abs() < 0.01, "{line}");
     for (name, words) in
-        [("report.html", "Forest plot: odds ratio"), ("result.json", "\"verdict\""), ("posterior.csv", "\"smoke:age\"")]
+        [("report.html", "Forest plot: odds ratio"), ("result.json", "\"verdict\""), ("posterior.csv", "smoke:age")]
     {
         let text = std::fs::read_to_string(folder.path().join("out").join(name)).unwrap();
         assert!(text.contains(words), "{name}");

@@ -358,6 +358,11 @@ fn every_method_that_a_study_names_keeps_its_promise_and_is_refused_beyond_its_s
             assert!(done.status.success() && said.contains("in 48 sums over rows"), "{said}");
         }
     }
+    // A fit without a promise leaves none beside its result.
+    let fit = ["fit", "y ~ a", "--family", "bernoulli", "--silo", "north=north.csv", "--output", "sfvi"];
+    let done = Command::new(fixtures::executable("partita")).current_dir(folder).args(fit).output().unwrap();
+    assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
+    assert!(folder.join("sfvi/result.json").is_file() && !folder.join("sfvi/privacy.json").exists());
 }
 
 #[test]

@@ -515,6 +515,19 @@ fn groups_of_one_name_in_two_files_are_told_of_with_what_to_write() {
 }
 
 #[test]
+fn draws_of_a_sampler_have_the_verdict_of_their_report() {
+    let folder = small();
+    let fit = ["fit", "y ~ x", "--family", "gaussian", "--silo", "all.csv", "--output", "out", "--arviz"];
+    // No normal outcome is zero, and some rows are.
+    let sampled = ["--method", "nuts", "--draws", "500", "--check-rows", "zeros of y"];
+    let (is_done, text) = said(folder.path(), &[&fit[..], &sampled].concat());
+    assert!(is_done, "{text}");
+    let verdict = text.lines().find_map(|line| line.strip_prefix("verdict: ")).unwrap();
+    let draws = std::fs::read_to_string(folder.path().join("out/draws.zarr/zarr.json")).unwrap();
+    assert!(verdict != "trust these numbers" && draws.contains(verdict), "{verdict}: {draws}");
+}
+
+#[test]
 fn contrasts_of_one_factor_are_chosen_in_the_formula() {
     let folder = small();
     let of = |formula: &str, column: &str| {

@@ -6,11 +6,12 @@ mod course;
 #[cfg_attr(not(feature = "plots"), allow(dead_code, unreachable_pub, reason = "pictures use more of it than the page"))]
 mod density;
 pub(crate) mod html;
+pub(crate) mod number;
 #[cfg(feature = "plots")]
 pub mod plot;
 mod priors;
 mod privacy;
-pub(crate) mod saved;
+mod saved;
 mod starts;
 pub(crate) mod summary;
 mod text;
@@ -79,14 +80,15 @@ pub struct Report {
     /// What the next number is: the evidence lower bound, or another objective.
     pub objective: Objective,
     /// The bound in nats; not a number if a silo was absent at the end, and of a sampler.
-    #[serde(deserialize_with = "saved::or_nan")]
+    #[serde(with = "number")]
     pub elbo: f64,
     /// Its Monte Carlo standard error in nats.
-    #[serde(deserialize_with = "saved::or_nan")]
+    #[serde(with = "number")]
     pub elbo_se: f64,
     /// The sampled bounds behind the bound; 0 of a sampler, which has none.
     pub elbo_draws: usize,
     /// The variance of the gradient of one sampled bound by the global parameters, summed over them.
+    #[serde(default, with = "number::optional")]
     pub gradient_variance: Option<f64>,
     /// The bounds of the starts that were tried, if several were: see [`crate::FitOptions::starts`].
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -154,6 +156,7 @@ pub(crate) struct Found<'a> {
     pub(crate) device: String,
     pub(crate) silos: Vec<String>,
     pub(crate) theta: Vec<f64>,
+    pub(crate) settled: Option<bool>,
     pub(crate) leave_one_out: Option<LeaveOneOutOfSilos>,
     pub(crate) checks: Option<PredictiveChecks>,
 }
@@ -200,7 +203,7 @@ impl Report {
             choice: None,
             silos: found.silos,
             ending: record.ending,
-            settled: settled(record.ending, &bound),
+            settled: found.settled,
             options: settings.clone(),
         }
     }
@@ -227,14 +230,22 @@ impl Report {
         }
     }
 
+    /// Whether there is a bound to tell of: it is a sum without noise, which a promise of privacy has none of, and a sampler
+    /// draws none.
+    fn tells_bound(&self) -> bool {
+        self.privacy.is_none() && self.elbo_draws > 0
+    }
+
     /// Takes what held-out rows say of the posterior in, and lets the verdict follow; in place of what they said before.
     pub(crate) fn judge(&mut self, found: Evaluation) {
-        let unchecked = self.trust.warnings(self.privacy.as_ref());
-        if found.calibration().is_some() && self.trust.correction().is_none() {
-            self.warnings.retain(|own| !unchecked.contains(own));
-        }
         let before = self.evaluation.as_ref().map(|own| own.warnings(&self.trust)).unwrap_or_default();
         self.warnings.retain(|own| !before.contains(own));
+        if matches!(self.trust, Trust::NotChecked { .. }) {
+            // What rows say of calibration stands in place of the word that nothing was compared.
+            let unchecked = self.trust.warnings(self.privacy.as_ref());
+            self.warnings.retain(|own| !unchecked.contains(own));
+            self.warnings.extend(unchecked.into_iter().filter(|_| found.calibration().is_none()));
+        }
         self.warn(found.warnings(&self.trust));
         self.evaluation = Some(found);
     }
@@ -246,7 +257,8 @@ impl Report {
     }
 
     /// Writes the report as JSON, atomically: its fields, and before them `answer`, the numbers to read. `sites` of that file
-    /// are the uncorrected ones, as they are here.
+    /// are the uncorrected ones, as they are here. JSON has no infinite numbers: they are the words `inf` and `-inf`, and what is
+    /// no number is `null`.
     ///
     /// # Errors
     /// [`crate::Error::File`].
@@ -255,17 +267,98 @@ impl Report {
     }
 }
 
-/// Whether a run that ended so had stopped moving, as far as the gradients behind its bound say.
-fn settled(ending: Ending, bound: &ElboEstimate) -> Option<bool> {
-    let still = bound.still_moving.map(|moves| moves.has_settled());
-    match ending {
-        Ending::NotConverged | Ending::Interrupted => Some(false),
-        Ending::Converged => still.or(Some(true)),
-        Ending::Completed => still,
-    }
-}
-
 /// The name of an algorithm that is written by itself or with its options.
 pub(crate) fn algorithm_name(written: &serde_json::Value) -> Option<&str> {
     written.as_str().or_else(|| written.as_object()?.keys().next().map(String::as_str))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::engine::trust::evaluate::SiloEvaluation;
+
+    /// The report of a run that nothing compared with the model.
+    fn unchecked(severity: Severity) -> Report {
+        Report::new(Found {
+            sites: Vec::new(),
+            families: Vec::new(),
+            warnings: Vec::new(),
+            trust: Trust::NotChecked { reason: "there are many globals".into(), severity },
+            objective: Objective::Elbo,
+            bound: ElboEstimate {
+                elbo: -1.0,
+                standard_error: 0.1,
+                draws: 8,
+                gradient_variance: None,
+                still_moving: None,
+                still_widening: None,
+            },
+            record: &RunRecord::default(),
+            counts: None,
+            privacy: None,
+            algorithm: "Sfvi".into(),
+            settings: &Settings::default(),
+            device: "flex".into(),
+            silos: vec!["a".into()],
+            theta: Vec::new(),
+            settled: None,
+            leave_one_out: None,
+            checks: None,
+        })
+    }
+
+    /// Ten rows as probable as replicates of them, of which there are so many.
+    fn rows(replicates: u32) -> Evaluation {
+        let replicated = (0..replicates).map(|own| -10.0 + f64::from(own % 2)).collect();
+        let silo = SiloEvaluation { silo: "a".into(), log_density: -9.5, rows: 10, replicated };
+        Evaluation { silos: vec![silo], draws: 20 }
+    }
+
+    #[test]
+    fn a_page_says_of_how_many_numbers_it_has_correlations() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("page.html");
+        for (numbers, is_said) in [(13, true), (12, false)] {
+            let draws = |number: u32| (0..50).map(|own| f64::from(own * (number + 7) % 53)).collect::<Vec<f64>>();
+            let one = |number: u32| ("x".to_owned(), format!("x[{number}]"), draws(number));
+            let all: Vec<_> = (0..numbers).map(one).collect();
+            let report = Report { sites: summary::summarise(&all), ..unchecked(Severity::Limit) };
+            PageContent::of(&HtmlOptions::default(), &[], &all, None).write_html(&report, &path).unwrap();
+            let page = std::fs::read_to_string(&path).unwrap();
+            assert!(page.contains("Correlations of pairs"), "{page}");
+            assert_eq!(page.contains("These are the first 12 of 13 numbers."), is_said, "{page}");
+        }
+    }
+
+    #[test]
+    fn a_bound_that_was_not_drawn_is_told_nowhere() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut report = unchecked(Severity::Limit);
+        for (draws, is_told) in [(8, true), (0, false)] {
+            report.elbo_draws = draws;
+            let path = folder.path().join("page.html");
+            report.write_html(&path, &HtmlOptions::default()).unwrap();
+            let texts = [report.to_string(), std::fs::read_to_string(path).unwrap()];
+            assert!(texts.iter().all(|own| own.contains("Monte Carlo standard error") == is_told), "{texts:?}");
+        }
+    }
+
+    #[test]
+    fn held_out_rows_leave_a_doubt_a_doubt() {
+        for (severity, verdict) in
+            [(Severity::Doubt, Verdict::DoNotTrust), (Severity::Limit, Verdict::TrustWithLimits)]
+        {
+            let mut report = unchecked(severity);
+            let alone = report.warnings.clone();
+            assert_eq!((report.verdict, alone.len()), (verdict, 1));
+            report.judge(rows(8));
+            let text = report.to_string();
+            assert_eq!(report.verdict, verdict, "{text}");
+            assert!(!text.contains("convergence alone") && text.contains("on predictions alone"), "{text}");
+            // Too few replicates say nothing of calibration: what was said before is said again, once.
+            report.judge(rows(2));
+            report.judge(rows(2));
+            assert_eq!((report.verdict, &report.warnings), (verdict, &alone));
+        }
+    }
 }

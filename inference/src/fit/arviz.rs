@@ -35,8 +35,9 @@ impl Fit {
     ///
     /// Of the silos whose rows leave ([`crate::ArvizRows`]) there are also `observed_data`, `posterior_predictive`, and
     /// `log_likelihood`, in the round of trust too: of each observation, or, where rows have latents, of each outermost row
-    /// with its latents integrated out, as `by_` and the name of its plate. Predictive draws have new local latents: they are
-    /// of rows never seen.
+    /// with its latents integrated out, as `by_` and the name of its plate; where integrals over the rows of a silo are not
+    /// resolved, that group is empty, and its attribute `left_out` says of which silo and why. Predictive draws have new local
+    /// latents: they are of rows never seen.
     ///
     /// Where the round of trust holds, the answer is its draws resampled by their Pareto-smoothed weights, as many as the
     /// weighted draws are worth. Otherwise it is [`Fit::draws`], and `sample_stats` is not there. `log_p - log_q` of
@@ -213,24 +214,34 @@ impl<'a> OpenRows<'a> {
         Ok(own)
     }
 
-    /// The log likelihoods at draws of the globals: of each observation, or of each outermost row where rows have latents.
+    /// The log likelihoods at draws of the globals: of each observation, or of each outermost row where rows have latents. Where
+    /// integrals over the rows of a silo are not resolved the group has none, since the rows of others would stand for all, and
+    /// says why as `left_out`.
     fn likelihoods(&self, draws: &[Vec<f64>], chains: usize, attributes: Attributes<'_>) -> Result<Option<Group>> {
-        let one = |(name, silo): &(&String, OpenSilo<'_>)| {
-            let found = match &self.around {
+        if self.silos.is_empty() {
+            return Ok(None);
+        }
+        let (mut found, mut left_out) = (ReadRows::new(), Vec::new());
+        for (name, silo) in &self.silos {
+            let own = match &self.around {
                 Some(around) => silo.marginal(self.seed, self.threads, around, draws)?,
                 None => {
                     let locals = vec![Vec::new(); silo.table.blocks().len()];
-                    silo.pointwise(draws.iter().map(|draw| (draw.as_slice(), locals.clone())))?
+                    Ok(silo.pointwise(draws.iter().map(|draw| (draw.as_slice(), locals.clone())))?)
                 }
             };
-            Ok(((*name).clone(), found))
-        };
-        let found = self.silos.iter().map(one).collect::<Result<ReadRows>>()?;
-        if found.is_empty() {
-            return Ok(None);
+            match own {
+                Ok(own) => found.push(((*name).clone(), own)),
+                Err(refusal) => left_out.push(format!("silo `{name}`: {}", refusal.words())),
+            }
+        }
+        let mut about = attributes();
+        if !left_out.is_empty() {
+            found.clear();
+            about.insert("left_out".into(), json!(left_out.join("; ")));
         }
         let variables = joined(&found, &sample_axes(chains, draws.len() / chains))?;
-        Ok(Some(Group::of_draws("log_likelihood", attributes(), variables)))
+        Ok(Some(Group::of_draws("log_likelihood", about, variables)))
     }
 
     /// Data, log likelihoods and predictive draws.

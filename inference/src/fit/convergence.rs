@@ -45,15 +45,29 @@ impl Convergence<'_> {
         let mut all: Vec<Warning> = self.of_limit().into_iter().collect();
         // Corrected numbers hold wherever the means of the approximation have got to.
         if !is_corrected {
-            all.extend(self.of_movement());
-            all.extend(self.of_widening());
-            all.extend(self.of_explosion());
-            all.extend(if self.knows_noise { None } else { self.of_last_tenth() });
+            all.extend(self.unsettled());
             all.extend(self.of_held());
         }
         all.extend(self.of_bound(is_corrected));
         all.extend(self.of_clips());
         all
+    }
+
+    /// What says that the posterior had not stopped moving.
+    fn unsettled(&self) -> impl Iterator<Item = Warning> {
+        let late = if self.knows_noise { None } else { self.of_last_tenth() };
+        [self.of_movement(), self.of_widening(), self.of_explosion(), late].into_iter().flatten()
+    }
+
+    /// Whether the posterior had stopped moving by the end, as far as anything says so.
+    pub(super) fn settled(&self) -> Option<bool> {
+        let rests = self.unsettled().next().is_none();
+        match self.record.ending {
+            Ending::NotConverged | Ending::Interrupted => Some(false),
+            Ending::Converged => Some(rests),
+            // That nothing speaks against it says so only where gradients were seen.
+            Ending::Completed => (!rests || self.bound.still_moving.is_some()).then_some(rests),
+        }
     }
 
     /// The same round of trust: where none was held, and the gradient says in no number that the run had converged,

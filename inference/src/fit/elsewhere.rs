@@ -200,6 +200,7 @@ impl Asked<'_> {
         };
         let trust = convergence.judged(trust);
         warnings.extend(convergence.warnings(&trust));
+        let settled = convergence.settled();
         warnings.extend(judged.warnings);
         let report = Report::new(Found {
             sites: summarise(&draws),
@@ -216,6 +217,7 @@ impl Asked<'_> {
             device: format!("{:?}", self.device.burn()),
             silos,
             theta: posterior.theta.to_vec(),
+            settled,
             leave_one_out: judged.leave_one_out,
             checks: judged.checks,
         });

@@ -126,18 +126,8 @@ impl LocalReport {
             };
             let plate = quoted(plate.as_deref().unwrap_or_default());
             let SiteSummary { label, mean, sd, quantiles: q, .. } = summary;
-            let written = writeln!(
-                text,
-                "{plate},{row},{},{scale},{mean},{sd},{},{},{},{},{},{},{}",
-                quoted(label),
-                q.p2_5,
-                q.p5,
-                q.p25,
-                q.p50,
-                q.p75,
-                q.p95,
-                q.p97_5
-            );
+            let cells = [*mean, *sd, q.p2_5, q.p5, q.p25, q.p50, q.p75, q.p95, q.p97_5].map(cell).join(",");
+            let written = writeln!(text, "{plate},{row},{},{scale},{cells}", quoted(label));
             debug_assert!(written.is_ok(), "invariant: text can always be added to text");
         }
         write_atomically(path, text.as_bytes())
@@ -154,7 +144,21 @@ impl LocalReport {
 
 /// A field of comma-separated values, in quotation marks where it needs them.
 fn quoted(field: &str) -> String {
-    if field.contains([',', '"', '\n']) { format!("\"{}\"", field.replace('"', "\"\"")) } else { field.to_owned() }
+    if field.contains([',', '"', '\n', '\r']) {
+        format!("\"{}\"", field.replace('"', "\"\""))
+    } else {
+        field.to_owned()
+    }
+}
+
+/// A number of comma-separated values, as R reads those that are infinite or none.
+fn cell(number: f64) -> String {
+    match number {
+        own if own.is_nan() => "NA".to_owned(),
+        own if own.is_finite() => own.to_string(),
+        own if own > 0.0 => "Inf".to_owned(),
+        _ => "-Inf".to_owned(),
+    }
 }
 
 /// Moments on the unconstrained scale.

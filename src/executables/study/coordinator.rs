@@ -11,7 +11,6 @@ use partita_inference::{
 
 use super::StudyFile;
 use super::agree::{self, Announced, agree, announce, average, declined, fields, public_fields};
-use super::privacy::write_privacy;
 use crate::executables::draws_file::{self, DRAWS};
 use crate::executables::questions::{Answers, PRIOR_PREDICTIVE, Questions, RowsAsked, RowsToPredict, write as put};
 use crate::executables::{
@@ -131,7 +130,6 @@ pub fn run_study_coordinator(study: &StudyFile, desk: Desk<'_>, asked: &StudyQue
         let (title, effects) = (study.formula.clone(), plan.effects.clone());
         let mut page = HtmlOptions { title, effects, prior, ..HtmlOptions::default() };
         write(&fitted, &page, file)?;
-        write_privacy(&fitted.report, &file.output)?;
         let draws = fitted.answer_draws(&plan.model, &*algorithm, &device)?;
         let answered = answer(&shared, questions, &draws, study.seed, &mut exchange);
         // The report was there before silos were asked.

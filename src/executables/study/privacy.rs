@@ -13,8 +13,8 @@ use super::StudyFile;
 use super::agree::{Agreed, declined};
 use super::owner::{begins, ledger_path, outside};
 use super::promise::StudyPrivacy;
-use crate::executables::SiloFile;
 use crate::executables::masks::{behind, masking};
+use crate::executables::{SiloFile, removed};
 use crate::formula::{Columns, Study};
 use crate::private::secure::{Departures, Masking};
 use crate::private::{self, ClippedRows, NoisedSums, Seated, Sums};
@@ -255,9 +255,17 @@ impl PrivateSeat {
     }
 }
 
-/// Writes what a fit promised of single rows, and what the noise did to each number; nothing of a fit without privacy.
-pub(crate) fn write_privacy(report: &Report, folder: &Path) -> partita_inference::Result<()> {
-    let Some(own) = &report.privacy else { return Ok(()) };
+/// Writes what a fit promised of single rows, and what the noise did to each number; the name of the file. Without a promise
+/// that of an earlier fit goes out of the folder.
+pub(in crate::executables) fn write_privacy(
+    report: &Report,
+    folder: &Path,
+) -> partita_inference::Result<Option<&'static str>> {
+    let path = folder.join(PRIVACY);
+    let Some(own) = &report.privacy else {
+        removed(&path, std::fs::remove_file(&path))?;
+        return Ok(None);
+    };
     let labels = report.sites.iter().map(|site| site.label.clone());
     let widened: Value = match own.widened.len() == report.sites.len() {
         true => labels.zip(own.widened.iter().map(|by| json!(by))).collect::<Map<_, _>>().into(),
@@ -273,5 +281,6 @@ pub(crate) fn write_privacy(report: &Report, folder: &Path) -> partita_inference
         "standard_deviations_widened_by": widened,
         "not_promised": "timing, taking part, numbers of rows, or of groups where these are protected, several rows of one person, false answers of silos",
     });
-    write_atomically(&folder.join(PRIVACY), format!("{text:#}\n").as_bytes())
+    write_atomically(&path, format!("{text:#}\n").as_bytes())?;
+    Ok(Some(PRIVACY))
 }

@@ -10,7 +10,7 @@ use crate::engine::error::{Error, Result};
 use crate::engine::integral::AtDraws;
 use crate::engine::normal::Normal;
 use crate::engine::terms::particles::Worker;
-use crate::engine::trust::values::{UNTIL, unresolved};
+use crate::engine::trust::values::{Refusal, UNTIL, unresolved};
 use crate::engine::whitened::Draws;
 
 /// Draws of one number a row, or of several, of one silo.
@@ -93,8 +93,8 @@ impl<'a> OpenSilo<'a> {
         Ok(self.drawn(draws.map(one).collect::<Result<_>>()?))
     }
 
-    /// The log likelihood of every outermost row at draws of the globals, its latents integrated out; none where integrals are
-    /// not resolved.
+    /// The log likelihood of every outermost row at draws of the globals, its latents integrated out; why there is none where
+    /// integrals are not resolved.
     ///
     /// # Errors
     /// What the model refuses.
@@ -104,14 +104,14 @@ impl<'a> OpenSilo<'a> {
         threads: usize,
         around: &Normal,
         draws: &[Vec<f64>],
-    ) -> Result<Vec<Drawn>> {
+    ) -> Result<std::result::Result<Vec<Drawn>, Refusal>> {
         let blocks = self.table.blocks();
         let worker = Worker { model: self.model.clone(), data: self.data.clone() };
         let whitened = Draws::enough(seed, self.table.global_len())?;
         let rows = AtDraws::new(worker, threads, self.device, self.table.clone(), whitened)?;
         let mut rows = rows.ready_around(around, UNTIL)?;
-        if unresolved(&rows, &around.mean)?.is_some() {
-            return Ok(Vec::new());
+        if let Some(refusal) = unresolved(&rows, &around.mean)? {
+            return Ok(Err(refusal));
         }
         let found = rows.by_row(around, draws.len(), |index| draws[index].clone())?;
         // Rows come block after block, outermost blocks alone.
@@ -127,7 +127,7 @@ impl<'a> OpenSilo<'a> {
         };
         let mut drawn = self.drawn(found.into_iter().map(|own| own.map(one)).collect());
         drawn.iter_mut().for_each(|own| (own.axis, own.name) = (own.name.clone(), format!("by_{}", own.name)));
-        Ok(drawn)
+        Ok(Ok(drawn))
     }
 
     /// Draws site by site; minus infinity where there is none.

@@ -2,8 +2,6 @@
 
 use std::path::Path;
 
-use serde::{Deserialize, Deserializer};
-
 use super::Report;
 use crate::engine::error::{Error, Result};
 
@@ -35,9 +33,4 @@ impl Report {
         let bytes = std::fs::read(path).map_err(|error| wrong(error.to_string()))?;
         serde_json::from_slice(&bytes).map_err(|error| wrong(format!("it is no report of this version ({error})")))
     }
-}
-
-/// A number, of which JSON has `null` where it is none.
-pub(crate) fn or_nan<'de, D: Deserializer<'de>>(from: D) -> std::result::Result<f64, D::Error> {
-    Ok(Option::<f64>::deserialize(from)?.unwrap_or(f64::NAN))
 }

@@ -10,10 +10,10 @@ use crate::engine::run::{Counters, RunRecord};
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct StartBound {
     /// The bound in nats; not a number where the fit from this start failed.
-    #[serde(deserialize_with = "super::saved::or_nan")]
+    #[serde(with = "super::number")]
     pub elbo: f64,
     /// Its Monte Carlo standard error in nats.
-    #[serde(deserialize_with = "super::saved::or_nan")]
+    #[serde(with = "super::number")]
     pub elbo_se: f64,
     /// Whether the fit went on from it.
     pub is_kept: bool,

@@ -6,7 +6,8 @@ use serde::{Deserialize, Serialize};
 use crate::engine::algorithm::Posterior;
 use crate::engine::error::Result;
 use crate::engine::moments::mean_and_variance;
-use crate::engine::report::saved::or_nan;
+use crate::engine::report::text::interval_in_places;
+use crate::engine::report::{Scale, number};
 
 /// The posterior of one number of a site, on its natural scale.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -17,10 +18,10 @@ pub struct SiteSummary {
     /// one number.
     pub label: String,
     /// The posterior mean.
-    #[serde(deserialize_with = "or_nan")]
+    #[serde(with = "number")]
     pub mean: f64,
     /// The posterior standard deviation.
-    #[serde(deserialize_with = "or_nan")]
+    #[serde(with = "number")]
     pub sd: f64,
     /// Posterior quantiles.
     pub quantiles: Quantiles,
@@ -30,25 +31,25 @@ pub struct SiteSummary {
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Quantiles {
     /// 2.5 %.
-    #[serde(deserialize_with = "or_nan")]
+    #[serde(with = "number")]
     pub p2_5: f64,
     /// 5 %.
-    #[serde(deserialize_with = "or_nan")]
+    #[serde(with = "number")]
     pub p5: f64,
     /// 25 %.
-    #[serde(deserialize_with = "or_nan")]
+    #[serde(with = "number")]
     pub p25: f64,
     /// The median.
-    #[serde(deserialize_with = "or_nan")]
+    #[serde(with = "number")]
     pub p50: f64,
     /// 75 %.
-    #[serde(deserialize_with = "or_nan")]
+    #[serde(with = "number")]
     pub p75: f64,
     /// 95 %.
-    #[serde(deserialize_with = "or_nan")]
+    #[serde(with = "number")]
     pub p95: f64,
     /// 97.5 %.
-    #[serde(deserialize_with = "or_nan")]
+    #[serde(with = "number")]
     pub p97_5: f64,
 }
 
@@ -151,6 +152,21 @@ impl SiteSummary {
         };
         Self { site, label, mean, sd: variance.sqrt(), quantiles }
     }
+
+    /// The median and the ends of the 95 % interval on a scale, low and high, with the digits that they have for people.
+    ///
+    /// # Example
+    /// ```
+    /// use partita_inference::{Scale, SiteSummary};
+    /// let own = SiteSummary::of("beta".into(), "beta".into(), &[-0.1, 0.1, 0.3]);
+    /// assert_eq!(own.interval_on(Scale::Exponential), ["1.11", "0.91", "1.34"]);
+    /// ```
+    #[must_use]
+    pub fn interval_on(&self, scale: Scale) -> [String; 3] {
+        let q = &self.quantiles;
+        let [low, middle, high] = interval_in_places(scale.interval([q.p2_5, q.p50, q.p97_5]));
+        [middle, low, high]
+    }
 }
 
 /// Means, standard deviations and quantiles of draws.
@@ -174,7 +190,17 @@ pub(crate) fn quantile(sorted: &[f64], probability: f64) -> f64 {
 
 #[cfg(test)]
 mod tests {
-    use super::label;
+    use super::{Scale, SiteSummary, label};
+
+    #[test]
+    fn ends_that_are_decades_apart_have_their_own_digits_each() {
+        let mut own = SiteSummary::of("beta".into(), "beta".into(), &[0.0]);
+        let q = &mut own.quantiles;
+        (q.p2_5, q.p50, q.p97_5) = (0.01_f64.ln(), 1.22_f64.ln(), 150.0_f64.ln());
+        assert_eq!(own.interval_on(Scale::Exponential), ["1.22", "0.0100", "150"]);
+        (own.quantiles.p2_5, own.quantiles.p97_5) = (1.01_f64.ln(), 1.47_f64.ln());
+        assert_eq!(own.interval_on(Scale::Exponential), ["1.22", "1.01", "1.47"]);
+    }
 
     #[test]
     fn a_label_has_one_index_for_each_dimension() {

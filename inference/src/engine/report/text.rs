@@ -76,6 +76,14 @@ pub fn in_places(value: f64, spread: f64) -> String {
     if is_zero { text.replace('-', "") } else { text }
 }
 
+/// Low end, middle and high end of a 95 % interval for people, which is four standard deviations wide; ends that are decades apart
+/// have their own digits each.
+pub(super) fn interval_in_places(interval: [f64; 3]) -> [String; 3] {
+    let [low, _, high] = interval;
+    let is_wide = low > 0.0 && high > 10.0 * low;
+    interval.map(|own| in_places(own, if is_wide { 0.1 * own } else { 0.25 * (high - low) }))
+}
+
 /// Columns of the terminal for the names of numbers.
 const NARROWEST: usize = 16;
 const WIDEST: usize = 48;
@@ -139,14 +147,10 @@ impl Report {
         if self.sites.is_empty() {
             return Ok(());
         }
-        let mut silos: Vec<_> = correction.left_out.iter().filter(|own| own.silo.is_some()).collect();
+        let silos = correction.by_influence().into_iter().filter_map(|own| Some((own.silo.as_deref()?, own)));
+        let silos: Vec<_> = silos.collect();
         let count = silos.len();
-        silos.sort_by(|a, b| {
-            let far = |own: Option<(usize, f64)>| own.map_or(0.0, |(_, moves)| moves.abs());
-            far(b.farthest()).total_cmp(&far(a.farthest()))
-        });
-        for own in silos.iter().take(SHOWN_SILOS) {
-            let name = own.silo.as_deref().unwrap_or_default();
+        for (name, own) in silos.into_iter().take(SHOWN_SILOS) {
             match own.farthest() {
                 Some((place, moves)) if own.is_trusted() => writeln!(
                     formatter,
@@ -202,8 +206,7 @@ impl Report {
     }
 
     fn write_bound(&self, formatter: &mut Formatter<'_>) -> Result {
-        if self.privacy.is_some() || self.elbo_draws == 0 {
-            // A bound is a sum without noise; a sampler has none.
+        if !self.tells_bound() {
             return Ok(());
         }
         writeln!(

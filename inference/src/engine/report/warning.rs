@@ -4,8 +4,8 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-use super::SiteSummary;
 use super::text::digits;
+use super::{SiteSummary, number};
 use crate::engine::algorithm::Ending;
 
 /// What to do about a posterior that no approximation serves, for whoever types a command and whoever calls Rust.
@@ -22,6 +22,9 @@ pub enum Severity {
     Doubt,
 }
 
+/// The size below which numbers are in scientific notation.
+const TINY: f64 = 1e-4;
+
 /// A reason to doubt a part of a report.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Warning {
@@ -34,8 +37,10 @@ pub struct Warning {
     /// The silo that it is about; `None` for all of them.
     pub silo: Option<String>,
     /// What was measured, where something was.
+    #[serde(default, with = "number::optional")]
     pub number: Option<f64>,
     /// Where that begins to be wrong.
+    #[serde(default, with = "number::optional")]
     pub threshold: Option<f64>,
     /// Who says so.
     pub source: Option<String>,
@@ -76,6 +81,25 @@ impl Warning {
     /// The same with where that begins to be wrong, and who says so.
     pub(crate) fn beyond(self, threshold: f64, source: &str) -> Self {
         Self { threshold: Some(threshold), source: Some(source.to_owned()), ..self }
+    }
+
+    /// What was measured, and where that begins to be wrong, for people: with as many places as show that they differ, and as
+    /// give each two digits.
+    pub(super) fn measures(&self) -> (Option<String>, Option<String>) {
+        let all = || self.number.into_iter().chain(self.threshold);
+        let gap = self.number.zip(self.threshold).map(|(number, threshold)| (number - threshold).abs());
+        let place = |own: f64| -own.abs().log10().floor();
+        let own = all().filter(|own| own.abs() >= TINY).map(|own| place(own) + 1.0);
+        let places = own.chain(gap.map(place)).filter(|own| own.is_finite()).fold(0.0, f64::max);
+        let is_whole = all().all(|own| own.fract().abs() <= 0.0);
+        #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "from 0 to 12")]
+        let places = if is_whole { 0 } else { places.min(12.0) as usize };
+        let text = |own: f64| match own.abs() {
+            size if size <= 0.0 => "0".to_owned(),
+            size if size < TINY => format!("{own:.1e}"),
+            _ => digits(own, places),
+        };
+        (self.number.map(text), self.threshold.map(text))
     }
 
     /// That the answer is a point, where all standard deviations are zero.
@@ -124,13 +148,45 @@ impl fmt::Display for Warning {
             (None, Some(site)) => write!(formatter, " (`{site}`)")?,
             (None, None) => {}
         }
-        match (self.number, self.threshold) {
-            (Some(number), Some(threshold)) => {
-                write!(formatter, " ({}, threshold {threshold:.2})", digits(number, 2))?;
-            }
-            (Some(number), None) => write!(formatter, " ({})", digits(number, 4))?,
+        match self.measures() {
+            (Some(number), Some(threshold)) => write!(formatter, " ({number}, threshold {threshold})")?,
+            (Some(number), None) => write!(formatter, " ({number})")?,
             (None, _) => {}
         }
         write!(formatter, ". {}", self.remedy)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_number_is_seen_to_be_beyond_its_threshold() {
+        let told = |number: f64, threshold: f64| {
+            let own = Warning::new(Severity::Limit, "a problem", "A remedy.").measured(number);
+            let own = own.beyond(threshold, "a paper");
+            let (number, threshold) = own.measures();
+            assert!(own.to_string().contains(&format!("({}, threshold ", number.as_ref().unwrap())), "{own}");
+            (number.unwrap(), threshold.unwrap())
+        };
+        let pairs = [
+            ((1.04, 1.01), ("1.04", "1.01")),
+            ((0.701, 0.7), ("0.701", "0.700")),
+            ((0.85, 0.7), ("0.85", "0.70")),
+            ((0.0012, 0.0), ("0.0012", "0")),
+            ((0.002, 0.0125), ("0.0020", "0.0125")),
+            ((0.0, 0.0125), ("0", "0.013")),
+            ((2.5e-7, 0.05), ("2.5e-7", "0.050")),
+            ((-12.34, 4.0), ("-12.3", "4.0")),
+            ((199.0, 400.0), ("199", "400")),
+            ((2.5e12, 0.5), ("2.50e12", "0.50")),
+            ((f64::INFINITY, 0.7), ("inf", "0.70")),
+        ];
+        for ((number, threshold), (one, other)) in pairs {
+            assert_eq!(told(number, threshold), (one.to_owned(), other.to_owned()));
+        }
+        let alone = |number| Warning::new(Severity::Limit, "a problem", "A remedy.").measured(number).to_string();
+        assert!(alone(3.0).contains(" (3). ") && alone(0.3333).contains(" (0.33). "), "{}", alone(3.0));
     }
 }

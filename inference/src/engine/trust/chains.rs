@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::engine::report::Warning;
+use crate::engine::report::{Warning, number};
 
 /// How well the chains agree on one number of a global site, or on the numbers of a local site of a silo.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -13,11 +13,17 @@ pub struct Convergence {
     /// The silo of a local site.
     pub silo: Option<String>,
     /// [`crate::metrics::r_hat`]; the largest over the numbers of a local site.
+    #[serde(with = "number")]
     pub r_hat: f64,
     /// [`crate::metrics::bulk_effective_sample_size`]; the smallest over the numbers of a local site.
+    #[serde(with = "number")]
     pub bulk: f64,
     /// [`crate::metrics::tail_effective_sample_size`]; the smallest over the numbers of a local site.
+    #[serde(with = "number")]
     pub tail: f64,
+    /// Draws that are no finite number: of one that overflowed nothing else is known. The most over the numbers of a local site.
+    #[serde(default)]
+    pub overflowed: usize,
 }
 
 /// The chosen one of two numbers; NaN if either is, which `f64::max` and `f64::min` would leave out.
@@ -65,7 +71,7 @@ impl ChainDiagnostics {
     /// # Example
     /// ```
     /// use partita_inference::{Convergence, ChainDiagnostics};
-    /// let one = |r_hat| Convergence { label: "beta".into(), silo: None, r_hat, bulk: 400.0, tail: 400.0 };
+    /// let one = |r_hat| Convergence { label: "beta".into(), silo: None, r_hat, bulk: 400.0, tail: 400.0, overflowed: 0 };
     /// let of = |found: [f64; 2]| ChainDiagnostics { convergence: found.map(one).into(), ..ChainDiagnostics::default() };
     /// assert_eq!(of([1.002, 1.007]).worst_r_hat(), 1.007);
     /// assert!(of([1.002, f64::NAN]).worst_r_hat().is_nan() && of([f64::NAN, 1.002]).worst_r_hat().is_nan());

@@ -6,7 +6,7 @@ use super::correction::Wide;
 use super::round::Round;
 use super::sample::Sample;
 use crate::engine::metrics::SmoothedWeights;
-use crate::engine::report::saved::or_nan;
+use crate::engine::report::number;
 use crate::engine::report::summary::Quantiles;
 
 /// The answer without one silo, or without the prior.
@@ -15,13 +15,13 @@ pub struct LeftOut {
     /// The silo; `None` for the prior.
     pub silo: Option<String>,
     /// The shape of the tail of the weights without it.
-    #[serde(deserialize_with = "or_nan")]
+    #[serde(with = "number")]
     pub pareto_k: f64,
     /// The shape up to which the numbers without it are to be trusted.
-    #[serde(deserialize_with = "or_nan")]
+    #[serde(with = "number")]
     pub threshold: f64,
     /// The number of independent draws that are worth as much.
-    #[serde(deserialize_with = "or_nan")]
+    #[serde(with = "number")]
     pub effective_sample_size: f64,
     /// Every number of every global site without it, in the order of [`crate::Report::sites`].
     pub sites: Vec<WithoutIt>,
@@ -31,19 +31,19 @@ pub struct LeftOut {
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct WithoutIt {
     /// The mean.
-    #[serde(deserialize_with = "or_nan")]
+    #[serde(with = "number")]
     pub mean: f64,
     /// The standard deviation.
-    #[serde(deserialize_with = "or_nan")]
+    #[serde(with = "number")]
     pub sd: f64,
     /// Its quantiles: those of the weighted draws.
     pub quantiles: Quantiles,
     /// How far it moves the mean: that with it less that without it, in standard deviations with it.
-    #[serde(deserialize_with = "or_nan")]
+    #[serde(with = "number")]
     pub moves: f64,
     /// The distance of the two means in standard deviations that it has where what is left out agrees with the rest; not
     /// a number where leaving it out does not widen the posterior beyond the error of its weights.
-    #[serde(deserialize_with = "or_nan")]
+    #[serde(with = "number")]
     pub conflict: f64,
 }
 

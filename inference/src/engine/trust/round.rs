@@ -21,7 +21,7 @@ use crate::engine::wire::manifest::Manifest;
 #[derive(Debug, Clone)]
 pub(crate) struct Round {
     /// What the draws are from, in turn as many of each.
-    proposals: Vec<Proposal>,
+    pub(super) proposals: Vec<Proposal>,
     /// The draws of the globals.
     pub(crate) draws: Vec<Vec<f64>>,
     /// The log density of the mixture that they were drawn from.

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use super::still_moving::ERRORS;
 use crate::engine::algorithm::Posterior;
 use crate::engine::family::CovarianceMatrix;
-use crate::engine::report::saved::or_nan;
+use crate::engine::report::number;
 
 /// By which factor the standard deviation of one global would still change, of a posterior with a factor of each.
 ///
@@ -20,10 +20,10 @@ pub struct StillWidening {
     /// The global, of those of the unconstrained vector, whose deviation would change most beyond its error.
     pub component: usize,
     /// The factor.
-    #[serde(deserialize_with = "or_nan")]
+    #[serde(with = "number")]
     pub factor: f64,
     /// The factor nearest to one within four standard errors.
-    #[serde(deserialize_with = "or_nan")]
+    #[serde(with = "number")]
     pub at_least: f64,
 }
 

@@ -154,14 +154,14 @@ impl Evaluation {
             };
             all.push(Warning::new(severity, problem, remedy).measured(found).beyond(CALIBRATED, SPIEGELHALTER));
         }
-        if let Trust::NotChecked { reason, .. } = trust {
+        if let Trust::NotChecked { reason, severity } = trust {
             let problem = format!(
                 "the verdict rests on convergence, on {} held-out rows ({:.4} nats a row) and on the calibration of what is predicted, and is on predictions alone: {reason}",
                 self.rows(),
                 self.mean()
             );
             let remedy = "Do not read single weights: their means and deviations were not compared with the model.";
-            all.push(Warning::new(Severity::Limit, problem, remedy));
+            all.push(Warning::new(*severity, problem, remedy));
         }
         all
     }

@@ -15,6 +15,9 @@ impl Display for Calibration {
         let verdict = match (posterior.is_calibrated(), posterior.numbers.is_empty() || failed > 0) {
             (true, false) => self.as_what(),
             (false, _) if !posterior.numbers.is_empty() => "not calibrated".to_owned(),
+            _ if posterior.numbers.is_empty() && (failed as u64) < u64::from(self.fits) => {
+                "undecided: the model has no global number to rank".to_owned()
+            }
             _ => format!("undecided: {failed} of {} fits failed, of which ranks know nothing", self.fits),
         };
         writeln!(formatter, "calibration: {verdict}")?;
@@ -115,5 +118,24 @@ impl Finding {
             Self::TooWide => "too wide",
             Self::OtherShape => "of another shape",
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fit::calibrate::FailedFit;
+
+    #[test]
+    fn a_model_without_globals_is_told_apart_from_fits_that_failed() {
+        let fitted = PosteriorCalibration { edges: Vec::new(), band: Vec::new(), numbers: Vec::new() };
+        let failed = vec![FailedFit { number: 3, reason: "it was interrupted".into() }];
+        let of = |failed| {
+            let (fitted, corrected) = (fitted.clone(), None);
+            Calibration { fits: 1, draws: 255, level: 0.95, fitted, corrected, distrusted: 0, failed }.to_string()
+        };
+        let (none, some) = (of(Vec::new()), of(failed));
+        assert!(none.contains("no global number to rank") && !none.contains("fits failed"), "{none}");
+        assert!(some.contains("undecided: 1 of 1 fits failed, of which ranks know nothing"), "{some}");
     }
 }

@@ -11,6 +11,7 @@ use crate::engine::arviz::rows::{OpenSilo, ReadRows, joined};
 use crate::engine::arviz::store;
 use crate::engine::arviz::tree::{Elements, Group, Variable, sample_axes, statistic};
 use crate::engine::error::Result;
+use crate::engine::trust::verdict::Verdict;
 
 impl NutsFit {
     /// Writes draws, prior and what the sampler says of each draw as a Zarr store that ArviZ 1 opens with
@@ -22,6 +23,9 @@ impl NutsFit {
     /// | `sample_stats` | `lp`, `energy`, `acceptance_rate`, `step_size`, `n_steps`, `tree_depth` and `diverging` of each draw |
     /// | `prior` | draws of the same sites from their prior, where that is proper |
     /// | `observed_data`, `log_likelihood`, `posterior_predictive` | of the silos whose rows leave ([`crate::ArvizRows`]): data, and the log likelihood of each observation and new data, both given globals and local latents |
+    ///
+    /// The file has the `verdict` of the report that it lies beside, which predictive checks may have made another than that of
+    /// the draws.
     ///
     /// # Errors
     /// As for [`crate::Fit::write_arviz`].
@@ -39,7 +43,7 @@ impl NutsFit {
     /// let fit = Nuts { warmup: 100, draws: 50, ..Nuts::default() }.sample(&Mean {}, &silos, &device)?;
     /// let folder = tempfile::tempdir()?;
     /// let path = folder.path().join("mean.zarr");
-    /// fit.write_arviz(&path, &Mean {}, &device, &ArvizOptions::default())?;
+    /// fit.write_arviz(&path, &Mean {}, &device, &ArvizOptions::default(), fit.verdict)?;
     /// // Four chains of 50 draws of 8 bytes.
     /// assert_eq!(std::fs::metadata(path.join("posterior/mean/c/0/0"))?.len(), 4 * 50 * 8);
     /// # Ok::<(), Box<dyn std::error::Error>>(())
@@ -50,6 +54,7 @@ impl NutsFit {
         model: &M,
         device: &Device,
         options: &ArvizOptions<'_, M::Data>,
+        verdict: Verdict,
     ) -> Result<()> {
         let silos = AnyData::of_silos(options.silos());
         let (model, options) = (&AnyModel::new(model), &options.over(&silos));
@@ -63,7 +68,7 @@ impl NutsFit {
         ];
         groups.extend(self.rows(model, device, options)?);
         groups.extend(labels.prior(model, device, seed, attributes())?);
-        let about = options.about(self.verdict, "nuts", seed);
+        let about = options.about(verdict, "nuts", seed);
         store::write(&Group { groups, ..Group::new("", about, Vec::new()) }, path, options.existing)
     }
 

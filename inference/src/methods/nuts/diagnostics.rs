@@ -21,7 +21,8 @@ impl Convergence {
         let r_hat = pick(self.r_hat, other.r_hat, f64::max);
         let bulk = pick(self.bulk, other.bulk, f64::min);
         let tail = pick(self.tail, other.tail, f64::min);
-        Self { r_hat, bulk, tail, ..self }
+        let overflowed = self.overflowed.max(other.overflowed);
+        Self { r_hat, bulk, tail, overflowed, ..self }
     }
 }
 
@@ -54,6 +55,12 @@ impl Convergence {
     /// What is wrong with this number over so many chains.
     fn complaints(&self, chains: usize, centred: Option<&str>) -> Vec<Warning> {
         let at = |warning: Warning| warning.at(&self.label).of_silo(self.silo.as_ref());
+        if self.overflowed > 0 {
+            let problem =
+                "a number is infinite, or no number, in draws, so that nothing is known of it: it overflowed in";
+            let remedy = "Give it a prior that holds it where numbers are finite, or declare it in other units.";
+            return vec![at(Warning::new(Severity::Doubt, problem, remedy).measured(real(self.overflowed)))];
+        }
         if self.r_hat.is_nan() {
             let problem = "a number is the same in every draw: it has not been sampled";
             return vec![at(Warning::new(Severity::Doubt, problem, "Look for what holds it where it is."))];
@@ -86,7 +93,7 @@ fn reparameterise(centred: Option<&str>) -> String {
     centred.map_or_else(String::new, |site| format!(", or declare `{site}` non-centred (`.non_centred()`)"))
 }
 
-/// How well chains agree on one number; NaN for a number that never moves.
+/// How well chains agree on one number; NaN for a number that never moves, and for one that overflows.
 pub(super) fn converged(label: &str, silo: Option<&str>, chains: &[&[f64]]) -> Convergence {
     let or_nan = |found: Result<f64, crate::engine::metrics::MetricError>| found.unwrap_or(f64::NAN);
     Convergence {
@@ -95,6 +102,7 @@ pub(super) fn converged(label: &str, silo: Option<&str>, chains: &[&[f64]]) -> C
         r_hat: or_nan(r_hat(chains)),
         bulk: or_nan(bulk_effective_sample_size(chains)),
         tail: or_nan(tail_effective_sample_size(chains)),
+        overflowed: chains.iter().flat_map(|chain| chain.iter()).filter(|draw| !draw.is_finite()).count(),
     }
 }
 
@@ -117,14 +125,30 @@ mod tests {
 
     #[test]
     fn a_sample_size_that_cannot_be_computed_is_complained_of() {
-        let one = Convergence { label: "beta".into(), silo: None, r_hat: 1.0, bulk: f64::NAN, tail: f64::NAN };
+        let (bulk, tail) = (f64::NAN, f64::NAN);
+        let one = Convergence { label: "beta".into(), silo: None, r_hat: 1.0, bulk, tail, overflowed: 0 };
         let found = complained(one, ChainSummary::default(), None);
         assert!(found.len() == 2 && found.iter().all(|own| own.severity == Severity::Doubt), "{found:?}");
     }
 
     #[test]
+    fn a_number_that_overflows_is_told_apart_from_one_that_never_moves() {
+        let told = |chain: &[f64]| complained(converged("beta", None, &[chain, chain]), ChainSummary::default(), None);
+        let problem = |found: Vec<Warning>| found.first().map(|own| own.problem.clone()).unwrap_or_default();
+        assert!(problem(told(&[1.0; 8])).contains("the same in every draw"));
+        let found = told(&[1.0, 2.0, f64::INFINITY, 3.0, 4.0, 5.0]);
+        assert!(found.len() == 1 && found[0].number == Some(2.0), "{found:?}");
+        assert!(problem(found).contains("overflowed"));
+        let both = converged("beta", None, &[&[1.0; 4]]).worse(converged("beta", None, &[&[f64::NAN; 4]]));
+        assert_eq!(both.overflowed, 4);
+    }
+
+    #[test]
     fn severities_follow_the_numbers_and_advice_names_a_centred_site_alone() {
-        let one = |r_hat, bulk| Convergence { label: "beta".into(), silo: None, r_hat, bulk, tail: 400.0 };
+        let one = |r_hat, bulk| {
+            let (label, silo) = ("beta".to_owned(), None);
+            Convergence { label, silo, r_hat, bulk, tail: 400.0, overflowed: 0 }
+        };
         let severities = |found: Vec<Warning>| found.iter().map(|own| own.severity).collect::<Vec<_>>();
         assert!(complained(one(1.009, 201.0), ChainSummary::default(), None).is_empty());
         assert_eq!(severities(complained(one(1.02, 199.0), ChainSummary::default(), None)), [Severity::Limit; 2]);

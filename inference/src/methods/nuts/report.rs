@@ -91,6 +91,7 @@ impl NutsFit {
             device: self.device.clone(),
             silos: self.silos.clone(),
             theta: Vec::new(),
+            settled: None,
             leave_one_out: None,
             checks: None,
         })

@@ -27,9 +27,11 @@ impl Page<'_> {
         };
         html! {
             p { strong { "Settled: " (report.settled_in_words()) } ". The run ended because " (ending) "." }
-            p {
-                (report.objective) " " (rounded(report.elbo, 1.0)) " nats, Monte Carlo standard error "
-                (rounded(report.elbo_se, report.elbo_se)) " from " (grouped(report.elbo_draws as u64)) " draws."
+            @if report.tells_bound() {
+                p {
+                    (report.objective) " " (rounded(report.elbo, 1.0)) " nats, Monte Carlo standard error "
+                    (rounded(report.elbo_se, report.elbo_se)) " from " (grouped(report.elbo_draws as u64)) " draws."
+                }
             }
             @if let Some(trace) = self.trace() { figure tabindex="0" { (trace) } }
         }

@@ -6,6 +6,8 @@ use serde::{Deserialize, Serialize};
 use super::Page;
 use super::chart::Spacing;
 use super::forest::{Interval, Line, Shown, forests};
+use super::silos::LEFT_OUT;
+use super::words::{IN_JSON, cut_note};
 use crate::engine::error::{Error, Result};
 use crate::engine::trust::left_out::LeftOut;
 
@@ -52,6 +54,15 @@ impl Scale {
         }
     }
 
+    /// The ends of an interval around its middle on this scale, the low one first.
+    pub(in crate::engine::report) fn interval(self, [low, middle, high]: [f64; 3]) -> [f64; 3] {
+        match self {
+            Self::Identity => [low, middle, high],
+            Self::Exponential => [low, middle, high].map(f64::exp),
+            Self::ExponentialOfMinus => [-high, -middle, -low].map(f64::exp),
+        }
+    }
+
     pub(super) fn spacing(self) -> Spacing {
         if self == Self::Exponential { Spacing::Logarithmic } else { Spacing::Linear }
     }
@@ -86,6 +97,7 @@ impl Page<'_> {
                     "Where a circle lies far from its square, that silo decides the answer"
                 }
                 ". An arrow goes on beyond the axis."
+                @if let Some(note) = cut_note(SHOWN_SILOS, self.by_influence().len(), LEFT_OUT) { " " (note) (IN_JSON) }
             }
             (forests("forest", "Effect", &shown))
         })

@@ -4,8 +4,9 @@ use maud::{Markup, html};
 
 use super::chart::{Frame, Picture, Spacing, Span, at, line, text};
 use super::effects::Scale;
-use super::words::{cut, in_digits, table};
+use super::words::{cut, signed, table};
 use crate::engine::report::summary::Quantiles;
+use crate::engine::report::text::interval_in_places;
 
 /// A middle with the 95 % interval around it, on the scale that is shown.
 #[derive(Debug, Clone, Copy)]
@@ -22,12 +23,8 @@ impl Interval {
     }
 
     fn on(self, scale: Scale) -> Self {
-        let Self { low, middle, high } = self;
-        match scale {
-            Scale::Identity => self,
-            Scale::Exponential => Self { low: low.exp(), middle: middle.exp(), high: high.exp() },
-            Scale::ExponentialOfMinus => Self { low: (-high).exp(), middle: (-middle).exp(), high: (-low).exp() },
-        }
+        let [low, middle, high] = scale.interval([self.low, self.middle, self.high]);
+        Self { low, middle, high }
     }
 
     pub(super) fn is_finite(&self) -> bool {
@@ -35,10 +32,7 @@ impl Interval {
     }
 
     fn words(&self) -> String {
-        // A 95 % interval is four standard deviations wide; ends that are decades apart have their own digits each.
-        let is_wide = self.low > 0.0 && self.high > 10.0 * self.low;
-        let sd = |own: f64| if is_wide { 0.1 * own } else { 0.25 * (self.high - self.low) };
-        let [low, middle, high] = [self.low, self.middle, self.high].map(|own| in_digits(own, sd(own)));
+        let [low, middle, high] = interval_in_places([self.low, self.middle, self.high]).map(signed);
         format!("{middle} ({low} to {high})")
     }
 }

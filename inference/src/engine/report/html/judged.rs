@@ -4,7 +4,7 @@ use maud::{Markup, html};
 
 use super::Page;
 use super::chart::{Frame, Picture, Spacing, Span, at, line, text};
-use super::words::{cut, grouped, rounded, table};
+use super::words::{IN_JSON, cut, cut_note, grouped, rounded, table};
 use crate::engine::trust::left_out_rows::LeaveOneOutOfSilos;
 use crate::engine::trust::predictive::PredictiveChecks;
 
@@ -26,7 +26,7 @@ impl Page<'_> {
                 p { "The same for single observations, each given the others of its row." }
                 (sums(&own, "Leave-one-out of observations", ["Observations", "Observations that are not known"]))
             }
-            @if found.silos.len() > SHOWN { p { "The first " (SHOWN) " of " (found.silos.len()) " silos are shown." } }
+            @if let Some(note) = cut_note(SHOWN, found.silos.len(), "silos") { p { (note) (IN_JSON) } }
         })
     }
 
@@ -51,6 +51,7 @@ impl Page<'_> {
             details {
                 summary { "The same numbers as a table" }
                 (table("Posterior predictive p-values", &columns, &rows))
+                @if let Some(note) = cut_note(SHOWN, found.silos.len(), "silos") { p { (note) (IN_JSON) } }
             }
         })
     }

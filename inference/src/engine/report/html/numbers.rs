@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 
 use super::Page;
 use super::chart::{Frame, Picture, Spacing, Span, at, line, text};
-use super::words::{cut, grouped, in_digits, rounded, table};
+use super::words::{IN_JSON, cut, cut_note, grouped, in_digits, rounded, table};
 use crate::engine::moments::mean_and_variance;
 use crate::engine::report::SiteSummary;
 use crate::engine::report::density::Density;
@@ -48,12 +48,7 @@ impl Page<'_> {
             @else {
                 (table("Posterior of each number, as the model declares it: mean, standard deviation, quantiles", &columns, &rows))
             }
-            @if report.sites.len() > SHOWN {
-                p {
-                    "These are the first " (SHOWN) " of " (grouped(report.sites.len() as u64))
-                    " numbers; the report's JSON has all."
-                }
-            }
+            @if let Some(note) = cut_note(SHOWN, report.sites.len(), "numbers") { p { (note) (IN_JSON) } }
             @if !report.theta.is_empty() {
                 p { "The model has " (grouped(report.theta.len() as u64)) " trained parameters, which have no uncertainty." }
             }
@@ -102,9 +97,7 @@ impl Page<'_> {
                         }
                     }
                     @if self.content.has_prior { " The dashed line is the density of the prior." }
-                    @if self.content.numbers > DRAWN {
-                        " These are the first " (DRAWN) " of " (grouped(self.content.numbers as u64)) " numbers."
-                    }
+                    @if let Some(note) = cut_note(DRAWN, self.content.numbers, "numbers") { " " (note) }
                 }
                 div.panels { @for own in panels { figure { (own) } } }
                 @if self.content.numbers > 1 {
@@ -121,7 +114,10 @@ impl Page<'_> {
             Some(_) => "Correlations of draws",
             None => "Correlations of draws of the approximation",
         };
-        table(caption, &columns, &self.content.correlations)
+        html! {
+            @if let Some(note) = cut_note(CORRELATED, self.content.numbers, "numbers") { p { (note) } }
+            (table(caption, &columns, &self.content.correlations))
+        }
     }
 }
 

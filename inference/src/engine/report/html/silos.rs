@@ -4,7 +4,7 @@ use maud::{Markup, html};
 
 use super::Page;
 use super::content::listed;
-use super::words::{grouped, in_digits, rounded, table};
+use super::words::{IN_JSON, cut_note, grouped, in_digits, rounded, table};
 use crate::engine::trust::correction::Correction;
 use crate::engine::trust::left_out::{LeftOut, WithoutIt};
 use crate::engine::trust::left_out_rows::LeftOutRows;
@@ -13,21 +13,16 @@ use crate::engine::wire::manifest::Field;
 
 /// The most silos in a table.
 const SHOWN: usize = 100;
-/// The most numbers of each silo.
+/// The most numbers of each silo, and the most silos with their numbers.
 const SHOWN_NUMBERS: usize = 20;
+/// What is cut after so many, in their order.
+pub(super) const LEFT_OUT: &str = "that are left out, those first that move the answer most";
 
 impl Page<'_> {
-    /// What is left out in turn, the silo that moves the answer most first and the prior last; nothing without a correction
-    /// that holds.
+    /// What is left out in turn, by its influence; nothing without a correction that holds.
     pub(super) fn by_influence(&self) -> Vec<&LeftOut> {
         let correction = self.report.trust.correction().filter(|own| own.is_trusted() && !self.report.sites.is_empty());
-        let mut all: Vec<&LeftOut> = correction.map(|own| own.left_out.iter().collect()).unwrap_or_default();
-        // What cannot be told is farther than all that can.
-        let far = |own: &LeftOut| {
-            if own.is_trusted() { own.farthest().map_or(0.0, |(_, moves)| moves.abs()) } else { f64::INFINITY }
-        };
-        all.sort_by(|a, b| a.silo.is_none().cmp(&b.silo.is_none()).then(far(b).total_cmp(&far(a))));
-        all
+        correction.map(Correction::by_influence).unwrap_or_default()
     }
 
     pub(super) fn influence(&self) -> Markup {
@@ -67,7 +62,10 @@ impl Page<'_> {
                 }
                 @let rows: Vec<_> = all.iter().take(SHOWN).map(row).collect();
                 (table("What each silo, and the prior, does to the answer", &columns, &rows))
-                @if all.len() > SHOWN { p { "These are " (SHOWN) " of " (all.len()) "; the report's JSON has all." } }
+                @if let Some(note) = cut_note(SHOWN, all.len(), LEFT_OUT) { p { (note) (IN_JSON) } }
+                @let tables = cut_note(SHOWN_NUMBERS, all.len(), "tables, one without each");
+                @let numbers_of_each = cut_note(SHOWN_NUMBERS, self.report.sites.len(), "numbers, in each table");
+                @for note in tables.into_iter().chain(numbers_of_each) { p { (note) (IN_JSON) } }
                 @for own in all.iter().take(SHOWN_NUMBERS).filter(|own| own.is_trusted()) {
                     details {
                         summary { "The numbers without " (name(own)) }

@@ -3,7 +3,7 @@
 use maud::{Markup, html};
 
 use super::Page;
-use super::words::rounded;
+use super::words::signed;
 use crate::engine::report::{Severity, Warning, algorithm_name};
 use crate::engine::trust::verdict::Verdict;
 
@@ -39,18 +39,18 @@ fn warning(own: &Warning) -> Markup {
         Severity::Limit => "Limit",
         Severity::Doubt => "Doubt",
     };
-    let like = 10.0 * own.threshold.or(own.number).unwrap_or(1.0);
+    let (number, threshold) = own.measures();
     html! {
         strong { (severity) ": " } (prose(&own.problem))
-        @if let Some(number) = own.number { ": " strong { (rounded(number, like)) } }
+        @if let Some(number) = number { ": " strong { (signed(number)) } }
         "."
-        @if own.site.is_some() || own.silo.is_some() || own.threshold.is_some() {
+        @if own.site.is_some() || own.silo.is_some() || threshold.is_some() {
             dl {
                 @if let Some(site) = &own.site { dt { "Site" } dd { (site) } }
                 @if let Some(silo) = &own.silo { dt { "Silo" } dd { (silo) } }
-                @if let Some(threshold) = own.threshold {
+                @if let Some(threshold) = threshold {
                     dt { "Threshold" }
-                    dd { (rounded(threshold, like)) @if let Some(source) = &own.source { ", " (source) } }
+                    dd { (signed(threshold)) @if let Some(source) = &own.source { ", " (source) } }
                 }
             }
         }

@@ -6,7 +6,12 @@ use crate::engine::report::text::in_places;
 
 /// A number to the second digit of its standard deviation, as on the terminal; a dash where there is none.
 pub(super) fn in_digits(value: f64, sd: f64) -> String {
-    if value.is_finite() { in_places(value, sd).replace('-', "\u{2212}") } else { "–".into() }
+    if value.is_finite() { signed(in_places(value, sd)) } else { "–".into() }
+}
+
+/// A written number with the sign that is as wide as a plus.
+pub(super) fn signed(number: String) -> String {
+    number.replace('-', "\u{2212}")
 }
 
 /// A number with as many places as give `like` three digits, or two; a dash where there is none.
@@ -23,6 +28,15 @@ pub(super) fn grouped(count: u64) -> String {
     };
     digits.chars().enumerate().flat_map(space).collect()
 }
+
+/// That so many of all these are shown and the rest is not, as a sentence; nothing where all are.
+pub(super) fn cut_note(shown: usize, all: usize, what: &str) -> Option<String> {
+    let count = |own: usize| grouped(own as u64);
+    (shown < all).then(|| format!("These are the first {} of {} {what}.", count(shown), count(all)))
+}
+
+/// What follows such a note where it is so.
+pub(super) const IN_JSON: &str = " The report's JSON has all.";
 
 /// A name for a picture, cut to `most` letters.
 pub(super) fn cut(name: &str, most: usize) -> String {
@@ -78,6 +92,13 @@ mod tests {
         assert_eq!(found, ["0.46", "−3.16", "0.0", "123457", "1.0e−9"]);
         assert_eq!(rounded(f64::NAN, 1.0), "–");
         assert_eq!(rounded(2.0, 0.0), "2.00");
+    }
+
+    #[test]
+    fn what_is_cut_is_said() {
+        let note = cut_note(20, 1_000, "silos").unwrap();
+        assert_eq!(note, "These are the first 20 of 1\u{202f}000 silos.");
+        assert_eq!((cut_note(20, 20, "silos"), cut_note(20, 3, "silos")), (None, None));
     }
 
     #[test]
