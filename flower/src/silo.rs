@@ -55,6 +55,9 @@ pub(crate) const SEAL: &str = "seal";
 /// The kind of the answer of a silo that refuses or fails.
 pub(crate) const FAILED: &str = "flower.failed";
 
+/// The kind of the message by which a study tells silos what was found: nothing is asked after it.
+const REPORT: &str = "formula.report";
+
 /// Kinds of requests that only the party itself may make, since they refer to its files.
 const OWN: [&str; 2] = ["silo.save", "silo.restore"];
 
@@ -208,8 +211,8 @@ impl<'a> AtWork<'a> {
         let mut unfinished = Unfinished::begin(self.keeper.folder(), &source, &head)?;
         let content = arrived.content.map_err(unreadable);
         let served = content.and_then(|(objects, root)| self.options.serve(&head, &objects, &root, self.keeper));
-        let packed = served.and_then(|Served { answer, envelope, line, is_counted }| {
-            let run = is_counted.then(|| envelope.run.clone());
+        let packed = served.and_then(|Served { answer, envelope, line, counted }| {
+            let run = counted.map(|is_last| (envelope.run.clone(), is_last));
             Ok((Parcel { metadata: head.clone(), message: Cow::Borrowed(&answer), envelope }.pack()?, run, line))
         });
         let (packed, run, line, failed) = match packed {
@@ -227,7 +230,7 @@ impl<'a> AtWork<'a> {
             (Ok(_), None) => None,
         };
         match (sent, run) {
-            (Ok(sent), Some(run)) => self.sent.add(&run, sent.bytes, log),
+            (Ok(sent), Some((run, is_last))) => self.sent.add(&run, sent.bytes, is_last, log),
             (Ok(_), None) => {}
             // The next start sends the rest.
             (Err(error @ Error::File { .. }), _) => return Err(error),
@@ -292,8 +295,8 @@ struct Served {
     answer: Message,
     envelope: Envelope,
     line: String,
-    /// Whether it is of a run: a coordinator that goes on with one says hello under another.
-    is_counted: bool,
+    /// Whether it is the last of its run. None of a hello: a coordinator that goes on with a run says it under another name.
+    counted: Option<bool>,
 }
 
 impl SiloOptions {
@@ -313,13 +316,14 @@ impl SiloOptions {
             // A stranger learns nothing else, not even the silo's name.
             let stranger = Envelope { run: envelope.run, round: envelope.round, ..Envelope::default() };
             let answer = Message::new(FAILED).setting("error", "Unwelcome").setting("what", SIGNATURE);
-            return Ok(Served { answer, envelope: stranger, line: format!("refused: {error}"), is_counted: false });
+            return Ok(Served { answer, envelope: stranger, line: format!("refused: {error}"), counted: None });
         }
         let message = match message.kind == SEALED {
             true => keeper.seal_key().open(&message, &envelope, Sealing::Request)?,
             false => message,
         };
         let (reply, line) = self.reply(&message, &envelope, keeper)?;
+        let counted = (message.kind != HELLO).then(|| message.kind == REPORT && reply.kind != FAILED);
         // Only who was checked to be the coordinator says for whom an answer is sealed.
         let seal_to = envelope.signature.as_ref().filter(|_| self.coordinator.is_some()).map(|own| own.seal.clone());
         let own = Envelope { silo: self.name.clone(), identity: self.identity.clone(), signature: None, ..envelope };
@@ -331,7 +335,7 @@ impl SiloOptions {
             Some(key) => key.sign_answer(&reply, own),
             None => own,
         };
-        Ok(Served { answer: reply, envelope: own, line, is_counted: message.kind != HELLO })
+        Ok(Served { answer: reply, envelope: own, line, counted })
     }
 
     /// The answer to a request: the result, or the kind of the error. The error's text stays here, since it may quote

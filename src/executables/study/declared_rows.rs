@@ -34,11 +34,8 @@ impl RowsSaid<'_> {
                 remedy: "Ask the silo's owner which rows it was started with.",
             })
         };
-        match profile {
-            Some(rows) if rows != hello => {
-                return differs(format!("{rows} before the fit"), format!("{hello}, as its hello said"));
-            }
-            _ => {}
+        if let Some(rows) = profile.filter(|rows| *rows != hello) {
+            return differs(format!("{rows} before the fit"), format!("{hello}, as its hello said"));
         }
         match counts_groups {
             true if !(1..=hello).contains(&seated) => {
