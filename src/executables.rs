@@ -30,7 +30,8 @@ use std::sync::Arc;
 
 use partita_core::{Device, Model};
 use partita_flower::{
-    Error, Flower, Keeper, Length, Limits, Log, PartyKey, PartyPublicKey, Program, Result, RunFile, SiloOptions, serve,
+    CoordinatorOptions, Error, Flower, Keeper, Length, Limits, Log, PartyKey, PartyPublicKey, Program, Result, RunFile,
+    SiloOptions, serve,
 };
 use partita_inference::{
     Algorithm, Counters, Exchange, FitOptions, Fitted, HtmlOptions, LocalLatents, LocalReport, PageContent, Progress,
@@ -156,7 +157,8 @@ fn sit_down(run: Planned<'_>, file: &SiloFile, rows: usize, make: Program, watch
     let (rows, largest_request) = (rows as u64, file.largest_request.unwrap_or(Limits::default().bytes));
     let coordinator = file.coordinator.as_deref().map(PartyPublicKey::read).transpose()?;
     let signs = file.signs.as_deref().map(PartyKey::read).transpose()?;
-    let options = SiloOptions { name, engine, allow, largest_request, identity, rows, signs, coordinator };
+    let entries = run.file.entries(run.base)?;
+    let options = SiloOptions { name, engine, allow, largest_request, identity, entries, rows, signs, coordinator };
     serve(&options, &mut keeper, watch.stop, watch.log)?;
     Ok(keeper)
 }
@@ -264,7 +266,8 @@ fn connect(run: Planned<'_>, desk: &Desk<'_>) -> Result<(Flower, Vec<usize>)> {
     } else if start.unfinished == UnfinishedRun::Kept {
         refuse_to_replace(&file.state)?;
     }
-    let options = file.options(&run.file.silos, &desk.interrupt)?;
+    let entries = run.file.entries(run.base)?;
+    let options = CoordinatorOptions { entries, ..file.options(&run.file.silos, &desk.interrupt)? };
     let exchange = Flower::connect_with(options, &run.file.identity(run.base)?, Arc::clone(log))?;
     let rows: Vec<usize> = exchange.rows().iter().map(|rows| usize::try_from(*rows).unwrap_or(usize::MAX)).collect();
     let described = exchange.silos().iter().zip(&rows).map(|(name, rows)| match rows {

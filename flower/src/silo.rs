@@ -10,6 +10,7 @@ use partita_inference::{Message, Refusal};
 use crate::carrier::{Api, Carrier, Packed, Parcel};
 use crate::connection::Connection;
 use crate::engine::Engine;
+use crate::entries::{differing, short, text};
 use crate::envelope::Envelope;
 use crate::error::{Error, Result};
 use crate::fleet::serve_as_node;
@@ -40,6 +41,9 @@ pub struct SiloOptions {
     pub largest_request: usize,
     /// The hash of its model and settings.
     pub identity: String,
+    /// The entries of the file that all parties share, [`crate::RunFile::entries`], by which a coordinator finds out how another
+    /// identity differs; none of a run that follows from no file.
+    pub entries: Vec<(String, String)>,
     /// The number of rows that it reports.
     pub rows: u64,
     /// The key that signs its answers; without it, who carries them can change them.
@@ -52,6 +56,8 @@ pub struct SiloOptions {
 pub(crate) const HELLO: &str = "flower.hello";
 /// The name of the key in its answer, to which requests that nobody else may read are sealed.
 pub(crate) const SEAL: &str = "seal";
+/// The name of the entries of the file that all parties share, in a hello and in its answer.
+pub(crate) const ENTRIES: &str = "entries";
 /// The kind of the answer of a silo that refuses or fails.
 pub(crate) const FAILED: &str = "flower.failed";
 
@@ -347,7 +353,8 @@ impl SiloOptions {
             // Where a hello is not sealed, whoever carries it could put another key in the place of this one.
             let key = self.coordinator.as_ref().map(|_| keeper.seal_key().public());
             let answer = key.iter().fold(answer, |answer, key| answer.setting(SEAL, key));
-            return Ok((answer, format!("the coordinator of run `{}` says hello", envelope.run)));
+            let said = format!("the coordinator of run `{}` says hello", crate::error::shown(&envelope.run));
+            return Ok((told(answer, &self.entries), said + &self.difference(message, envelope)));
         }
         match self.check(message, envelope).and_then(|()| keeper.answer(envelope, message)) {
             Ok(reply) => Ok((reply, asked)),
@@ -368,6 +375,16 @@ impl SiloOptions {
         }
     }
 
+    /// What a hello says of another file than this silo's, for its log; nothing of the same file.
+    fn difference(&self, hello: &Message, envelope: &Envelope) -> String {
+        if envelope.identity == self.identity {
+            return String::new();
+        }
+        let entry = hello.get_setting(ENTRIES).ok().and_then(|other| differing(&self.entries, other));
+        let what = entry.unwrap_or_else(|| "model, or other settings,".into());
+        format!(", of another {what} than this silo has. All parties need the same file and the same version of Partita")
+    }
+
     fn check(&self, message: &Message, envelope: &Envelope) -> Result<()> {
         let unwelcome = |what, found: &str, expected: String, remedy| {
             Err(Error::Unwelcome { what, found: crate::error::shown(found), expected, remedy })
@@ -378,8 +395,8 @@ impl SiloOptions {
             return unwelcome(OTHER_SILO, &envelope.silo, format!("`{name}`"), remedy);
         }
         if envelope.identity != self.identity {
-            let remedy = "Start all parties with the same model, settings and algorithm.";
-            return unwelcome(IDENTITY, &envelope.identity, self.identity.clone(), remedy);
+            let remedy = "Start all parties with the same model, settings and algorithm; at the hello this log says which entry differs.";
+            return unwelcome(IDENTITY, &short(&envelope.identity), short(&self.identity), remedy);
         }
         let word = word(&message.kind);
         if OWN.contains(&message.kind.as_str()) {
@@ -393,6 +410,11 @@ impl SiloOptions {
         }
         Ok(())
     }
+}
+
+/// A hello or its answer, with the entries of the file that all parties share.
+pub(crate) fn told(message: Message, entries: &[(String, String)]) -> Message {
+    if entries.is_empty() { message } else { message.setting(ENTRIES, &text(entries)) }
 }
 
 /// The name of an error's kind, which reveals nothing of the data.
@@ -417,6 +439,7 @@ mod tests {
             allow: ["pvi", "silo"].map(str::to_owned).to_vec(),
             largest_request: 1,
             identity: identity.clone(),
+            entries: Vec::new(),
             rows: 1,
             signs: None,
             coordinator: None,

@@ -7,10 +7,11 @@ use partita_inference::Message;
 
 use super::{Attempt, EventKind, Flower, PAUSE};
 use crate::carrier::Parcel;
+use crate::entries::{differing, short};
 use crate::error::{Error, Result};
 use crate::exchange::LostSilo;
 use crate::object::ObjectId;
-use crate::silo::{FAILED, HELLO, SEAL};
+use crate::silo::{ENTRIES, FAILED, HELLO, SEAL, told};
 
 /// The silos that have said hello, and the nodes that were asked.
 #[derive(Debug)]
@@ -55,6 +56,8 @@ struct Claim<'a> {
     node: u64,
     key: &'a [u8],
     identity: &'a str,
+    /// The entry by which its file differs from the coordinator's, if it says so.
+    differing: Option<&'a str>,
     rows: u64,
     /// The key to which requests are sealed.
     seal: Option<&'a str>,
@@ -163,7 +166,7 @@ impl Flower {
             return;
         }
         let attempt = Attempt { silo: None, round: self.place.round, attempt: 1, time: Duration::from_secs(60) };
-        let hello = Message::new(HELLO);
+        let hello = told(Message::new(HELLO), &self.options.entries);
         // Hellos are not sealed, so that there is no parcel that cannot be made.
         let parcels: Vec<Parcel<'_>> = nodes.iter().flat_map(|node| self.parcel(&hello, *node, attempt)).collect();
         // Nodes that cannot be reached now are asked at the next look.
@@ -230,7 +233,10 @@ impl Flower {
                 let key = connected.get(&node).map_or(&[][..], Vec::as_slice);
                 let rows = message.get_word("rows").unwrap_or(u64::MAX);
                 let seal = message.get_setting(SEAL).ok();
-                self.welcome(&Claim { silo, node, key, identity: &envelope.identity, rows, seal }, moment)?;
+                let told = message.get_setting(ENTRIES).ok();
+                let differing = told.and_then(|told| differing(&self.options.entries, told));
+                let (identity, differing) = (&*envelope.identity, differing.as_deref());
+                self.welcome(&Claim { silo, node, key, identity, differing, rows, seal }, moment)?;
             }
         }
         Ok(())
@@ -239,7 +245,7 @@ impl Flower {
     /// Takes a node for a silo, if it has the silo's key, or no other that is connected was taken for it, and if it
     /// takes part with the same model and settings.
     fn welcome(&mut self, claim: &Claim<'_>, moment: Moment) -> Result<()> {
-        let Claim { silo, node, key, identity, rows, seal } = *claim;
+        let Claim { silo, node, key, identity, differing, rows, seal } = *claim;
         let (own, first) = (self.options.keys.get(&self.options.silos[silo]), self.roster.first[silo]);
         if own.is_some_and(|own| !own.is(key)) {
             let what = format!("node {node} says that it is this silo, and has another key: refused");
@@ -258,13 +264,18 @@ impl Flower {
             return Ok(());
         }
         if identity != self.identity {
-            let what = "it takes part with another model or other settings: refused";
-            self.note(silo, self.place.round, EventKind::Refused, what.into());
+            let what = differing.unwrap_or("model or other settings");
+            let what = format!("it takes part with another {what}: refused");
+            self.note(silo, self.place.round, EventKind::Refused, what);
             if moment == Moment::Start && self.options.patience.lost_silo != LostSilo::GoOn {
+                let (found, expected) = match differing {
+                    Some(entry) => (format!("another {entry}"), "that of the coordinator".to_owned()),
+                    None => (short(identity), short(&self.identity)),
+                };
                 return Err(Error::Unwelcome {
                     what: "the model and settings of a silo",
-                    found: format!("{} at silo `{}`", crate::error::shown(identity), self.options.silos[silo]),
-                    expected: self.identity.clone(),
+                    found: format!("{found} at silo `{}`", self.options.silos[silo]),
+                    expected,
                     remedy: "Start all parties with the same file of the study, or of the run, and the same version of Partita.",
                 });
             }
