@@ -382,7 +382,7 @@ impl SiloOptions {
         }
         let entry = hello.get_setting(ENTRIES).ok().and_then(|other| differing(&self.entries, other));
         let what = entry.unwrap_or_else(|| "model, or other settings,".into());
-        format!(", of another {what} than this silo has. All parties need the same file and the same version of Partita")
+        format!(", of another {what} than this silo has. All parties need the same file and version of Partita")
     }
 
     fn check(&self, message: &Message, envelope: &Envelope) -> Result<()> {

@@ -158,7 +158,7 @@ fn another_model_and_answers_that_are_no_numbers_or_too_large_are_refused_with_t
         "{problem}"
     );
     assert!(lines.iter().any(|line| line.contains("`south`") && line.contains("another `model`")), "{lines:?}");
-    assert!(south.said().contains("says hello, of another `model` than this silo has"), "{}", south.said());
+    south.wait_for("says hello, of another `model` than this silo has");
     assert!(!north.said().contains("of another"), "{}", north.said());
     north.end().unwrap();
     south.end().unwrap();
