@@ -75,8 +75,6 @@ fn main() {
         println!("a round, {what}: median {}, most {}", each[each.len() / 2], each[each.len() - 1]);
         medians.push(each[each.len() / 2]);
     }
-    let most = number("--most-calls", usize::MAX) as u64;
-    assert!(medians[0] <= most, "{} calls a round, at most {most} are allowed", medians[0]);
     if let (Some(first), Some(last)) = (names.first(), names.last()) {
         for (name, count) in last {
             let each = (count - first.get(name).unwrap_or(&0)) as f64 / (rounds.max(2) - 1) as f64;
@@ -84,6 +82,8 @@ fn main() {
         }
     }
     print!("{}", log(scratch.path()).lines().filter(|line| line.contains("crossed")).collect::<String>() + "\n");
+    let most = number("--most-calls", usize::MAX) as u64;
+    assert!(medians[0] <= most, "{} calls a round, at most {most} are allowed", medians[0]);
 }
 
 /// Deals the children of the study to the silos in turn and writes every party's files.
