@@ -406,7 +406,7 @@ impl RunFile {
     /// As for [`RunFile::fit_options`].
     pub fn entries(&self, base: &Settings) -> Result<Vec<(String, String)>> {
         let wrong = |error: serde_json::Error| Error::malformed("a run file", error.to_string());
-        let mut entries = vec![(VERSION.to_owned(), short_hash(&env!("CARGO_PKG_VERSION").into()))];
+        let mut entries = vec![(VERSION.to_owned(), short_hash(&Value::from(env!("CARGO_PKG_VERSION"))))];
         if !self.told.is_empty() {
             entries.extend(self.told.iter().cloned());
             return Ok(entries);
