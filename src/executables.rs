@@ -6,6 +6,7 @@ mod files;
 mod least_rows;
 mod lost_silo;
 mod masks;
+mod most_draws;
 pub(crate) mod questions;
 mod spoken;
 mod study;
@@ -15,6 +16,7 @@ pub use desk::{Desk, Planned, Start, UnfinishedRun, Watch};
 pub use files::{CoordinatorFile, NoiseOf, SiloFile, SiloSecure};
 use least_rows::least_rows;
 use masks::{behind, masking};
+use most_draws::most_draws;
 use spoken::Spoken;
 use study::write_privacy;
 pub(crate) use study::{MOST_STEPS, problem};
@@ -29,7 +31,8 @@ use std::sync::Arc;
 
 use partita_core::{Device, Model};
 use partita_flower::{
-    Error, Flower, Keeper, Length, Limits, Log, PartyKey, PartyPublicKey, Program, Result, RunFile, SiloOptions, serve,
+    CoordinatorOptions, Error, Flower, Keeper, Length, Limits, Log, PartyKey, PartyPublicKey, Program, Result, RunFile,
+    SiloOptions, serve,
 };
 use partita_inference::{
     Algorithm, Counters, Exchange, FitOptions, Fitted, HtmlOptions, LocalLatents, LocalReport, PageContent, Progress,
@@ -147,7 +150,7 @@ fn place(run: &RunFile, name: &str) -> Result<u32> {
 /// Serves the program of `make` until it is stopped; its state then.
 fn sit_down(run: Planned<'_>, file: &SiloFile, rows: usize, make: Program, watch: Watch<'_>) -> Result<Keeper> {
     let identity = run.file.identity(run.base)?;
-    let make = least_rows(file.least_held_out_rows, make);
+    let make = most_draws(file.most_draws, least_rows(file.least_held_out_rows, make));
     let mut keeper = Keeper::open(&file.state, make)?.at_most(file.requests_a_day);
     let SiloFile { name, engine, allow, .. } = file.clone();
     let (short, model) = (&identity[..12], &run.file.model);
@@ -155,7 +158,8 @@ fn sit_down(run: Planned<'_>, file: &SiloFile, rows: usize, make: Program, watch
     let (rows, largest_request) = (rows as u64, file.largest_request.unwrap_or(Limits::default().bytes));
     let coordinator = file.coordinator.as_deref().map(PartyPublicKey::read).transpose()?;
     let signs = file.signs.as_deref().map(PartyKey::read).transpose()?;
-    let options = SiloOptions { name, engine, allow, largest_request, identity, rows, signs, coordinator };
+    let entries = run.file.entries(run.base)?;
+    let options = SiloOptions { name, engine, allow, largest_request, identity, entries, rows, signs, coordinator };
     serve(&options, &mut keeper, watch.stop, watch.log)?;
     Ok(keeper)
 }
@@ -263,7 +267,8 @@ fn connect(run: Planned<'_>, desk: &Desk<'_>) -> Result<(Flower, Vec<usize>)> {
     } else if start.unfinished == UnfinishedRun::Kept {
         refuse_to_replace(&file.state)?;
     }
-    let options = file.options(&run.file.silos, &desk.interrupt)?;
+    let entries = run.file.entries(run.base)?;
+    let options = CoordinatorOptions { entries, ..file.options(&run.file.silos, &desk.interrupt)? };
     let exchange = Flower::connect_with(options, &run.file.identity(run.base)?, Arc::clone(log))?;
     let rows: Vec<usize> = exchange.rows().iter().map(|rows| usize::try_from(*rows).unwrap_or(usize::MAX)).collect();
     let described = exchange.silos().iter().zip(&rows).map(|(name, rows)| match rows {

@@ -327,7 +327,9 @@ mod tests {
                 let mut stream = stream.unwrap();
                 // A call of a few dozen bytes arrives as one piece.
                 let _ = stream.read(&mut [0; 4096]);
-                let _ = stream.write_all(format!("HTTP/1.1 {status}\r\nContent-Length: 0\r\nConnection: close\r\n\r\n").as_bytes());
+                let _ = stream.write_all(
+                    format!("HTTP/1.1 {status}\r\nContent-Length: 0\r\nConnection: close\r\n\r\n").as_bytes(),
+                );
             }
         });
         let connection = Connection::new(&crate::engine::Engine::insecure(&address)).unwrap();

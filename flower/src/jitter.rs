@@ -2,7 +2,11 @@
 
 use std::time::Duration;
 
-/// Between half of a pause and one and a half times it, by chance.
+/// The longest pause where none was asked.
+const SOON: Duration = Duration::from_secs(1);
+
+/// Between half of a pause and one and a half times it, by chance; up to a second where none was asked, since requests that
+/// were sent together are also late together.
 pub(crate) fn spread(pause: Duration) -> Duration {
     let mut bytes = [0; 4];
     // Without random numbers all wait equally long: that serves too.
@@ -10,7 +14,7 @@ pub(crate) fn spread(pause: Duration) -> Duration {
         Ok(()) => f64::from(u32::from_le_bytes(bytes)) / f64::from(u32::MAX),
         Err(_) => 0.5,
     };
-    pause.mul_f64(0.5 + share)
+    if pause.is_zero() { SOON.mul_f64(share) } else { pause.mul_f64(0.5 + share) }
 }
 
 #[cfg(test)]
@@ -26,5 +30,14 @@ mod tests {
         // Six standard errors of a uniform number.
         assert!(mean.abs_diff(second) < second.mul_f64(6.0 * 0.289 / 200_f64.sqrt()), "{mean:?}");
         assert!(all.iter().any(|own| own.abs_diff(second) > second / 4));
+    }
+
+    #[test]
+    fn what_is_late_together_is_not_sent_again_together() {
+        let all: Vec<Duration> = (0..200).map(|_| spread(Duration::ZERO)).collect();
+        assert!(all.iter().all(|own| *own <= SOON));
+        let mean = all.iter().sum::<Duration>() / 200;
+        // Six standard errors of a uniform number.
+        assert!(mean.abs_diff(SOON / 2) < SOON.mul_f64(6.0 * 0.289 / 200_f64.sqrt()), "{mean:?}");
     }
 }

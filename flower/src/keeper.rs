@@ -9,6 +9,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use partita_inference::{Message, SiloProgram, caught, write_atomically};
 use serde::{Deserialize, Serialize};
 
+use crate::entries::short;
 use crate::envelope::Envelope;
 use crate::error::{Error, Result};
 use crate::folder_lock::FolderLock;
@@ -173,8 +174,8 @@ impl Keeper {
         if envelope.identity != self.state.identity {
             return Err(Error::Unwelcome {
                 what: refused::IDENTITY_OF_RUN,
-                found: envelope.identity.clone(),
-                expected: self.state.identity.clone(),
+                found: short(&envelope.identity),
+                expected: short(&self.state.identity),
                 remedy: "Start the coordinator with the settings of the run that it continues.",
             });
         }

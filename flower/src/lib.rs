@@ -5,6 +5,7 @@ mod connection;
 mod control;
 mod decoders;
 mod engine;
+mod entries;
 mod envelope;
 mod error;
 mod exchange;

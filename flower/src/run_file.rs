@@ -16,6 +16,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use sha2::{Digest, Sha256};
 
+use crate::entries::{VERSION, short_hash};
 use crate::error::{Error, Result};
 use crate::object::hexadecimal;
 use names::{all_verbs, quoted, unknown_verb};
@@ -105,7 +106,26 @@ pub struct RunFile {
     /// Entries of [`Settings`] that differ from those of the model.
     #[serde(default)]
     pub settings: Map<String, Value>,
+    /// What parties tell of the file that this was made of, where it was made of another one.
+    #[serde(skip)]
+    told: Vec<(String, String)>,
 }
+
+/// The entries of a run file in the order in which a difference is looked for; what tables say is in settings and algorithm.
+const ENTRIES: [&str; 12] = [
+    "model",
+    "algorithm",
+    "silos",
+    "steps",
+    "local_steps",
+    "schedule",
+    "damping",
+    "secure_sums",
+    "elbo_draws",
+    "held_out_draws",
+    "leave_one_out_draws",
+    "checks",
+];
 
 /// The first word of requests for masked sums, whatever is summed.
 const MASKED: &str = "private";
@@ -374,6 +394,35 @@ impl RunFile {
         let all = serde_json::to_string(&(rest, &options.settings, &options.algorithm, env!("CARGO_PKG_VERSION")));
         let all = all.map_err(|error| Error::malformed("a run file", error.to_string()))?;
         Ok(hexadecimal(&Sha256::digest(all.as_bytes())))
+    }
+
+    /// The same run, of which parties tell the entries of another file that it follows from, such as that of a study.
+    #[must_use]
+    pub fn told_as(mut self, file: &[(&str, Value)]) -> Self {
+        self.told = file.iter().map(|(name, value)| ((*name).to_owned(), short_hash(value))).collect();
+        self
+    }
+
+    /// The entries of the file that all parties share, each with the first twelve digits of the SHA-256 of its value: parties
+    /// compare them where their [`RunFile::identity`] differs, to say by which entry it does. The file is no secret among them.
+    ///
+    /// # Errors
+    /// As for [`RunFile::fit_options`].
+    pub fn entries(&self, base: &Settings) -> Result<Vec<(String, String)>> {
+        let wrong = |error: serde_json::Error| Error::malformed("a run file", error.to_string());
+        let mut entries = vec![(VERSION.to_owned(), short_hash(&Value::from(env!("CARGO_PKG_VERSION"))))];
+        if !self.told.is_empty() {
+            entries.extend(self.told.iter().cloned());
+            return Ok(entries);
+        }
+        let (own, options) = (serde_json::to_value(self).map_err(wrong)?, self.fit_options(base)?);
+        entries.extend(ENTRIES.iter().map(|name| ((*name).to_owned(), short_hash(&own[*name]))));
+        let settings = serde_json::to_value(&options.settings).map_err(wrong)?;
+        let algorithm = serde_json::to_value(&options.algorithm).map_err(wrong)?;
+        // The options of an algorithm stand in the table of its name.
+        let rest = [("settings", settings), (self.algorithm.written(), algorithm)];
+        entries.extend(rest.iter().map(|(name, value)| ((*name).to_owned(), short_hash(value))));
+        Ok(entries)
     }
 }
 

@@ -10,6 +10,7 @@ use partita_inference::{Message, Refusal};
 use crate::carrier::{Api, Carrier, Packed, Parcel};
 use crate::connection::Connection;
 use crate::engine::Engine;
+use crate::entries::{differing, short, text};
 use crate::envelope::Envelope;
 use crate::error::{Error, Result};
 use crate::fleet::serve_as_node;
@@ -40,6 +41,9 @@ pub struct SiloOptions {
     pub largest_request: usize,
     /// The hash of its model and settings.
     pub identity: String,
+    /// The entries of the file that all parties share, [`crate::RunFile::entries`], by which a coordinator finds out how another
+    /// identity differs; none of a run that follows from no file.
+    pub entries: Vec<(String, String)>,
     /// The number of rows that it reports.
     pub rows: u64,
     /// The key that signs its answers; without it, who carries them can change them.
@@ -52,8 +56,13 @@ pub struct SiloOptions {
 pub(crate) const HELLO: &str = "flower.hello";
 /// The name of the key in its answer, to which requests that nobody else may read are sealed.
 pub(crate) const SEAL: &str = "seal";
+/// The name of the entries of the file that all parties share, in a hello and in its answer.
+pub(crate) const ENTRIES: &str = "entries";
 /// The kind of the answer of a silo that refuses or fails.
 pub(crate) const FAILED: &str = "flower.failed";
+
+/// The kind of the message by which a study tells silos what was found: nothing is asked after it.
+const REPORT: &str = "formula.report";
 
 /// Kinds of requests that only the party itself may make, since they refer to its files.
 const OWN: [&str; 2] = ["silo.save", "silo.restore"];
@@ -208,8 +217,8 @@ impl<'a> AtWork<'a> {
         let mut unfinished = Unfinished::begin(self.keeper.folder(), &source, &head)?;
         let content = arrived.content.map_err(unreadable);
         let served = content.and_then(|(objects, root)| self.options.serve(&head, &objects, &root, self.keeper));
-        let packed = served.and_then(|Served { answer, envelope, line, is_counted }| {
-            let run = is_counted.then(|| envelope.run.clone());
+        let packed = served.and_then(|Served { answer, envelope, line, counted }| {
+            let run = counted.map(|is_last| (envelope.run.clone(), is_last));
             Ok((Parcel { metadata: head.clone(), message: Cow::Borrowed(&answer), envelope }.pack()?, run, line))
         });
         let (packed, run, line, failed) = match packed {
@@ -227,7 +236,7 @@ impl<'a> AtWork<'a> {
             (Ok(_), None) => None,
         };
         match (sent, run) {
-            (Ok(sent), Some(run)) => self.sent.add(&run, sent.bytes, log),
+            (Ok(sent), Some((run, is_last))) => self.sent.add(&run, sent.bytes, is_last, log),
             (Ok(_), None) => {}
             // The next start sends the rest.
             (Err(error @ Error::File { .. }), _) => return Err(error),
@@ -292,8 +301,8 @@ struct Served {
     answer: Message,
     envelope: Envelope,
     line: String,
-    /// Whether it is of a run: a coordinator that goes on with one says hello under another.
-    is_counted: bool,
+    /// Whether it is the last of its run. None of a hello: a coordinator that goes on with a run says it under another name.
+    counted: Option<bool>,
 }
 
 impl SiloOptions {
@@ -313,13 +322,14 @@ impl SiloOptions {
             // A stranger learns nothing else, not even the silo's name.
             let stranger = Envelope { run: envelope.run, round: envelope.round, ..Envelope::default() };
             let answer = Message::new(FAILED).setting("error", "Unwelcome").setting("what", SIGNATURE);
-            return Ok(Served { answer, envelope: stranger, line: format!("refused: {error}"), is_counted: false });
+            return Ok(Served { answer, envelope: stranger, line: format!("refused: {error}"), counted: None });
         }
         let message = match message.kind == SEALED {
             true => keeper.seal_key().open(&message, &envelope, Sealing::Request)?,
             false => message,
         };
         let (reply, line) = self.reply(&message, &envelope, keeper)?;
+        let counted = (message.kind != HELLO).then(|| message.kind == REPORT && reply.kind != FAILED);
         // Only who was checked to be the coordinator says for whom an answer is sealed.
         let seal_to = envelope.signature.as_ref().filter(|_| self.coordinator.is_some()).map(|own| own.seal.clone());
         let own = Envelope { silo: self.name.clone(), identity: self.identity.clone(), signature: None, ..envelope };
@@ -331,7 +341,7 @@ impl SiloOptions {
             Some(key) => key.sign_answer(&reply, own),
             None => own,
         };
-        Ok(Served { answer: reply, envelope: own, line, is_counted: message.kind != HELLO })
+        Ok(Served { answer: reply, envelope: own, line, counted })
     }
 
     /// The answer to a request: the result, or the kind of the error. The error's text stays here, since it may quote
@@ -343,7 +353,8 @@ impl SiloOptions {
             // Where a hello is not sealed, whoever carries it could put another key in the place of this one.
             let key = self.coordinator.as_ref().map(|_| keeper.seal_key().public());
             let answer = key.iter().fold(answer, |answer, key| answer.setting(SEAL, key));
-            return Ok((answer, format!("the coordinator of run `{}` says hello", envelope.run)));
+            let said = format!("the coordinator of run `{}` says hello", crate::error::shown(&envelope.run));
+            return Ok((told(answer, &self.entries), said + &self.difference(message, envelope)));
         }
         match self.check(message, envelope).and_then(|()| keeper.answer(envelope, message)) {
             Ok(reply) => Ok((reply, asked)),
@@ -364,6 +375,16 @@ impl SiloOptions {
         }
     }
 
+    /// What a hello says of another file than this silo's, for its log; nothing of the same file.
+    fn difference(&self, hello: &Message, envelope: &Envelope) -> String {
+        if envelope.identity == self.identity {
+            return String::new();
+        }
+        let entry = hello.get_setting(ENTRIES).ok().and_then(|other| differing(&self.entries, other));
+        let what = entry.unwrap_or_else(|| "model, or other settings,".into());
+        format!(", of another {what} than this silo has. All parties need the same file and version of Partita")
+    }
+
     fn check(&self, message: &Message, envelope: &Envelope) -> Result<()> {
         let unwelcome = |what, found: &str, expected: String, remedy| {
             Err(Error::Unwelcome { what, found: crate::error::shown(found), expected, remedy })
@@ -374,8 +395,8 @@ impl SiloOptions {
             return unwelcome(OTHER_SILO, &envelope.silo, format!("`{name}`"), remedy);
         }
         if envelope.identity != self.identity {
-            let remedy = "Start all parties with the same model, settings and algorithm.";
-            return unwelcome(IDENTITY, &envelope.identity, self.identity.clone(), remedy);
+            let remedy = "Start all parties with the same model, settings and algorithm; at the hello this log says which entry differs.";
+            return unwelcome(IDENTITY, &short(&envelope.identity), short(&self.identity), remedy);
         }
         let word = word(&message.kind);
         if OWN.contains(&message.kind.as_str()) {
@@ -389,6 +410,11 @@ impl SiloOptions {
         }
         Ok(())
     }
+}
+
+/// A hello or its answer, with the entries of the file that all parties share.
+pub(crate) fn told(message: Message, entries: &[(String, String)]) -> Message {
+    if entries.is_empty() { message } else { message.setting(ENTRIES, &text(entries)) }
 }
 
 /// The name of an error's kind, which reveals nothing of the data.
@@ -413,6 +439,7 @@ mod tests {
             allow: ["pvi", "silo"].map(str::to_owned).to_vec(),
             largest_request: 1,
             identity: identity.clone(),
+            entries: Vec::new(),
             rows: 1,
             signs: None,
             coordinator: None,

@@ -296,6 +296,36 @@ fn sums_behind_masks_are_refused_where_answers_of_single_silos_are_needed_with_t
 }
 
 #[test]
+fn parties_with_other_files_are_told_the_first_entry_that_differs() {
+    let entries = |algorithm: &str, more: &str| {
+        let text = format!("model = \"m\"\nalgorithm = \"{algorithm}\"\nsilos = [\"a\", \"b\"]\nsteps = 40\n{more}");
+        RunFile::parse(&text).unwrap().entries(&Settings::default()).unwrap()
+    };
+    let own = entries("pvi", "");
+    assert_eq!(entries("pvi", ""), own);
+    for (algorithm, more, entry) in [
+        ("sfvi-avg", "", "algorithm"),
+        ("pvi", "local_steps = 10\n", "local_steps"),
+        ("pvi", "damping = 0.5\n", "damping"),
+        ("pvi", "elbo_draws = 7\n", "elbo_draws"),
+        ("pvi", "[settings]\nparticles = 7\n", "settings"),
+        ("pvi", "[pvi]\nfirst_damping = 0.5\n", "pvi"),
+    ] {
+        let other = entries(algorithm, more);
+        let differing = own.iter().find(|known| !other.contains(known)).map(|(name, _)| name.as_str());
+        assert_eq!(differing, Some(entry), "{more}");
+    }
+    // A run that follows from another file tells of that one, and is the same run.
+    let text = "model = \"m\"\nalgorithm = \"pvi\"\nsilos = [\"a\"]\nsteps = 40\n";
+    let run = RunFile::parse(text).unwrap();
+    let told = run.clone().told_as(&[("formula", "y ~ x".into())]);
+    let identity = |run: &RunFile| run.identity(&Settings::default()).unwrap();
+    assert_eq!(identity(&told), identity(&run));
+    let names: Vec<String> = told.entries(&Settings::default()).unwrap().into_iter().map(|(name, _)| name).collect();
+    assert_eq!(names, ["version of Partita", "formula"]);
+}
+
+#[test]
 fn a_run_of_no_silos_or_of_one_twice_is_refused() {
     let run = |silos: &str| {
         let text = format!("model = \"six-cities\"\nalgorithm = \"sfvi\"\nsilos = [{silos}]\nsteps = 40\n");

@@ -178,6 +178,8 @@ coordinator = "coordinator.pub"
 signs = {}
 # The most requests that are answered in a day.
 # requests_a_day = 200
+# The most draws of an evaluation, of predictive checks and of rows left out.
+# most_draws = 10000
 # What is known of this silo's own rows, for its owner alone.
 # own_rows = "own-rows.csv"
 # own_checks = "own-checks.html"

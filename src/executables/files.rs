@@ -56,6 +56,9 @@ pub struct SiloFile {
     /// The fewest rows never seen in training of which it says how probable they are.
     #[serde(default)]
     pub least_held_out_rows: Option<u64>,
+    /// The most draws of an evaluation, of predictive checks and of rows left out; any number if it is not given.
+    #[serde(default)]
+    pub most_draws: Option<u64>,
     /// The most bytes of a request; a gigabyte if it is not given.
     #[serde(default)]
     pub largest_request: Option<usize>,

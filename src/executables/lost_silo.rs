@@ -50,6 +50,8 @@ impl CoordinatorFile {
             signatures,
             key: self.key.as_deref().map(PartyKey::read).transpose()?,
             interrupt: Arc::clone(interrupt),
+            // Those of the file that all parties share: this is the coordinator's own.
+            entries: Vec::new(),
         })
     }
 

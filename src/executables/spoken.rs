@@ -49,6 +49,10 @@ impl Progress for Spoken<'_> {
             (self.log)(&format!("the steps are done; round of trust, look {look}"));
         }
     }
+
+    fn found(&mut self, steps: u64, bound: f64) {
+        self.progress.found(steps, bound);
+    }
 }
 
 #[cfg(test)]

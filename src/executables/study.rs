@@ -2,6 +2,7 @@
 
 mod agree;
 mod coordinator;
+mod declared_rows;
 mod file;
 mod owner;
 mod privacy;

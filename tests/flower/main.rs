@@ -10,6 +10,7 @@ mod executables;
 mod faults;
 mod generalised;
 mod messages;
+mod nodes;
 mod operations;
 mod own_rows;
 mod policies;

@@ -362,6 +362,7 @@ fn the_page_of_three_hospitals_leads_from_an_empty_folder_to_a_report_at_every_p
         assert_eq!(read(&place, &format!("{name}/{name}-report/report.html")), report, "{name}");
         let log = read(&place, &format!("{name}/{name}.log"));
         assert!(log.contains("the report of the study is in") && log.contains(" bytes sent in "), "{log}");
+        assert!(log.contains("run finished `"), "{log}");
     }
     #[cfg(unix)]
     for key in ["north/north.key", "link/ca.key", "link/link.key"] {

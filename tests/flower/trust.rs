@@ -151,11 +151,15 @@ fn another_model_and_answers_that_are_no_numbers_or_too_large_are_refused_with_t
     let south = served(1, deployment.silo(1), &folder, "another model");
     let (found, lines) = run(deployment.coordinator(), wait, || ());
     let problem = found.unwrap_err();
+    // By the entry of the file that differs, and not by two hashes.
     assert!(
-        problem.contains("silo `south`") && problem.contains("the same file of the study, or of the run"),
+        problem.contains("found another `model` at silo `south`, expected that of the coordinator")
+            && problem.contains("the same file of the study, or of the run"),
         "{problem}"
     );
-    assert!(lines.iter().any(|line| line.contains("`south`") && line.contains("another model")), "{lines:?}");
+    assert!(lines.iter().any(|line| line.contains("`south`") && line.contains("another `model`")), "{lines:?}");
+    south.wait_for("says hello, of another `model` than this silo has");
+    assert!(!north.said().contains("of another"), "{}", north.said());
     north.end().unwrap();
     south.end().unwrap();
 

@@ -100,6 +100,7 @@ struct Written {
     seen: Vec<(u64, Option<u64>)>,
     ends: usize,
     judging: Vec<Judging>,
+    found: Vec<(u64, f64)>,
 }
 
 impl Progress for Written {
@@ -116,6 +117,11 @@ impl Progress for Written {
         assert_eq!(self.ends, 1, "before the end of the run");
         self.judging.push(stage);
     }
+    fn found(&mut self, steps: u64, bound: f64) {
+        self.metrics.found(steps, bound);
+        assert_eq!(self.judging.last(), Some(&Judging::Over), "before the verdict");
+        self.found.push((steps, bound));
+    }
 }
 
 #[test]
@@ -130,9 +136,12 @@ fn exchanges_of_three_steps_write_checkpoints_and_metrics_whenever_they_pass_a_m
         ..FitOptions::default()
     };
     let metrics = Metrics::new(27, Some(&lines), 4).unwrap();
-    let mut written =
-        Written { metrics, checkpoints: checkpoints.clone(), seen: Vec::new(), ends: 0, judging: Vec::new() };
-    fit(&conjugate(), &silos(&device), &device, &options, Some(&mut written)).unwrap();
+    let (seen, judging, found) = (Vec::new(), Vec::new(), Vec::new());
+    let mut written = Written { metrics, checkpoints: checkpoints.clone(), seen, ends: 0, judging, found };
+    let report = fit(&conjugate(), &silos(&device), &device, &options, Some(&mut written)).unwrap().report;
+    // What is told last is what the report says, and not a smoothed number of the last steps.
+    assert_eq!(written.found, [(report.gradient_steps, report.elbo)]);
+    assert!(report.gradient_steps == 27 && report.elbo.is_finite(), "{report}");
     // 4, 8, 12, 16, 20 and 24 are passed at 6, 9, 12, 18, 21 and 24; the end always has a checkpoint.
     let before = [None, None, Some(6), Some(9), Some(12), Some(12), Some(18), Some(21), Some(24)];
     let expected: Vec<_> = (1..=9).map(|exchange| 3 * exchange).zip(before).collect();

@@ -33,6 +33,9 @@ pub struct CoordinatorOptions {
     pub key: Option<PartyKey>,
     /// Set from outside to end a wait for silos; what is answered within ten seconds is still taken.
     pub interrupt: Arc<AtomicBool>,
+    /// The entries of the file that all parties share, [`crate::RunFile::entries`]: told in hellos, so that a silo with another
+    /// identity is told by which entry it differs; none of a run that follows from no file.
+    pub entries: Vec<(String, String)>,
 }
 
 impl CoordinatorOptions {
@@ -157,6 +160,7 @@ mod tests {
             signatures: BTreeMap::new(),
             key: None,
             interrupt: Arc::default(),
+            entries: Vec::new(),
         };
         let said = options.warnings();
         assert!(said[0].contains("of north, south: whoever is a node of the engine can answer"), "{said:?}");

@@ -7,10 +7,11 @@ use partita_inference::Message;
 
 use super::{Attempt, EventKind, Flower, PAUSE};
 use crate::carrier::Parcel;
+use crate::entries::{differing, short};
 use crate::error::{Error, Result};
 use crate::exchange::LostSilo;
 use crate::object::ObjectId;
-use crate::silo::{FAILED, HELLO, SEAL};
+use crate::silo::{ENTRIES, FAILED, HELLO, SEAL, told};
 
 /// The silos that have said hello, and the nodes that were asked.
 #[derive(Debug)]
@@ -25,7 +26,8 @@ pub(super) struct Roster {
     /// What requests to each silo can be sealed to.
     pub(super) seals: Vec<Option<String>>,
     greeted: Vec<Greeting>,
-    next_look: Instant,
+    /// When the engine was asked last who is there.
+    looked: Option<Instant>,
 }
 
 /// The hellos that were sent to a node.
@@ -55,6 +57,8 @@ struct Claim<'a> {
     node: u64,
     key: &'a [u8],
     identity: &'a str,
+    /// The entry by which its file differs from the coordinator's, if it says so.
+    differing: Option<&'a str>,
     rows: u64,
     /// The key to which requests are sealed.
     seal: Option<&'a str>,
@@ -62,8 +66,10 @@ struct Claim<'a> {
 
 /// The most rows that a silo can have: the weight of each in a run is by their number.
 const MOST_ROWS: u64 = 1_000_000_000;
-/// How often the engine is asked who is there, once the run goes.
+/// How often the engine is asked who is there, once the run goes: where somebody is missing, has yet to say who it is or takes
+/// long, and in rounds where all is well. Each is a call beside those that every silo makes.
 const LOOK: Duration = Duration::from_secs(1);
+const LOOK_AT_ALL: Duration = Duration::from_secs(10);
 /// How long after a hello without an answer a node is asked again; after a second one twice as long, and so on: with
 /// many silos on a slow engine the first may take long.
 const AGAIN: Duration = Duration::from_secs(20);
@@ -72,7 +78,18 @@ impl Roster {
     pub(super) fn new(silos: usize) -> Self {
         let none = || vec![0; silos];
         let (seals, greeted) = (vec![None; silos], Vec::new());
-        Self { nodes: none(), first: none(), rows: none(), seals, greeted, next_look: Instant::now() }
+        Self { nodes: none(), first: none(), rows: none(), seals, greeted, looked: None }
+    }
+
+    /// Whether every silo is there, and no other node that may want to be one.
+    fn is_settled(&self) -> bool {
+        let is_known = |one: &Greeting| one.is_answered && one.claims.is_none();
+        self.nodes.iter().all(|node| *node != 0) && self.greeted.iter().all(is_known)
+    }
+
+    /// How long it is from one look to the next.
+    fn between_looks(&self, is_slow: bool) -> Duration {
+        if is_slow || !self.is_settled() { LOOK } else { LOOK_AT_ALL }
     }
 
     /// Forgets nodes that are gone. Whoever wanted to be a silo that is at none of those left is asked again.
@@ -136,10 +153,13 @@ impl Flower {
     /// Looks, without waiting, who is there: says hello to nodes that are no silo yet, and takes their answers. How
     /// many nodes are connected.
     pub(super) fn look(&mut self, moment: Moment) -> Result<usize> {
-        if moment == Moment::Run && Instant::now() < self.roster.next_look {
+        let now = Instant::now();
+        let is_slow = self.under_way.waiting.iter().any(|one| one.is_slow(now));
+        let pause = self.roster.between_looks(is_slow);
+        if moment == Moment::Run && self.roster.looked.is_some_and(|looked| now < looked + pause) {
             return Ok(0);
         }
-        self.roster.next_look = Instant::now() + LOOK;
+        self.roster.looked = Some(now);
         let connected: BTreeMap<u64, Vec<u8>> =
             self.task.nodes()?.into_iter().map(|node| (node.node_id, node.public_key)).collect();
         self.roster.keep(|node| connected.contains_key(&node));
@@ -163,7 +183,7 @@ impl Flower {
             return;
         }
         let attempt = Attempt { silo: None, round: self.place.round, attempt: 1, time: Duration::from_secs(60) };
-        let hello = Message::new(HELLO);
+        let hello = told(Message::new(HELLO), &self.options.entries);
         // Hellos are not sealed, so that there is no parcel that cannot be made.
         let parcels: Vec<Parcel<'_>> = nodes.iter().flat_map(|node| self.parcel(&hello, *node, attempt)).collect();
         // Nodes that cannot be reached now are asked at the next look.
@@ -230,7 +250,10 @@ impl Flower {
                 let key = connected.get(&node).map_or(&[][..], Vec::as_slice);
                 let rows = message.get_word("rows").unwrap_or(u64::MAX);
                 let seal = message.get_setting(SEAL).ok();
-                self.welcome(&Claim { silo, node, key, identity: &envelope.identity, rows, seal }, moment)?;
+                let told = message.get_setting(ENTRIES).ok();
+                let differing = told.and_then(|told| differing(&self.options.entries, told));
+                let (identity, differing) = (&*envelope.identity, differing.as_deref());
+                self.welcome(&Claim { silo, node, key, identity, differing, rows, seal }, moment)?;
             }
         }
         Ok(())
@@ -239,7 +262,7 @@ impl Flower {
     /// Takes a node for a silo, if it has the silo's key, or no other that is connected was taken for it, and if it
     /// takes part with the same model and settings.
     fn welcome(&mut self, claim: &Claim<'_>, moment: Moment) -> Result<()> {
-        let Claim { silo, node, key, identity, rows, seal } = *claim;
+        let Claim { silo, node, key, identity, differing, rows, seal } = *claim;
         let (own, first) = (self.options.keys.get(&self.options.silos[silo]), self.roster.first[silo]);
         if own.is_some_and(|own| !own.is(key)) {
             let what = format!("node {node} says that it is this silo, and has another key: refused");
@@ -258,13 +281,18 @@ impl Flower {
             return Ok(());
         }
         if identity != self.identity {
-            let what = "it takes part with another model or other settings: refused";
-            self.note(silo, self.place.round, EventKind::Refused, what.into());
+            let what = differing.unwrap_or("model or other settings");
+            let what = format!("it takes part with another {what}: refused");
+            self.note(silo, self.place.round, EventKind::Refused, what);
             if moment == Moment::Start && self.options.patience.lost_silo != LostSilo::GoOn {
+                let (found, expected) = match differing {
+                    Some(entry) => (format!("another {entry}"), "that of the coordinator".to_owned()),
+                    None => (short(identity), short(&self.identity)),
+                };
                 return Err(Error::Unwelcome {
                     what: "the model and settings of a silo",
-                    found: format!("{} at silo `{}`", crate::error::shown(identity), self.options.silos[silo]),
-                    expected: self.identity.clone(),
+                    found: format!("{found} at silo `{}`", self.options.silos[silo]),
+                    expected,
                     remedy: "Start all parties with the same file of the study, or of the run, and the same version of Partita.",
                 });
             }
@@ -297,6 +325,29 @@ impl Flower {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_engine_is_asked_rarely_who_is_there_where_all_silos_are_and_none_is_slow() {
+        let mut roster = Roster::new(2);
+        let greeting = |node, is_answered, claims| {
+            let (ids, at) = (Vec::new(), Instant::now());
+            Greeting { node, ids, at, is_answered, claims }
+        };
+        roster.nodes = vec![7, 0];
+        assert_eq!(roster.between_looks(false), LOOK);
+        roster.nodes = vec![7, 8];
+        roster.greeted = vec![greeting(7, true, None), greeting(8, true, None)];
+        assert_eq!((roster.between_looks(false), roster.between_looks(true)), (LOOK_AT_ALL, LOOK));
+        // Somebody who has not said who it is, or who wants to be a silo that is there.
+        for other in [greeting(9, false, None), greeting(9, true, Some(0))] {
+            roster.greeted.truncate(2);
+            roster.greeted.push(other);
+            assert_eq!(roster.between_looks(false), LOOK);
+        }
+        roster.greeted.truncate(2);
+        roster.forget(1);
+        assert_eq!(roster.between_looks(false), LOOK);
+    }
 
     #[test]
     fn a_silo_has_the_number_of_rows_that_it_said_first_and_no_impossible_one() {

@@ -39,6 +39,11 @@ impl Waiting {
         Attempt { silo: Some(self.request.silo), round: self.round, attempt: self.attempt, time: self.time }
     }
 
+    /// Whether its answer takes long, or it has yet to be sent again.
+    pub(super) fn is_slow(&self, now: Instant) -> bool {
+        self.sent.is_none() || now + self.time > self.due + SLOW
+    }
+
     /// Whether half of the time for its answer is over.
     pub(super) fn is_half_over(&self, now: Instant) -> bool {
         self.sent.is_some() && now + self.time / 2 > self.due
@@ -53,6 +58,9 @@ enum Verdict {
     Again,
     Lost(String),
 }
+
+/// How long an answer takes in rounds where nobody has to be looked for.
+const SLOW: Duration = Duration::from_secs(5);
 
 /// How long after an error a request is sent again.
 pub(super) const BREATH: Duration = Duration::from_secs(1);

@@ -345,8 +345,7 @@ mod tests {
 
     #[test]
     fn held_out_rows_leave_a_doubt_a_doubt() {
-        for (severity, verdict) in
-            [(Severity::Doubt, Verdict::DoNotTrust), (Severity::Limit, Verdict::TrustWithLimits)]
+        for (severity, verdict) in [(Severity::Doubt, Verdict::DoNotTrust), (Severity::Limit, Verdict::TrustWithLimits)]
         {
             let mut report = unchecked(severity);
             let alone = report.warnings.clone();

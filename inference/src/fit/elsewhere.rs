@@ -221,6 +221,7 @@ impl Asked<'_> {
             leave_one_out: judged.leave_one_out,
             checks: judged.checks,
         });
+        progress.found(report.gradient_steps, report.elbo);
         Ok(Fitted { report, record, draws, manifest: algorithm.manifest().clone(), wide, reweighted })
     }
 }

@@ -26,6 +26,19 @@ fn minibatches_cost_what_is_published() {
 }
 
 #[test]
+fn the_golden_numbers_are_those_that_are_published() {
+    let golden = golden();
+    let of = |noise: f64, name: &str| {
+        let all = golden["epsilons"].as_array().unwrap();
+        let own = all.iter().find(|own| own["noise"].as_f64().unwrap() == noise).unwrap();
+        own[name].as_f64().unwrap()
+    };
+    // Noise 0.7 over 45 epochs of samples; twenty sums over all rows at noise 10.
+    assert_rounds(of(0.7, "improved"), 6.319, 3);
+    assert_rounds(of(10.0, "pld"), 1.760, 3);
+}
+
+#[test]
 fn full_batches_cost_what_is_published() {
     let one = Cost::new(1.0, 1).unwrap();
     assert_eq!(one.rho(), Some(0.5));

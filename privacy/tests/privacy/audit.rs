@@ -56,11 +56,23 @@ fn gradient(row: &[f64; 4]) -> Vec<f64> {
     vec![slope, slope * row[1], slope * row[2], slope * row[3]]
 }
 
+/// Φ(x) by its series 1/2 + φ(0)·Σ (−x²/2)ᵏ x / (k! (2k + 1)), which for |x| below 2 has no number above 2.
+fn normal_cdf(x: f64) -> f64 {
+    assert!(x.abs() < 2.0);
+    let (mut term, mut sum) = (x, x);
+    for k in 1..40 {
+        term *= -x * x / (2.0 * f64::from(k));
+        sum += term / f64::from(2 * k + 1);
+    }
+    0.5 + sum / (2.0 * std::f64::consts::PI).sqrt()
+}
+
 #[test]
 fn one_row_is_read_from_a_gradient_without_noise_and_not_with_it() {
     let (grid, mut entropy) = (Grid::new(1.0, Grid::STEPS).unwrap(), Seeded::new(8));
-    let epsilon = 1.0_f64;
-    let noise = grid.noise(Accountant::noise_for(epsilon, 1e-5, 1).unwrap()).unwrap();
+    // The clip is 1: this is the standard deviation of the noise, too.
+    let sigma = Accountant::noise_for(1.0, 1e-5, 1).unwrap();
+    let noise = grid.noise(sigma).unwrap();
     let (mut right, mut alike) = (0, 0.0);
     const ROWS: usize = 400;
     for at in 0..ROWS {
@@ -77,9 +89,12 @@ fn one_row_is_read_from_a_gradient_without_noise_and_not_with_it() {
         let read: Vec<f64> = (1..4).map(|k| noisy[k] / noisy[0]).collect();
         alike += dot(&read, &row[1..]) / (dot(&read, &read) * dot(&row[1..], &row[1..])).sqrt();
     }
-    // ε-differential privacy allows e^ε/(1 + e^ε) right guesses; five standard errors above are allowed.
-    let (share, most) = (right as f64 / ROWS as f64, epsilon.exp() / (1.0 + epsilon.exp()));
-    assert!(share < most + 5.0 * (0.25 / ROWS as f64).sqrt(), "{share} of the outcomes were read");
+    // The first number is y − 1/2, which is 1/2 or −1/2 and is not clipped, plus N(0, σ²). Its sign is that of y − 1/2 where
+    // the noise does not reach 1/2 on the other side: with probability Φ(1/(2σ)), whatever y is. Of so many rows the share has a
+    // standard error of √(p(1 − p)/rows).
+    let (share, expected) = (right as f64 / ROWS as f64, normal_cdf(0.5 / sigma));
+    let error = (expected * (1.0 - expected) / ROWS as f64).sqrt();
+    assert!((share - expected).abs() < 5.0 * error, "{share} of the outcomes were read, {expected} are expected");
     // The cosine of unrelated directions has mean 0 and a standard deviation of 1/√3.
     assert!((alike / ROWS as f64).abs() < 5.0 / (3.0 * ROWS as f64).sqrt(), "{}", alike / ROWS as f64);
 }

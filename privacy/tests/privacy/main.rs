@@ -6,6 +6,7 @@ mod audit;
 mod grid;
 mod ledger;
 mod masks;
+mod sample;
 mod sampler;
 
 use partita_privacy::SeededBits as Seeded;

@@ -6,11 +6,13 @@ use std::time::Duration;
 use partita_core::Device;
 use partita_flower::{Error, Flower, Log, Result};
 use partita_inference::{
-    AnswerDraws, Arrival, Ending, Exchange, HtmlOptions, Manifest, Message, Report, Request, latest_checkpoint,
+    AnswerDraws, Arrival, Ending, Exchange, HtmlOptions, Manifest, Message, PrivateRoundsOptions, Report, Request,
+    latest_checkpoint,
 };
 
 use super::StudyFile;
-use super::agree::{self, Announced, agree, announce, average, declined, fields, public_fields};
+use super::agree::{self, Agreed, Announced, agree, announce, average, declined, fields, public_fields};
+use super::declared_rows::RowsSaid;
 use crate::executables::draws_file::{self, DRAWS};
 use crate::executables::questions::{Answers, PRIOR_PREDICTIVE, Questions, RowsAsked, RowsToPredict, write as put};
 use crate::executables::{
@@ -103,6 +105,7 @@ pub fn run_study_coordinator(study: &StudyFile, desk: Desk<'_>, asked: &StudyQue
                 own.rows
             }
         };
+        compare_rows(&exchange, &agreed, &rows, study.privacy.is_none().then(|| own.protected()))?;
         let how = Fitting { run: run.file, fit: &fit, rows: &rows, file, log };
         let (mut fitted, mut algorithm) = match study.privacy.as_ref().is_some_and(|own| own.secure_sums) {
             true => fit_over(&plan.model, how, &mut SecureSums::new(&mut exchange), progress),
@@ -161,6 +164,17 @@ pub fn run_study_coordinator(study: &StudyFile, desk: Desk<'_>, asked: &StudyQue
     };
     let found = fitted();
     leave(exchange, found, file, log)
+}
+
+/// Refuses silos that have another number of rows in the model than they said in their hellos. `unit` is what the model counts,
+/// where a hello counts rows; the hello of a private study counts what its model does.
+fn compare_rows(exchange: &Flower, agreed: &Agreed, seated: &[usize], unit: Option<String>) -> Result<()> {
+    let counts_groups = unit.as_ref().is_some_and(|unit| unit != PrivateRoundsOptions::UNIT);
+    for (place, ((silo, hello), seated)) in exchange.silos().iter().zip(exchange.rows()).zip(seated).enumerate() {
+        let profile = agreed.agreement.silos.get(place).filter(|_| unit.is_some()).and_then(|(_, rows)| *rows);
+        RowsSaid { silo, hello: *hello, profile, seated: *seated as u64 }.check(counts_groups)?;
+    }
+    Ok(())
 }
 
 /// All questions, those of the study's file first.

@@ -84,6 +84,24 @@ const MOST_ROUNDS: u64 = 100;
 /// The most steps of one with `sfvi` that names none: it finds its rate and its end by itself.
 pub(crate) const MOST_STEPS: u64 = 30_000;
 
+/// The entries of the file, in the order in which a difference between parties is looked for.
+const ENTRIES: [&str; 14] = [
+    "formula",
+    "family",
+    "parameters",
+    "silos",
+    "missing",
+    "priors",
+    "declared",
+    "columns",
+    "checks",
+    "contrasts",
+    "leave_one_out_draws",
+    "seed",
+    "privacy",
+    "run",
+];
+
 impl StudyFile {
     /// Reads the file.
     ///
@@ -172,7 +190,10 @@ impl StudyFile {
         if let Some(privacy) = &self.privacy {
             self.write_promise(privacy, &mut entries)?;
         }
-        serde_json::from_value(Value::Object(entries)).map_err(|error| malformed(&error))
+        let run: RunFile = serde_json::from_value(Value::Object(entries)).map_err(|error| malformed(&error))?;
+        // A difference of two parties is told by the entry of this file that differs.
+        let own = serde_json::to_value(self).map_err(|error| malformed(&error))?;
+        Ok(run.told_as(&ENTRIES.map(|name| (name, own[name].clone()))))
     }
 
     /// The method that it names, without a promise.

@@ -16,7 +16,8 @@ use crate::engine::error::{Error, Result};
 /// Is told of every step.
 ///
 /// # Laws
-/// It hears of every step once, in their order, and of the end once, after the last (`tests/sfvi/run_loop.rs`).
+/// It hears of every step once, in their order, of the end once, after the last, and of what a fit found once, after its verdict
+/// (`tests/sfvi/run_loop.rs`).
 pub trait Progress: Send {
     /// A step was done.
     fn step(&mut self, info: &StepInfo, counters: &Counters);
@@ -26,6 +27,9 @@ pub trait Progress: Send {
 
     /// The answer of a run that ended is judged.
     fn judging(&mut self, _stage: Judging) {}
+
+    /// The answer is there, after so many gradient steps of the globals: with this bound, both as the report has them.
+    fn found(&mut self, _steps: u64, _bound: f64) {}
 }
 
 /// What is done after the last step of a run, in this order.
@@ -122,6 +126,10 @@ impl Progress for Metrics {
         if let Judging::Look(look) = stage {
             self.bar = Bar::line(&format!("round of trust, look {look}"));
         }
+    }
+
+    fn found(&mut self, steps: u64, bound: f64) {
+        self.bar.last(steps, bound);
     }
 }
 

@@ -470,10 +470,8 @@ impl Algorithm for FewRounds {
         same_run(state, STATE, &global_signature(&self.table), self.settings.seed)?;
         let course = Course::load(state, self.table.global_len())?;
         self.taken_back = state.get_count("taken_back", LARGEST_COUNT)?;
-        self.plates = Plates::parse(state.get_setting("plates")?).ok_or_else(|| Error::Message {
-            kind: STATE.into(),
-            problem: "`plates` is no list of plates".into(),
-        })?;
+        self.plates = Plates::parse(state.get_setting("plates")?)
+            .ok_or_else(|| Error::Message { kind: STATE.into(), problem: "`plates` is no list of plates".into() })?;
         self.rows = state.get_count("rows", LARGEST_COUNT)?;
         self.evaluations = state.get_count("evaluations", LARGEST_COUNT)?;
         self.step = state.get_count("step", LARGEST_COUNT)?;

@@ -143,6 +143,34 @@ fn parties_with_another_promise_are_of_another_run() {
 }
 
 #[test]
+fn parties_with_other_files_are_told_the_entry_that_differs() {
+    let told = |text: &str| {
+        let study = StudyFile::parse(text).unwrap();
+        study.run_file().unwrap().entries(&study.settings()).unwrap()
+    };
+    let (open, _) = STUDY.split_once("[privacy]").unwrap();
+    for (text, from, to, entry) in [
+        (open, "y ~ x + (1 | child)", "y ~ x", "formula"),
+        (open, "bernoulli", "poisson", "family"),
+        (open, "[\"north\"]", "[\"north\", \"south\"]", "silos"),
+        (open, "[\"north\"]\n", "[\"north\"]\nseed = 2\n", "seed"),
+        (open, "[\"north\"]\n", "[\"north\"]\n[priors]\nx = \"normal(0, 1)\"\n", "priors"),
+        (open, "[\"north\"]\n", "[\"north\"]\n[run]\nalgorithm = \"sfvi\"\n", "run"),
+        (STUDY, "epsilon = 2.0", "epsilon = 2.5", "privacy"),
+    ] {
+        let (own, other) = (told(text), told(&text.replace(from, to)));
+        assert!(text.contains(from) && own.len() == other.len(), "{to}");
+        let differing = own.iter().zip(&other).filter(|(own, other)| own != other);
+        assert_eq!(differing.map(|((name, _), _)| name.as_str()).collect::<Vec<_>>(), [entry]);
+    }
+    // Every entry of the file is among them.
+    let all = serde_json::to_value(StudyFile::parse(STUDY).unwrap()).unwrap();
+    let own = told(STUDY);
+    let is_told = |name: &&String| own.iter().any(|(known, _)| known == *name);
+    assert_eq!(all.as_object().unwrap().keys().find(|name| !is_told(name)), None);
+}
+
+#[test]
 fn what_an_owner_refuses_of_the_design_does_not_leave() {
     let folder = tempfile::tempdir().unwrap();
     let (open, _) = STUDY.split_once("[privacy]").unwrap();

@@ -47,6 +47,14 @@ impl Bar {
         }
     }
 
+    /// Leaves a line in place of the bar: how many steps there were, and the bound where there is one.
+    pub(super) fn last(&mut self, steps: u64, bound: f64) {
+        self.clear();
+        *self = Self::styled(ProgressBar::new_spinner(), "{msg}");
+        let bound = if bound.is_finite() { format!(", ELBO {bound:.2} nats") } else { String::new() };
+        self.bar.finish_with_message(format!("{steps} steps{bound}"));
+    }
+
     /// Takes the bar away.
     pub(super) fn clear(&self) {
         self.bar.finish_and_clear();
@@ -65,6 +73,8 @@ impl Bar {
     }
 
     pub(super) fn show(&self, _: u64, _: f64) {}
+
+    pub(super) fn last(&mut self, _: u64, _: f64) {}
 
     pub(super) fn clear(&self) {}
 }
