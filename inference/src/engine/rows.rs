@@ -133,6 +133,11 @@ impl Locals {
         Ok(Self { choices, blocks, private, silo, adapts, noise: Noise::new(settings.seed).kind(settings.noise) })
     }
 
+    /// Lets parameters move as they are, whatever the schedule: for methods whose rate is a function of the step.
+    pub(crate) fn move_as_they_are(&mut self) {
+        self.adapts = false;
+    }
+
     /// The rows of the minibatch of `step`.
     pub(crate) fn rows(&self, step: u64) -> StepRows {
         self.select(self.choices.at(step, &self.noise, self.silo))

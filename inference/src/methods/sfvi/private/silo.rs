@@ -64,6 +64,8 @@ impl PrivateSfviSilo {
         }
         let len = silo.table.global_len();
         silo.family = Box::new(FullRankGaussian::new(len));
+        // Its rate is a function of the step.
+        silo.locals.move_as_they_are();
         silo.work_by_rows();
         let draws = whitened::Draws::enough(silo.settings.seed, len)?;
         Ok(Self { silo, index, options: options.clone(), draws, rows, mechanism })
