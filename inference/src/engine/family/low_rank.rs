@@ -191,6 +191,15 @@ impl Family for LowRankGaussian {
         CovarianceMatrix::Full(covariance)
     }
 
+    fn deviations(&self, parameters: &[f64]) -> Vec<f64> {
+        let (_, log_scale, factor) = self.split(parameters);
+        let own = |(i, log_scale): (usize, &f64)| {
+            let row = &factor[i * self.rank..(i + 1) * self.rank];
+            ((2.0 * log_scale).exp() + row.iter().map(|u| u * u).sum::<f64>()).sqrt()
+        };
+        log_scale.iter().enumerate().map(own).collect()
+    }
+
     /// The factor analysis of the covariance by alternating the diagonal and the leading eigenvectors of the rest.
     fn with_moments(&self, mean: &[f64], spread: &CovarianceMatrix) -> Result<Vec<f64>> {
         const ROUNDS: usize = 200;
