@@ -338,6 +338,11 @@ impl Locals {
         self.blocks.iter().any(|block| block.family.depends_on_globals())
     }
 
+    /// Whether any latent is a point mass.
+    pub(crate) fn have_points(&self) -> bool {
+        self.blocks.iter().any(|block| block.family.options().delta.contains(&true))
+    }
+
     /// Marginal means and standard deviations of each block's latents, `[rows, width]`, over globals of this covariance;
     /// without it, at the globals' mean.
     pub(crate) fn moments(

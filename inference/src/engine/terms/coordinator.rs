@@ -11,7 +11,7 @@ use super::silo::{describe_global, global_signature};
 use super::total::{Asked, Total, add_terms, weighted};
 use crate::engine::algorithm::{ElboSamples, Posterior, StepInfo, Tally, each_reply, finite, same_run};
 use crate::engine::error::{Error, Result};
-use crate::engine::estimator::Estimator;
+use crate::engine::estimator::{Estimator, check_points};
 use crate::engine::exchange::{Outcome, Request};
 use crate::engine::family::Family;
 use crate::engine::settings::Settings;
@@ -52,6 +52,7 @@ impl Coordinator {
         }
         let table = SiteTable::globals(model, device)?;
         let family = settings.family.global_family(&table)?;
+        check_points(settings.estimator, &*family, false)?;
         let values = shared_theta(model)?;
         let manifest = manifest(&Sizes::largest(&*family, values.len(), settings));
         let start = settings.family.start(&*family, &table);

@@ -8,7 +8,7 @@ use partita_core::{
 use crate::engine::algorithm::finite;
 use crate::engine::checkpoint::NamedVectors;
 use crate::engine::error::{Error, Result};
-use crate::engine::estimator::{DrawWeights, ElboTerm, Estimator, LayerMoments, add, check_layers};
+use crate::engine::estimator::{DrawWeights, ElboTerm, Estimator, LayerMoments, add, check_layers, check_points};
 use crate::engine::family::{CovarianceMatrix, Family};
 use crate::engine::party::{Commit, Program, Standing};
 use crate::engine::rows::{Locals, StepRows};
@@ -89,6 +89,7 @@ impl Silo {
         let model = with_theta(model, &theta(model)?, device)?;
         let locals = Locals::new(&model, data, &table, settings, device, index)?;
         check_layers(settings.estimator, &table, &*family, locals.depend_on_globals())?;
+        check_points(settings.estimator, &*family, locals.have_points())?;
         let workers = settings.silo_threads().min(settings.particles).max(1);
         Ok(Self {
             name: name.to_owned(),
