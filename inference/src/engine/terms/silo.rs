@@ -5,7 +5,7 @@ use partita_core::{
     AnyData, AnyModel, Device, Key, Model, Noise, Part, Purpose, SiteTable, shared_theta, theta, with_theta,
 };
 
-use crate::engine::algorithm::finite;
+use crate::engine::algorithm::{finite, movable};
 use crate::engine::checkpoint::NamedVectors;
 use crate::engine::error::{Error, Result};
 use crate::engine::estimator::{DrawWeights, ElboTerm, Estimator, LayerMoments, add, check_layers, check_points};
@@ -378,10 +378,11 @@ impl Silo {
         Ok(())
     }
 
-    /// Refuses a gradient by the local parameters that is not finite.
+    /// Refuses a gradient by the local parameters by which they could not move: nothing clips it.
     pub(crate) fn check_local(&self, gradient: &[Vec<f64>], step: u64) -> Result<()> {
-        let mut blocks = gradient.iter().enumerate();
-        blocks.try_for_each(|(block, own)| finite(&self.name, step, |index| self.describe_local(block, index), own))
+        gradient.iter().enumerate().try_for_each(|(block, own)| {
+            movable(&self.name, step, None, |index| self.describe_local(block, index), own)
+        })
     }
 
     fn describe_local(&self, block: usize, index: usize) -> String {
