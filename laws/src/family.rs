@@ -52,6 +52,7 @@ pub fn family(family: &dyn Family) -> Result<(), FamilyViolation> {
         parameters.iter_mut().zip(moves).for_each(|(slot, move_by)| *slot += MOVED * move_by);
         let noise = random(family.noise_len());
         let place = Place { checked: &checked, parameters, noise };
+        place.deviations()?;
         place.density()?;
         place.vjp(&random(family.len()))?;
         place.vjp_moments(random(family.len()), &random(family.len() * family.len()))?;
@@ -119,6 +120,22 @@ impl Place<'_> {
         let family = self.checked.family;
         Closed::new(family.mean(&self.parameters), &family.covariance(&self.parameters))
             .ok_or_else(|| FamilyViolation::Covariance { family: self.name() })
+    }
+
+    fn deviations(&self) -> Result<(), FamilyViolation> {
+        let (family, length) = (self.checked.family, self.checked.family.len());
+        let (deviations, covariance) = (family.deviations(&self.parameters), family.covariance(&self.parameters));
+        if deviations.len() != length {
+            let (vector, found, expected) = ("the standard deviations", deviations.len(), length);
+            return Err(FamilyViolation::Length { family: self.name(), vector, found, expected });
+        }
+        for (index, found) in deviations.into_iter().enumerate() {
+            let expected = covariance[index * length + index].sqrt();
+            if !within(found, expected, EXACT * (1.0 + expected)) {
+                return Err(FamilyViolation::Deviation { family: self.name(), index, found, expected });
+            }
+        }
+        Ok(())
     }
 
     fn density(&self) -> Result<(), FamilyViolation> {

@@ -37,6 +37,18 @@ pub enum FamilyViolation {
         /// The family.
         family: String,
     },
+    /// A standard deviation is not the root of the variance.
+    #[error("{family}: standard deviation {index} is {found}, the covariance gives {expected}")]
+    Deviation {
+        /// The family.
+        family: String,
+        /// The component.
+        index: usize,
+        /// What the family states.
+        found: f64,
+        /// The root of its variance.
+        expected: f64,
+    },
     /// A draw is not what its parts, or the draws of other noise, make it.
     #[error("{family}: {law} gives {expected} for component {index} of a draw, found {found}")]
     Draw {

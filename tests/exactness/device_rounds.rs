@@ -3,7 +3,10 @@
 
 use fixtures::worlds::{Visit, every_world};
 use partita::core::host_reads;
-use partita::inference::{Algorithm, DeviceAveragingSilo, Exchange, InProcess, ParameterMean, SfviAvg, Silo};
+use partita::inference::{
+    Algorithm, AveragingSilo, DeviceAveragingSilo, Exchange, InProcess, Outcome, ParameterMean, SfviAvg, Silo,
+    SiloProgram,
+};
 use partita::{AlgorithmChoice, Clip, Device, Fit, FitOptions, Model, RoundOptions, Schedule, Settings, fit};
 
 use super::on_device::{far, flat};
@@ -135,6 +138,26 @@ fn a_seed_of_the_silo_s_own_is_that_of_its_noise_on_the_device_too() {
     };
     assert!(far(&run(true, Some(7)), &run(false, Some(7))) < 1e-9);
     assert!(far(&run(true, Some(7)), &run(true, Some(8))) > 1e-6);
+}
+
+#[test]
+fn rules_forget_on_the_device_as_they_do_on_the_host_where_rounds_were_undone() {
+    let (device, model, settings) = (Device::flex(), fixtures::conjugate(), options().settings);
+    let data = fixtures::ConjugateGaussian::data(&fixtures::groups(6, 3), &device).unwrap();
+    let (names, how) = (["north".to_owned()], RoundOptions { keep_optimiser: true, ..rounds(true) });
+    let mut algorithm = SfviAvg::new(&model, &device, &settings, &names, vec![6], how).unwrap();
+    let silo = || Silo::new("north", 0, &model, &data, &device, &settings).unwrap();
+    let (mut host, mut own) = (AveragingSilo::new(silo(), 0), DeviceAveragingSilo::new(silo(), 0).unwrap());
+    for round in 0..ROUNDS {
+        let plain = algorithm.outgoing().unwrap().remove(0).message;
+        let request = if round == 1 { plain.word("undone", 1) } else { plain };
+        let answer = host.answer(&request).unwrap();
+        let [found, expected] =
+            [&own.answer(&request).unwrap(), &answer].map(|answer| answer.get_floats("global").unwrap());
+        assert!(far(&found, &expected) < 1e-9, "round {round}: {found:?} {expected:?}");
+        algorithm.incoming(vec![Outcome::Reply(answer)]).unwrap();
+    }
+    assert!(far(&flat(own.local_moments().unwrap()), &flat(host.local_moments().unwrap())) < 1e-9);
 }
 
 #[test]

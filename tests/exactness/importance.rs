@@ -15,7 +15,7 @@ use partita::core::{Key, LogDensity, Noise, NoiseKind, Purpose};
 use partita::inference::ImportanceGradient;
 use partita::inference::{
     Adam, Algorithm, AveragingSilo, BlockDraw, ElboTerm, Error, Exchange, Family, FullRankGaussian, Message, Outcome,
-    RowGaussian, RowOptions, SfviAvg, Sgd, Silo, SiloProgram,
+    PointMass, RowGaussian, RowOptions, Sfvi, SfviAvg, Sgd, Silo, SiloProgram,
 };
 use partita::{
     AlgorithmChoice, Device, Estimator, FamilyPlan, FitOptions, Gaussian, RoundOptions, Schedule, Settings, SiteTable,

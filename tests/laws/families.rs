@@ -235,6 +235,7 @@ fn the_fused_adam_is_that_of_burn() {
 enum Mistake {
     Length,
     Start,
+    StandardDeviation,
     Deviation,
     LogDensity,
     Score,
@@ -325,6 +326,14 @@ impl Family for Mistake {
         sound().covariance_matrix(parameters)
     }
 
+    fn deviations(&self, parameters: &[f64]) -> Vec<f64> {
+        let mut deviations = sound().deviations(parameters);
+        if *self == Self::StandardDeviation {
+            deviations[1] += 1e-6;
+        }
+        deviations
+    }
+
     fn with_moments(&self, mean: &[f64], spread: &CovarianceMatrix) -> partita::inference::Result<Vec<f64>> {
         sound().with_moments(mean, spread)
     }
@@ -340,6 +349,7 @@ fn the_laws_find_every_planted_mistake() {
     let found = |mistake: Mistake| family(&mistake).unwrap_err();
     assert!(matches!(found(Mistake::Length), Violation::Length { expected: 9, found: 10, .. }));
     assert!(matches!(found(Mistake::Start), Violation::Start { moment: "standard deviation", .. }));
+    assert!(matches!(found(Mistake::StandardDeviation), Violation::Deviation { index: 1, .. }));
     assert!(matches!(found(Mistake::Deviation), Violation::Draw { index: 1, .. }));
     assert!(matches!(found(Mistake::LogDensity), Violation::LogDensity { .. }));
     assert!(matches!(found(Mistake::Score), Violation::Score { index: 2, .. }));

@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 use crate::engine::error::{Error, Result};
 use crate::engine::exchange::{Outcome, Request};
 use crate::engine::family::Family;
+use crate::engine::optimiser::Clip;
 use crate::engine::report::Privacy;
 use crate::engine::trainer::Moved;
 use crate::engine::trust::objective::Objective;
@@ -365,5 +366,41 @@ pub(crate) fn finite(who: &str, step: u64, quantity: impl Fn(usize) -> String, v
         Some(index) => {
             Err(Error::NotFinite { who: who.to_owned(), step, quantity: quantity(index), found: values[index] })
         }
+    }
+}
+
+/// Refuses a gradient by which no rule could move: with a number that is not finite, or, where nothing clips it, so
+/// long that its square is not. Adam would never move again what has such a square in its mean.
+pub(crate) fn movable(
+    who: &str,
+    step: u64,
+    clip: Option<Clip>,
+    quantity: impl Fn(usize) -> String,
+    gradient: &[f64],
+) -> Result<()> {
+    if partita_core::kernel::dot(gradient, gradient).is_finite() {
+        return Ok(());
+    }
+    finite(who, step, &quantity, gradient)?;
+    if clip.is_some() {
+        return Ok(());
+    }
+    let largest = gradient.iter().enumerate().max_by(|(_, one), (_, other)| one.abs().total_cmp(&other.abs()));
+    let quantity = format!("the square of {}", quantity(largest.map_or(0, |(index, _)| index)));
+    Err(Error::NotFinite { who: who.to_owned(), step, quantity, found: f64::INFINITY })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_gradient_without_a_finite_square_is_refused_as_one_that_is_not_finite() {
+        let check = |clip, gradient: &[f64]| movable("a", 3, clip, |index| format!("slope {index}"), gradient);
+        let clip = Some(Clip { norm: 1.0 });
+        assert!(check(None, &[1e150, -1e150]).is_ok() && check(clip, &[1.0, -1e200]).is_ok());
+        let refused = check(None, &[1.0, -1e200]).unwrap_err();
+        assert!(refused.is_outside() && refused.to_string().contains("the square of slope 1 is inf"), "{refused}");
+        assert!(check(clip, &[1e200, f64::NAN]).unwrap_err().to_string().contains("slope 1 is NaN"));
     }
 }

@@ -68,7 +68,7 @@ impl Summit {
             (bound.is_finite() && member.iter().all(|number| number.is_finite())).then_some((bound, member))
         };
         let (_, parameters) = members.filter_map(bound).max_by(|(one, _), (other, _)| one.total_cmp(other))?;
-        let sds = family.covariance_matrix(&parameters).deviations();
+        let sds = family.deviations(&parameters);
         // A point mass moves in units of the curvature too.
         let sds = sds.iter().zip(&conditional).map(|(sd, own)| if *sd > 0.0 { *sd } else { *own });
         let by_component: Vec<f64> = sds.map(power_of_two).collect();

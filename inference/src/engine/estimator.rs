@@ -5,7 +5,7 @@ mod local_bound;
 mod local_reparameterisation;
 
 pub use importance::ImportanceGradient;
-pub(crate) use importance::{DrawWeights, descent};
+pub(crate) use importance::{DrawWeights, check_points, descent};
 pub(crate) use local_bound::{Repeats, enhanced_elbo_term};
 pub(crate) use local_reparameterisation::{LayerMoments, check_layers, particles_join, tapes};
 

@@ -11,44 +11,50 @@ const LEAST: u64 = 8;
 /// Bounds of a stretch of a run with a guard.
 const GUARDED: u64 = 32;
 
-/// Sums over some sampled bounds in a row.
+/// What is kept of some sampled bounds in a row.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct Stretch {
     pub(crate) count: u64,
-    sum: f64,
-    square: f64,
+    mean: f64,
+    /// The sum of squares of what bounds are away from their mean: of far bounds squares alone would leave no digit.
+    squares: f64,
     highest: f64,
 }
 
 impl Default for Stretch {
     fn default() -> Self {
-        Self { count: 0, sum: 0.0, square: 0.0, highest: f64::NEG_INFINITY }
+        Self { count: 0, mean: 0.0, squares: 0.0, highest: f64::NEG_INFINITY }
     }
 }
 
 impl Stretch {
     /// That of one bound.
     pub(crate) fn of(bound: f64) -> Self {
-        Self { count: 1, sum: bound, square: bound * bound, highest: bound }
+        Self { count: 1, mean: bound, squares: 0.0, highest: bound }
     }
 
     /// This and another, one after the other.
     pub(crate) fn with(self, other: Self) -> Self {
+        let count = self.count + other.count;
+        if count == 0 {
+            return self;
+        }
+        let (own, more, apart) = (real(self.count), real(other.count) / real(count), other.mean - self.mean);
+        // Chan, Golub and LeVeque (1983), Algorithms for computing the sample variance.
         Self {
-            count: self.count + other.count,
-            sum: self.sum + other.sum,
-            square: self.square + other.square,
+            count,
+            mean: self.mean + more * apart,
+            squares: self.squares + other.squares + own * more * apart * apart,
             highest: self.highest.max(other.highest),
         }
     }
 
     pub(crate) fn mean(&self) -> f64 {
-        self.sum / real(self.count)
+        self.mean
     }
 
     pub(crate) fn variance(&self) -> f64 {
-        let mean = self.mean();
-        (self.square / real(self.count) - mean * mean).max(0.0)
+        self.squares / real(self.count)
     }
 
     /// Whether all of these bounds of a run that trains so many numbers are far below those of a better stretch.
@@ -58,12 +64,12 @@ impl Stretch {
 
     /// As numbers.
     pub(crate) fn save(&self) -> [f64; 4] {
-        [real(self.count), self.sum, self.square, self.highest]
+        [real(self.count), self.mean, self.squares, self.highest]
     }
 
     /// What [`Stretch::save`] gave.
-    pub(crate) fn load([count, sum, square, highest]: [f64; 4]) -> Self {
-        Self { count: whole(count), sum, square, highest }
+    pub(crate) fn load([count, mean, squares, highest]: [f64; 4]) -> Self {
+        Self { count: whole(count), mean, squares, highest }
     }
 }
 
@@ -153,6 +159,18 @@ mod tests {
     fn a_fall_by_ten_deviations_and_a_tenth_of_a_nat_a_number_is_an_explosion() {
         let fallen = |fall: f64| has_exploded(&stretches([around(-100.0, 20), around(-100.0 - fall, 8)].concat()), 50);
         // The highest of the latest is one above their mean: 10 deviations of 1, 5 nats for 50 numbers, and that.
+        assert!(fallen(16.1) && !fallen(15.9));
+    }
+
+    #[test]
+    fn bounds_far_from_zero_keep_their_deviations() {
+        let joined = |bounds: &[f64]| bounds.iter().fold(Stretch::default(), |sum, own| sum.with(Stretch::of(*own)));
+        let bounds = around(-1e9, 32);
+        for stretch in [joined(&bounds), joined(&bounds[..13]).with(joined(&bounds[13..]))] {
+            assert!((stretch.variance() - 1.0).abs() < 1e-6 && (stretch.mean() + 1e9).abs() < 1e-6, "{stretch:?}");
+        }
+        assert!(!has_exploded(&stretches(around(-1e9, 40)), 2));
+        let fallen = |fall: f64| has_exploded(&stretches([around(-1e9, 20), around(-1e9 - fall, 8)].concat()), 50);
         assert!(fallen(16.1) && !fallen(15.9));
     }
 

@@ -72,8 +72,8 @@ pub struct DrawGradient<'a> {
 /// # Laws
 /// `laws::family` checks that `draw` and its `log_density` agree with the moments, that `score` is the gradient of the
 /// log density, that `vjp` is the transpose of the draw's Jacobian and `vjp_moments` that of mean and
-/// covariance, that `entropy` is the mean of $-\log q$ and `add_entropy_gradient` its gradient, and that
-/// `add_gradient` adds what `vjp` and `add_entropy_gradient` do.
+/// covariance, that `entropy` is the mean of $-\log q$ and `add_entropy_gradient` its gradient, that `add_gradient` adds
+/// what `vjp` and `add_entropy_gradient` do, and that `deviations` are those of the covariance.
 pub trait Family: Debug + Send + Sync {
     /// The length of the vector.
     fn len(&self) -> usize;
@@ -152,6 +152,11 @@ pub trait Family: Debug + Send + Sync {
 
     /// The covariance, as standard deviations alone where components are independent.
     fn covariance_matrix(&self, parameters: &[f64]) -> CovarianceMatrix;
+
+    /// The standard deviation of each component: without a matrix over all of them where the family has a way.
+    fn deviations(&self, parameters: &[f64]) -> Vec<f64> {
+        self.covariance_matrix(parameters).deviations()
+    }
 
     /// The parameters of the member with this mean and covariance, or of the nearest the family has.
     ///

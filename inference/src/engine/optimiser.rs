@@ -17,6 +17,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::engine::error::{Error, Result};
 use crate::engine::plug::plug;
+use crate::engine::trainer::norm;
 
 /// How parameters move: what a user chooses, from which a party starts an [`UpdateRule`] for each vector that it trains.
 ///
@@ -164,11 +165,21 @@ impl Clip {
     /// Scales `gradient` down to the norm if it is longer, and says whether it did.
     #[must_use = "clipping changes the gradient and must be reported"]
     pub fn apply(self, gradient: &mut [f64]) -> bool {
-        let norm = gradient.iter().map(|g| g * g).sum::<f64>().sqrt();
-        if norm <= self.norm {
+        let mut length = norm(gradient);
+        if length <= self.norm {
             return false;
         }
-        gradient.iter_mut().for_each(|g| *g *= self.norm / norm);
+        if length.is_infinite() {
+            // Squares of numbers beyond 1e154 overflow: those in units of the largest do not.
+            let largest = gradient.iter().fold(0.0, |largest: f64, g| largest.max(g.abs()));
+            let in_units: Vec<f64> = gradient.iter().map(|g| g / largest).collect();
+            length = norm(&in_units);
+            if length * largest <= self.norm {
+                return false;
+            }
+            gradient.copy_from_slice(&in_units);
+        }
+        gradient.iter_mut().for_each(|g| *g *= self.norm / length);
         true
     }
 
@@ -181,5 +192,23 @@ impl Clip {
             return Ok(());
         }
         Err(Error::Setting { setting: "clip.norm", found: self.norm.to_string(), expected: "a number > 0, such as 10" })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_gradient_whose_square_overflows_is_clipped_to_its_direction() {
+        let clipped = |norm: f64, mut gradient: Vec<f64>| {
+            let is_clipped = Clip { norm }.apply(&mut gradient);
+            (is_clipped, gradient)
+        };
+        assert_eq!(clipped(1.0, vec![1e200, 0.0]), (true, vec![1.0, 0.0]));
+        let (is_clipped, gradient) = clipped(10.0, vec![-3e180, 4e180]);
+        assert!(is_clipped && (gradient[0] + 6.0).abs() < 1e-12 && (gradient[1] - 8.0).abs() < 1e-12, "{gradient:?}");
+        assert_eq!(clipped(1e201, vec![1e200, 0.0]), (false, vec![1e200, 0.0]));
+        assert_eq!(clipped(1.0, vec![3.0, 4.0]), (true, vec![3.0 * (1.0 / 5.0), 4.0 * (1.0 / 5.0)]));
     }
 }

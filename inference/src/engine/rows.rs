@@ -18,7 +18,7 @@ use crate::engine::estimator::{BlockDraw, ElboTerm, LayerMoments, OuterRows};
 use crate::engine::family::{CovarianceMatrix, MarginalOver, OuterMarginals, RowGaussian, RowMarginals};
 use crate::engine::optimiser::{Schedule, UpdateRule};
 use crate::engine::settings::Settings;
-use crate::engine::trainer::units::leave;
+use crate::engine::trainer::units::{enter, leave};
 
 /// The rows of a silo that its data are of: those of the outermost plates in which something is observed, patients and not
 /// their visits; of all outermost plates where the data come in by factors alone.
@@ -343,6 +343,11 @@ impl Locals {
         self.blocks.iter().any(|block| block.family.depends_on_globals())
     }
 
+    /// Whether any latent is a point mass.
+    pub(crate) fn have_points(&self) -> bool {
+        self.blocks.iter().any(|block| block.family.options().delta.contains(&true))
+    }
+
     /// Marginal means and standard deviations of each block's latents, `[rows, width]`, over globals of this covariance;
     /// without it, at the globals' mean.
     pub(crate) fn moments(
@@ -445,6 +450,18 @@ impl Block {
     fn descend(&mut self, rows: Option<&ChosenRows>, mut gradient: Vec<f64>, rate: f64, in_units: bool) {
         let Self { family, parameters, start, rule, .. } = self;
         let places = rows.map(|rows| family.places(&rows.rows));
+        // Where the other rows wait, a step costs what these rows cost.
+        if in_units && let Some(places) = places.as_ref().filter(|places| rule.save_rows(places).is_some()) {
+            let (mut own, width) = (places.gather(parameters), family.width());
+            let start: Vec<f64> = places.rows.iter().flat_map(|row| &start[row * width..][..width]).copied().collect();
+            let units = family.units(&own, &start);
+            enter(&units, &mut own, &mut gradient);
+            places.put(&own, parameters);
+            rule.step_rows(rate, parameters, &gradient, places);
+            own = places.gather(parameters);
+            leave(&units, &mut own);
+            return places.put(&own, parameters);
+        }
         let mut step = |parameters: &mut [f64], gradient: &[f64]| match &places {
             Some(places) => rule.step_rows(rate, parameters, gradient, places),
             None => rule.step(rate, parameters, gradient),
@@ -470,3 +487,6 @@ impl Block {
         })
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -229,7 +229,7 @@ impl Asked<'_> {
 /// What the number is that a method with these settings maximises.
 fn objective_of(settings: &Settings, algorithm: &dyn Algorithm) -> Objective {
     let Posterior { family, parameters, .. } = algorithm.posterior();
-    let deviations = family.covariance_matrix(parameters).deviations();
+    let deviations = family.deviations(parameters);
     let is_point = !deviations.is_empty() && deviations.iter().all(|deviation| *deviation <= 0.0);
     match (algorithm.objective(), settings.estimator) {
         (Objective::Elbo, _) if settings.loss != Loss::NegativeLogLikelihood => Objective::Generalised,

@@ -195,6 +195,28 @@ fn a_resumed_run_ends_with_the_same_bits_though_the_last_step_waited() {
 }
 
 #[test]
+fn point_masses_are_refused_where_weights_are_squared_by_coordinators_and_silos() {
+    let (device, groups) = (Device::flex(), groups(4, 2));
+    let data = ConjugateGaussian::data(&groups, &device).unwrap();
+    let of = |gradient, family: FamilyPlan| {
+        let settings = Settings { family, ..settings(Estimator::ImportanceWeighted { gradient }, 4) };
+        let silo = Silo::new("a", 0, &conjugate(), &data, &device, &settings).map(drop);
+        (silo, Sfvi::new(&conjugate(), &device, &settings, &["a".to_owned()]).map(drop))
+    };
+    let refuses = |made: Result<(), Error>| matches!(made, Err(Error::Setting { setting: "estimator", .. }));
+    let normal = || FamilyPlan::new().global(Gaussian::diagonal()).local(Gaussian::diagonal());
+    let points = [normal().global(PointMass), normal().local(PointMass)];
+    for (family, expected) in
+        std::iter::once(normal()).chain(points).zip([[false, false], [true, true], [true, false]])
+    {
+        let (silo, coordinator) = of(ImportanceGradient::DoublyReparameterised, family.clone());
+        assert_eq!([refuses(silo), refuses(coordinator)], expected, "{family:?}");
+        let (silo, coordinator) = of(ImportanceGradient::Total, family);
+        assert!(silo.is_ok() && coordinator.is_ok());
+    }
+}
+
+#[test]
 fn weights_of_another_step_are_refused() {
     let groups = groups(4, 2);
     let (start, _) = wrong(&groups);

@@ -5,6 +5,8 @@ use partita_core::special::log_sum_exp_parts;
 use serde::{Deserialize, Serialize};
 
 use super::Estimator;
+use crate::engine::error::{Error, Result};
+use crate::engine::family::Family;
 
 /// How the gradient of the importance-weighted bound is estimated; see [`Estimator::ImportanceWeighted`].
 ///
@@ -20,7 +22,8 @@ pub enum ImportanceGradient {
     /// more than one draw: quiet, and biased (Tucker et al., 2019).
     StickingTheLanding,
     /// $`\sum_k \tilde w_k^2`$ times the path derivative of draw $`k`$, the doubly reparameterised gradient. Unbiased;
-    /// its signal to noise does not fall with $`K`$ (Tucker et al., 2019).
+    /// its signal to noise does not fall with $`K`$ (Tucker et al., 2019). It takes no point masses, which have no
+    /// density: weights squared would shrink their gradient.
     DoublyReparameterised,
 }
 
@@ -103,6 +106,20 @@ pub(crate) fn descent(draws: Vec<Vec<Vec<f64>>>, factors: &[f64], share: f64) ->
     sum
 }
 
+/// Refuses the doubly reparameterised gradient where a global, or what else a party draws, is a point mass: its own
+/// gradient is a sum with the weights themselves.
+pub(crate) fn check_points(estimator: Estimator, globals: &dyn Family, has_others: bool) -> Result<()> {
+    let doubly = Estimator::ImportanceWeighted { gradient: ImportanceGradient::DoublyReparameterised };
+    if estimator != doubly || !has_others && !globals.deviations(&globals.initial(1.0)).contains(&0.0) {
+        return Ok(());
+    }
+    Err(Error::Setting {
+        setting: "estimator",
+        found: "ImportanceGradient::DoublyReparameterised with a point mass".into(),
+        expected: "ImportanceGradient::Total, or a family with a density for every latent",
+    })
+}
+
 impl Estimator {
     /// The estimator of a single draw inside the bound.
     pub(crate) fn of_draw(self) -> Self {
@@ -136,6 +153,23 @@ impl Estimator {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::engine::family::{Blocks, Delta, FullRankGaussian};
+
+    #[test]
+    fn point_masses_are_refused_by_the_gradient_that_squares_weights_alone() {
+        let parts: [Box<dyn Family>; 2] = [Box::new(FullRankGaussian::new(2)), Box::new(Delta::new(1))];
+        let beside = Blocks::new([vec![0, 2], vec![1]].into_iter().zip(parts).collect());
+        let normal = FullRankGaussian::new(2);
+        for gradient in [ImportanceGradient::Total, ImportanceGradient::StickingTheLanding] {
+            let estimator = Estimator::ImportanceWeighted { gradient };
+            check_points(estimator, &beside, true).unwrap();
+        }
+        let doubly = Estimator::ImportanceWeighted { gradient: ImportanceGradient::DoublyReparameterised };
+        check_points(doubly, &normal, false).unwrap();
+        for refused in [check_points(doubly, &beside, false), check_points(doubly, &normal, true)] {
+            assert!(refused.unwrap_err().to_string().contains("ImportanceGradient::Total"));
+        }
+    }
 
     #[test]
     fn a_draw_is_chosen_as_often_as_its_weight_says() {

@@ -27,7 +27,7 @@ pub(crate) struct Repeats<'a> {
 /// With weights $`\tilde w_{rk}`$ of the repeats of a row and $`g_{rk} = \nabla_z \log p - \nabla_z \log q`$ the local
 /// parameters, and the globals through the local draws, get $`\sum_k \tilde w_{rk}^2 g_{rk}`$ along the draws (the
 /// doubly reparameterised gradient, whose noise does not grow with the number of repeats); the globals directly get
-/// $`\sum_k \tilde w_{rk} \nabla_{Z_G} \log p`$.
+/// $`\sum_k \tilde w_{rk} \nabla_{Z_G} \log p`$, and so does a latent that is a point mass, which has no density.
 pub(crate) fn enhanced_elbo_term<M: Model>(
     density: &LogDensity<'_, M>,
     data: &M::Data,
@@ -50,7 +50,8 @@ pub(crate) fn enhanced_elbo_term<M: Model>(
     let rows = enhanced.weights.iter().zip(gradient.chunks_exact_mut(width)).zip(draw.score.chunks_exact(width));
     for ((weight, gradient), score) in rows {
         let normalised = weight / enhanced.scale;
-        for (slot, score) in gradient.iter_mut().zip(score) {
+        let cells = gradient.iter_mut().zip(score).zip(&family.options().delta);
+        for ((slot, score), _) in cells.filter(|(_, is_point)| !**is_point) {
             *slot = normalised * (*slot - weight * score);
         }
     }

@@ -14,7 +14,7 @@ pub(crate) struct LayerMoments {
 
 impl LayerMoments {
     pub(crate) fn new(family: &dyn Family, parameters: &[f64]) -> Self {
-        let variances = family.covariance_matrix(parameters).deviations().iter().map(|sd| sd * sd).collect();
+        let variances = family.deviations(parameters).iter().map(|sd| sd * sd).collect();
         Self { means: family.mean(parameters), variances }
     }
 

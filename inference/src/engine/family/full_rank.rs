@@ -173,6 +173,17 @@ impl Family for FullRankGaussian {
         CovarianceMatrix::Full(covariance)
     }
 
+    fn deviations(&self, parameters: &[f64]) -> Vec<f64> {
+        let (_, log_scale, lower) = self.split(parameters);
+        // The sums on the diagonal of the covariance, in their order: the bits are the same.
+        let own = |(row, log_scale): (usize, &f64)| {
+            let scale = log_scale.exp();
+            let factor = lower_row(lower, row).iter().map(|entry| scale * entry).chain([scale]);
+            factor.map(|entry| entry * entry).sum::<f64>().sqrt()
+        };
+        log_scale.iter().enumerate().map(own).collect()
+    }
+
     fn with_moments(&self, mean: &[f64], spread: &CovarianceMatrix) -> Result<Vec<f64>> {
         Ok(Self::of_factor(mean, &spread.cholesky()?))
     }

@@ -6,6 +6,7 @@ use faer::linalg::solvers::{DenseSolveCore, Llt};
 use super::{CovarianceMatrix, Family, FamilyDraw, HALF_LOG_TWO_PI, MomentGradient};
 use crate::engine::error::{Error, Result};
 use crate::engine::symmetric::Eigen;
+use crate::engine::trainer::{distance, norm};
 
 /// The Gaussian with covariance $UU^\top + \mathrm{diag}(d^2)$: $Z = \mu + U\varepsilon_1 + d \odot \varepsilon_2$.
 ///
@@ -60,7 +61,33 @@ impl LowRankGaussian {
             Err(_) => Capacitance { weighted, inverse: Mat::full(self.rank, self.rank, f64::NAN), log_det: f64::NAN },
         }
     }
+
+    /// The factor that fits best what these variances leave of a covariance, and the variances that it leaves in turn.
+    fn alternate(&self, covariance: &Mat<f64>, own: &[f64]) -> Result<(Vec<f64>, Mat<f64>)> {
+        let rest = Mat::from_fn(self.len, self.len, |i, j| covariance[(i, j)] - if i == j { own[i] } else { 0.0 });
+        let Eigen { vectors, values } = Eigen::of(&rest).ok_or_else(|| Error::Average {
+            operation: "low-rank part of a covariance",
+            problem: "its eigenvalues could not be computed".into(),
+        })?;
+        // Eigenvalues ascend: the last ones lead. A direction with a negative one explains nothing.
+        let factor = Mat::from_fn(self.len, self.rank, |i, j| match self.len.checked_sub(j + 1) {
+            Some(k) if values[k] > 0.0 => vectors[(i, k)] * values[k].sqrt(),
+            _ => 0.0,
+        });
+        let left = |i: usize| {
+            let explained: f64 = (0..self.rank).map(|j| factor[(i, j)] * factor[(i, j)]).sum();
+            (covariance[(i, i)] - explained).max(LEAST * covariance[(i, i)])
+        };
+        Ok(((0..self.len).map(left).collect(), factor))
+    }
 }
+
+/// The least variance of a component's own in its whole variance, so that a member stays proper.
+const LEAST: f64 = 1e-8;
+/// The change of these variances in the whole ones at which a factor analysis has converged, and its most pairs of
+/// alternations.
+const TOLERANCE: f64 = 1e-12;
+const MOST: usize = 300;
 
 struct Capacitance {
     weighted: Mat<f64>,
@@ -191,29 +218,42 @@ impl Family for LowRankGaussian {
         CovarianceMatrix::Full(covariance)
     }
 
+    fn deviations(&self, parameters: &[f64]) -> Vec<f64> {
+        let (_, log_scale, factor) = self.split(parameters);
+        let own = |(i, log_scale): (usize, &f64)| {
+            let row = &factor[i * self.rank..(i + 1) * self.rank];
+            ((2.0 * log_scale).exp() + row.iter().map(|u| u * u).sum::<f64>()).sqrt()
+        };
+        log_scale.iter().enumerate().map(own).collect()
+    }
+
     /// The factor analysis of the covariance by alternating the diagonal and the leading eigenvectors of the rest.
+    ///
+    /// Alternations alone take thousands for a weak factor: after each two a step goes on along them.
+    ///
+    /// # References
+    /// Varadhan and Roland (2008), Simple and globally convergent methods for accelerating the convergence of any EM
+    /// algorithm: that step.
     fn with_moments(&self, mean: &[f64], spread: &CovarianceMatrix) -> Result<Vec<f64>> {
-        const ROUNDS: usize = 200;
         let covariance = spread.matrix();
-        let variances = spread.deviations();
-        let mut own: Vec<f64> = variances.iter().map(|sd| 0.5 * sd * sd).collect();
-        let mut factor = Mat::<f64>::zeros(self.len, self.rank);
-        for _ in 0..ROUNDS {
-            let rest = Mat::from_fn(self.len, self.len, |i, j| covariance[(i, j)] - if i == j { own[i] } else { 0.0 });
-            let Eigen { vectors, values } = Eigen::of(&rest).ok_or_else(|| Error::Average {
-                operation: "low-rank part of a covariance",
-                problem: "its eigenvalues could not be computed".into(),
-            })?;
-            // Eigenvalues ascend: the last ones lead. A direction with a negative one explains nothing.
-            factor = Mat::from_fn(self.len, self.rank, |i, j| match self.len.checked_sub(j + 1) {
-                Some(k) if values[k] > 0.0 => vectors[(i, k)] * values[k].sqrt(),
-                _ => 0.0,
-            });
-            for (i, slot) in own.iter_mut().enumerate() {
-                let explained: f64 = (0..self.rank).map(|j| factor[(i, j)] * factor[(i, j)]).sum();
-                // What the factor explains beyond the variance leaves a hundredth of it, so that the member stays
-                // proper.
-                *slot = (covariance[(i, i)] - explained).max(0.01 * covariance[(i, i)]);
+        let variances: Vec<f64> = (0..self.len).map(|i| covariance[(i, i)]).collect();
+        let mut start: Vec<f64> = variances.iter().map(|variance| 0.5 * variance).collect();
+        let (mut own, mut factor) = (start.clone(), Mat::<f64>::zeros(self.len, self.rank));
+        for _ in 0..MOST {
+            let (once, _) = self.alternate(&covariance, &start)?;
+            (own, factor) = self.alternate(&covariance, &once)?;
+            let change = |from: &[f64], to: &[f64]| -> Vec<f64> {
+                (0..self.len).map(|i| (to[i] - from[i]) / variances[i]).collect()
+            };
+            let (first, second) = (change(&start, &once), change(&once, &own));
+            if second.iter().all(|change| change.abs() < TOLERANCE) {
+                break;
+            }
+            let length = norm(&first) / distance(&first, &second);
+            let length = if length.is_finite() { length.max(1.0) } else { 1.0 };
+            for (i, slot) in start.iter_mut().enumerate() {
+                let by = length * (2.0 * first[i] + length * (second[i] - first[i]));
+                *slot = (*slot + by * variances[i]).min(variances[i]).max(LEAST * variances[i]);
             }
         }
         let entries = (0..self.len).flat_map(|i| (0..self.rank).map(move |j| (i, j))).map(|place| factor[place]);

@@ -269,6 +269,11 @@ impl DeviceFit {
         self.theta.iter_mut().for_each(Moving::restart);
     }
 
+    /// Lets the rules of rows forget what they have seen.
+    pub(crate) fn restart_rows(&mut self) {
+        self.rows.iter_mut().for_each(RowBlock::restart);
+    }
+
     /// Units of the parameters of the host's family, then of θ, as tensors of their shapes.
     pub(crate) fn units(&self, units: &[f64]) -> Units {
         let mut rest = units.iter().copied();

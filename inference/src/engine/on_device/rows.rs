@@ -357,6 +357,14 @@ impl RowBlock {
         }
     }
 
+    /// Lets the rule of each row forget what it has seen.
+    pub(crate) fn restart(&mut self) {
+        self.own.iter_mut().flatten().for_each(Moving::restart);
+        [&mut self.linear, &mut self.scale_linear].into_iter().flatten().for_each(Moving::restart);
+        self.time = 0;
+        self.row_times.fill(0);
+    }
+
     /// Whether draws depend on the globals.
     pub(crate) fn depends_on_globals(&self) -> bool {
         self.twin.depends_on_globals()

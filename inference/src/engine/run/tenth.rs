@@ -49,7 +49,7 @@ impl Marks {
     pub(super) fn movement(&self, step: u64, posterior: &Posterior<'_>) -> Option<LateMovement> {
         let (_, before) = self.marks.iter().rev().find(|(mark, _)| is_early(*mark, step))?;
         let now = posterior.family.mean(posterior.parameters);
-        let deviations = posterior.family.covariance_matrix(posterior.parameters).deviations();
+        let deviations = posterior.family.deviations(posterior.parameters);
         let all = now.iter().zip(before).zip(&deviations).enumerate().filter(|(_, (_, deviation))| **deviation > 0.0);
         let all = all.map(|(component, ((now, before), deviation))| LateMovement {
             component,

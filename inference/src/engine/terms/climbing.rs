@@ -27,9 +27,8 @@ pub(crate) fn climb(settings: &Settings, device: &Device, table: &SiteTable, tra
     if !wanted || table.has_modules() || !(1..=MOST).contains(&table.global_len()) || family.noise_len() == 0 {
         return None;
     }
-    let scales: Vec<f64> = family.covariance_matrix(parameters).deviations();
-    let scales: Vec<f64> =
-        scales.iter().map(|scale| if *scale > 0.0 { *scale } else { settings.family.scale() }).collect();
+    let scales = family.deviations(parameters).into_iter();
+    let scales: Vec<f64> = scales.map(|scale| if scale > 0.0 { scale } else { settings.family.scale() }).collect();
     Some(Climb::new(family.mean(parameters), &scales))
 }
 

@@ -9,9 +9,9 @@ use super::pending::LastWeights;
 use super::reweighted::reweighted;
 use super::silo::{describe_global, global_signature};
 use super::total::{Asked, Total, add_terms, weighted};
-use crate::engine::algorithm::{ElboSamples, Posterior, StepInfo, Tally, each_reply, finite, same_run};
+use crate::engine::algorithm::{ElboSamples, Posterior, StepInfo, Tally, each_reply, finite, movable, same_run};
 use crate::engine::error::{Error, Result};
-use crate::engine::estimator::Estimator;
+use crate::engine::estimator::{Estimator, check_points};
 use crate::engine::exchange::{Outcome, Request};
 use crate::engine::family::Family;
 use crate::engine::settings::Settings;
@@ -52,6 +52,7 @@ impl Coordinator {
         }
         let table = SiteTable::globals(model, device)?;
         let family = settings.family.global_family(&table)?;
+        check_points(settings.estimator, &*family, false)?;
         let values = shared_theta(model)?;
         let manifest = manifest(&Sizes::largest(&*family, values.len(), settings));
         let start = settings.family.start(&*family, &table);
@@ -164,7 +165,7 @@ impl Coordinator {
         gradient.iter_mut().for_each(|g| *g = -*g);
         let who = "the coordinator";
         finite(who, step, |_| "the bound".into(), &[elbo])?;
-        finite(who, step, |index| self.describe(index), &gradient)?;
+        movable(who, step, self.settings.clip, |index| self.describe(index), &gradient)?;
         let moved = self.trainer.step(step, elbo, &mut gradient);
         self.show_theta()?;
         if self.settings.estimator.weighs_draws() {
@@ -179,7 +180,8 @@ impl Coordinator {
         let total = self.of_step(&mut outcomes.into_iter().map(Ok))?;
         let weights = self.settings.estimator.weigh(&total.elbos);
         let gradient = total.gradient(&weights, self.trainer.theta().len()).split_off(self.trainer.parameters().len());
-        finite("the coordinator", self.step, |index| format!("the gradient by θ[{index}]"), &gradient)?;
+        let of_theta = |index: usize| format!("the gradient by θ[{index}]");
+        movable("the coordinator", self.step, self.settings.clip, of_theta, &gradient)?;
         Ok((weights.bound, gradient))
     }
 

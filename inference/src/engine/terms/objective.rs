@@ -3,7 +3,7 @@
 use partita_core::kernel::add_scaled;
 use partita_core::{LogDensity, ValueAndGradient};
 
-use crate::engine::algorithm::finite;
+use crate::engine::algorithm::movable;
 use crate::engine::divergence::{Diverged, Divergence};
 use crate::engine::error::{Error, Result};
 use crate::engine::estimator::{DrawWeights, ElboTerm};
@@ -174,9 +174,10 @@ impl Silo {
         self.family.vjp_variance(globals, &variance, by_global)
     }
 
-    /// Refuses a gradient by the parameters of the global family and θ that is not finite.
+    /// Refuses a gradient by the parameters of the global family and θ by which they could not move.
     pub(super) fn check_globals(&self, step: u64, gradient: &[f64]) -> Result<()> {
-        finite(&self.name, step, |index| describe_global(&self.table, index % self.family.len().max(1)), gradient)
+        let site = |index: usize| describe_global(&self.table, index % self.family.len().max(1));
+        movable(&self.name, step, self.settings.clip, site, gradient)
     }
 
     /// A share alone.

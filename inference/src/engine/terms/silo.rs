@@ -5,10 +5,10 @@ use partita_core::{
     AnyData, AnyModel, Device, Key, Model, Noise, Part, Purpose, SiteTable, shared_theta, theta, with_theta,
 };
 
-use crate::engine::algorithm::finite;
+use crate::engine::algorithm::{finite, movable};
 use crate::engine::checkpoint::NamedVectors;
 use crate::engine::error::{Error, Result};
-use crate::engine::estimator::{DrawWeights, ElboTerm, Estimator, LayerMoments, add, check_layers};
+use crate::engine::estimator::{DrawWeights, ElboTerm, Estimator, LayerMoments, add, check_layers, check_points};
 use crate::engine::family::{CovarianceMatrix, Family};
 use crate::engine::party::{Commit, Program, Standing};
 use crate::engine::rows::{Locals, StepRows};
@@ -89,6 +89,7 @@ impl Silo {
         let model = with_theta(model, &theta(model)?, device)?;
         let locals = Locals::new(&model, data, &table, settings, device, index)?;
         check_layers(settings.estimator, &table, &*family, locals.depend_on_globals())?;
+        check_points(settings.estimator, &*family, locals.have_points())?;
         let workers = settings.silo_threads().min(settings.particles).max(1);
         Ok(Self {
             name: name.to_owned(),
@@ -377,10 +378,11 @@ impl Silo {
         Ok(())
     }
 
-    /// Refuses a gradient by the local parameters that is not finite.
+    /// Refuses a gradient by the local parameters by which they could not move: nothing clips it.
     pub(crate) fn check_local(&self, gradient: &[Vec<f64>], step: u64) -> Result<()> {
-        let mut blocks = gradient.iter().enumerate();
-        blocks.try_for_each(|(block, own)| finite(&self.name, step, |index| self.describe_local(block, index), own))
+        gradient.iter().enumerate().try_for_each(|(block, own)| {
+            movable(&self.name, step, None, |index| self.describe_local(block, index), own)
+        })
     }
 
     fn describe_local(&self, block: usize, index: usize) -> String {

@@ -224,9 +224,9 @@ impl Adaptive {
         average
     }
 
-    /// Whether steps may be undone: some were taken, and not too many were undone.
+    /// Whether steps may be undone: some were taken, if only in a round that failed, and not too many were undone.
     pub(crate) fn can_undo(&self) -> bool {
-        self.setbacks < SETBACKS && !self.anchor.is_empty() && self.age > 0
+        self.setbacks < SETBACKS && !self.anchor.is_empty() && (self.age > 0 || self.stride > 1)
     }
 
     /// Undoes the steps of the present phase, and lowers the rate; where the run goes on from.

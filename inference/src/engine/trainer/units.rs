@@ -10,7 +10,7 @@ pub(crate) fn power_of_two(size: f64) -> f64 {
 /// The units of a family's parameters: of means their standard deviations, of the rest one; those of `known` where a
 /// component has no standard deviation.
 pub(crate) fn of_family(family: &dyn Family, parameters: &[f64], known: Option<&[f64]>) -> Vec<f64> {
-    let deviations = family.covariance_matrix(parameters).deviations();
+    let deviations = family.deviations(parameters);
     let by_component: Vec<f64> =
         deviations.iter().map(|sd| if *sd > 0.0 { power_of_two(*sd) } else { f64::NAN }).collect();
     let mut units = vec![1.0; parameters.len()];
@@ -66,7 +66,7 @@ pub(crate) fn are_due(steps: u64) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::engine::family::{Delta, DiagonalGaussian};
+    use crate::engine::family::{Blocks, Delta, DiagonalGaussian, FullRankGaussian};
 
     #[test]
     fn means_have_their_standard_deviations_as_units_and_the_rest_one() {
@@ -74,6 +74,20 @@ mod tests {
         let units = of_family(&DiagonalGaussian::new(2), &parameters, None);
         assert_eq!(units, [1024.0, 1.0 / 1024.0, 1.0, 1.0]);
         assert_eq!(of_family(&Delta::new(1), &[3.0], Some(&[0.25])), [0.25]);
+    }
+
+    #[test]
+    fn many_globals_beside_two_correlated_ones_have_units_without_a_matrix_over_all_of_them() {
+        let count = 200_000;
+        let many: Box<dyn Family> = Box::new(DiagonalGaussian::new(count));
+        let few: Box<dyn Family> = Box::new(FullRankGaussian::new(2));
+        let family = Blocks::new(vec![((2..count + 2).collect(), many), (vec![1, 0], few)]);
+        let mut parameters = family.initial(0.25);
+        // Standard deviations of 8, and of 4 √(1 + 3²) = 12.6.
+        parameters[2 * count + 2..].copy_from_slice(&[8.0_f64.ln(), 4.0_f64.ln(), 3.0]);
+        let units = of_family(&family, &parameters, None);
+        assert!(units[..2 * count] == [vec![0.25; count], vec![1.0; count]].concat());
+        assert_eq!(units[2 * count..], [8.0, 16.0, 1.0, 1.0, 1.0]);
     }
 
     #[test]

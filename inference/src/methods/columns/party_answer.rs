@@ -280,7 +280,7 @@ impl Program for VerticalParty {
     /// Means and standard deviations of the party's unconstrained latents.
     fn moments(&self) -> Result<Vec<(Vec<f64>, Vec<f64>)>> {
         let (family, parameters) = (self.family(), self.parameters());
-        Ok(vec![(family.mean(parameters), family.covariance_matrix(parameters).deviations())])
+        Ok(vec![(family.mean(parameters), family.deviations(parameters))])
     }
 
     fn kept_theta(&self) -> Vec<f64> {

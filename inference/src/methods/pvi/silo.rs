@@ -258,6 +258,11 @@ impl LocalProblem for Problem<'_> {
         Ok(Sampled { free_energy, log_likelihood, gradient })
     }
 
+    fn forget(&mut self) {
+        let Silo { locals, settings, device, .. } = &mut *self.silo;
+        locals.forget(settings, device);
+    }
+
     fn log_likelihood(&mut self, point: &[f64], step: u64) -> Result<(f64, Vec<f64>)> {
         if self.silo.table.blocks().iter().any(|block| block.width > 0) {
             return Err(Error::Setting {

@@ -68,6 +68,9 @@ pub trait LocalProblem {
     /// What the model reports; [`crate::Error::NotFinite`].
     fn sample(&mut self, parameters: &[f64], step: u64, rate: f64) -> Result<Sampled>;
 
+    /// Lets the rules of the silo's local latents forget what they have seen, where a solver has undone steps.
+    fn forget(&mut self) {}
+
     /// $`\log p(y_m \mid \theta)`$ in nats and its gradient by the unconstrained globals $`\theta`$ = `point`; where
     /// the settings ask for minibatches, its estimate by that of `step`, the same rows at every point.
     ///

@@ -101,6 +101,7 @@ impl Join {
             prior,
             proximal,
             rates: rates.map(Vec::from),
+            undone: self.globals.trainer.is_undone().then_some(1),
         };
         let message = shared.iter().fold(message.write(), Message::share);
         Request { silo, message: Message { kind: kind.to_owned(), ..message } }
@@ -167,6 +168,14 @@ impl Join {
             rate: Some(rate),
             tally: Tally::steps(self.local_steps, to.silos),
         })
+    }
+
+    /// Ends a round that was undone, of which nothing is left.
+    pub(super) fn end_undone(&mut self) -> Result<StepInfo> {
+        self.globals.show_theta()?;
+        self.round += 1;
+        self.globals.step = self.first_step();
+        Ok(StepInfo::still(self.globals.step, Tally::steps(self.local_steps, self.globals.silos.len())))
     }
 
     /// Refuses a bound that is no number, where there is one.

@@ -52,6 +52,8 @@ message! {
         proximal: f64 = Request <= 1,
         /// the learning rates of the first and the last local step, where they follow from the run and not from the step
         rates: Option<Vec<f64>> = Request <= 2,
+        /// 1 where steps were undone before this round: rules forget what they have seen
+        undone: Option<u64> = Request <= 1,
     }
 }
 

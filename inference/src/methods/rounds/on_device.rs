@@ -6,6 +6,7 @@ use super::messages::{Round, RoundAnswer, Sizes};
 use super::silo::{round_pace, round_units};
 use crate::engine::checkpoint::NamedVectors;
 use crate::engine::error::{Error, Result};
+use crate::engine::explosion::{real, whole};
 use crate::engine::on_device::{DeviceFit, Interval, Owner, Weights};
 use crate::engine::party::{Commit, Program, Standing};
 use crate::engine::terms::Silo;
@@ -24,12 +25,16 @@ pub struct DeviceAveragingSilo {
     most_steps: u64,
     /// Whether rows have moved on the device since they were read.
     is_ahead: bool,
+    /// The step before which the rule of the globals has seen nothing.
+    since: u64,
 }
 
 /// What the names of the device's state begin with.
 const DEVICE: &str = "device.";
 /// Whether rows have moved since they were read.
 const AHEAD: &str = "ahead";
+/// The step before which the rule of the globals has seen nothing.
+const SINCE: &str = "since";
 
 impl DeviceAveragingSilo {
     /// Lets a silo, the `index`-th of the run, take local steps on its device.
@@ -42,7 +47,7 @@ impl DeviceAveragingSilo {
         let (model, data): (AnyModel, AnyData) = (model.clone(), data.clone());
         let owner = Owner { globals: index, silo: index, seed: silo.locals.seed() };
         let fit = DeviceFit::new(&silo.name, owner, (&model, &data), &silo.device, &silo.settings)?;
-        Ok(Self { silo, fit, most_steps: LARGEST_COUNT, is_ahead: false })
+        Ok(Self { silo, fit, most_steps: LARGEST_COUNT, is_ahead: false, since: 0 })
     }
 
     /// The same silo, which refuses rounds of more local steps than this.
@@ -53,10 +58,11 @@ impl DeviceAveragingSilo {
 
     /// The local steps of a round; where it fails, the party stands where it stood before.
     fn round(&mut self, request: &Round) -> Result<Message> {
-        let before = self.fit.standing();
+        let (before, since) = (self.fit.standing(), self.since);
         let answer = self.steps(request);
         if answer.is_err() {
             self.fit.go_back(before);
+            self.since = since;
         }
         answer
     }
@@ -70,8 +76,12 @@ impl DeviceAveragingSilo {
                 expected: "rounds of SfviAvg on a device, or FedOpt on the host",
             });
         }
-        if !request.keep_optimiser {
+        if !request.keep_optimiser || request.undone.is_some() {
             self.fit.restart();
+            self.since = first;
+        }
+        if request.undone.is_some() {
+            self.fit.restart_rows();
         }
         self.fit.set(global, theta);
         let pace = round_pace(request)?;
@@ -88,7 +98,7 @@ impl DeviceAveragingSilo {
             weights: Weights { density: request.weight, entropy: request.entropy },
             rate: &rate,
             units: units.as_ref(),
-            since: if request.keep_optimiser { 0 } else { first },
+            since: self.since,
         })?;
         self.is_ahead = true;
         self.silo.step = first + count;
@@ -134,14 +144,17 @@ impl Program for DeviceAveragingSilo {
         let mut state = self.silo.state();
         state.extend(self.fit.state()?.into_iter().map(|(name, values)| (format!("{DEVICE}{name}"), values)));
         state.push((format!("{DEVICE}{AHEAD}"), vec![f64::from(u8::from(self.is_ahead))]));
+        state.push((format!("{DEVICE}{SINCE}"), vec![real(self.since)]));
         Ok(state)
     }
 
     fn load(&mut self, step: u64, state: &[(String, Vec<f64>)]) -> Result<bool> {
         let (device, own): (Vec<_>, Vec<_>) = state.iter().cloned().partition(|(name, _)| name.starts_with(DEVICE));
         let device = with_prefix(&device, DEVICE);
-        let ahead = device.iter().find(|(name, _)| name == AHEAD).and_then(|(_, values)| values.first());
+        let find = |own: &str| device.iter().find(|(name, _)| name == own).and_then(|(_, values)| values.first());
+        let ahead = find(AHEAD);
         self.is_ahead = ahead.is_some_and(|ahead| *ahead > 0.5);
+        self.since = find(SINCE).map_or(0, |since| whole(*since));
         Ok(ahead.is_some() && self.silo.load(step, &own)? && self.fit.load(&device))
     }
 

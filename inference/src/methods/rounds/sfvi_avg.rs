@@ -121,6 +121,26 @@ impl SfviAvg {
         let weight = |size: &usize| if self.options.by_size { as_float(*size) / total } else { equal };
         self.join.sizes.iter().map(weight).collect()
     }
+
+    /// Moves the globals to the average of what the present round has led to.
+    fn average(&mut self, outcomes: &mut dyn Iterator<Item = Result<Outcome>>) -> Result<StepInfo> {
+        let (weights, family) = (self.weights(), self.join.globals.family());
+        let averaging = &*self.options.averaging;
+        let (mut elbo, mut clipped_steps, mut place) = (0.0, 0, 0);
+        let (mut members, mut theta) = (Members::new(averaging, family), WeightedMean::default());
+        let clipped_rows = self.join.each_answer(outcomes, &self.join.globals.silos, |answer| {
+            let weight = weights[place];
+            elbo += weight * answer.elbo;
+            clipped_steps = answer.clipped_steps.max(clipped_steps);
+            theta.add(&answer.theta, weight);
+            place += 1;
+            // Without global latents there is only θ to average.
+            if family.is_empty() { Ok(()) } else { members.add(answer.global, weight) }
+        })?;
+        self.join.check_bound("the bound", elbo)?;
+        let parameters = if family.is_empty() { Vec::new() } else { members.average()? };
+        self.join.end_round(Joined { parameters, theta: theta.sum, elbo, clipped_steps, silos: place, clipped_rows })
+    }
 }
 
 impl Algorithm for SfviAvg {
@@ -149,22 +169,11 @@ impl Algorithm for SfviAvg {
         if self.is_over() {
             return self.join.globals.take_step(outcomes);
         }
-        let (weights, family) = (self.weights(), self.join.globals.family());
-        let averaging = &*self.options.averaging;
-        let (mut elbo, mut clipped_steps, mut place) = (0.0, 0, 0);
-        let (mut members, mut theta) = (Members::new(averaging, family), WeightedMean::default());
-        let clipped_rows = self.join.each_answer(outcomes, &self.join.globals.silos, |answer| {
-            let weight = weights[place];
-            elbo += weight * answer.elbo;
-            clipped_steps = answer.clipped_steps.max(clipped_steps);
-            theta.add(&answer.theta, weight);
-            place += 1;
-            // Without global latents there is only θ to average.
-            if family.is_empty() { Ok(()) } else { members.add(answer.global, weight) }
-        })?;
-        self.join.check_bound("the bound", elbo)?;
-        let parameters = if family.is_empty() { Vec::new() } else { members.average()? };
-        self.join.end_round(Joined { parameters, theta: theta.sum, elbo, clipped_steps, silos: place, clipped_rows })
+        match self.average(outcomes) {
+            // An adaptive rate that began higher than the model bears undoes what it did.
+            Err(error) if error.is_outside() && self.join.globals.trainer.undo() => self.join.end_undone(),
+            found => found,
+        }
     }
 
     fn ended(&self) -> Option<Ending> {
@@ -201,5 +210,78 @@ impl Algorithm for SfviAvg {
 
     fn load(&mut self, state: &Message) -> Result<()> {
         self.join.load(state, STATE)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use partita_core::burn::module::Module;
+    use partita_core::burn::tensor::Tensor;
+    use partita_core::{Normal, Result as Declared, Scope};
+
+    use super::*;
+    use crate::engine::exchange::SiloProgram;
+    use crate::engine::optimiser::Schedule;
+    use crate::engine::party::Program;
+    use crate::engine::terms::Silo;
+    use crate::methods::rounds::silo::AveragingSilo;
+
+    /// Rows with a latent each around a common mean.
+    #[derive(Module, Debug)]
+    struct Effects {}
+
+    impl Model for Effects {
+        type Globals = Tensor<1>;
+        type Data = Tensor<1>;
+
+        fn global(&self, scope: &mut Scope<'_>) -> Declared<Tensor<1>> {
+            scope.sample("mean", Normal::new(0.0, 1.0))
+        }
+
+        fn local(&self, scope: &mut Scope<'_>, mean: &Tensor<1>, y: &Tensor<1>) -> Declared<()> {
+            scope.plate("row", y.dims()[0], |scope, rows| {
+                let effect = scope.sample("effect", Normal::new(mean.clone(), 0.7))?;
+                scope.observe("y", Normal::new(effect, 1.0), rows.take(y)?)
+            })
+        }
+    }
+
+    /// Steps that each rule of a silo has seen.
+    fn times(silo: &AveragingSilo) -> Vec<f64> {
+        let state = Program::save(silo).unwrap();
+        state.iter().filter(|(name, _)| name.ends_with(".time")).map(|(_, values)| values[0]).collect()
+    }
+
+    #[test]
+    fn a_round_that_is_not_finite_is_undone_at_a_lower_rate_and_all_rules_forget_it() {
+        let (device, names) = (Device::flex(), ["a", "b"].map(str::to_owned));
+        let settings = Settings { steps: 1_000, schedule: Schedule::adaptive(), ..Settings::default() };
+        let options = RoundOptions { keep_optimiser: true, ..RoundOptions::paper(5) };
+        let mut method = SfviAvg::new(&Effects {}, &device, &settings, &names, vec![3, 3], options).unwrap();
+        let data = device.tensor(vec![0.3, -1.0, 2.0], [3]);
+        let silo = |(name, index): (&String, u32)| {
+            AveragingSilo::new(Silo::new(name, index, &Effects {}, &data, &device, &settings).unwrap(), index)
+        };
+        let mut silos: Vec<AveragingSilo> = names.iter().zip(0..).map(silo).collect();
+        let start = method.posterior().parameters.to_vec();
+        // The first round fails, of which nothing but local steps was taken; the others do not.
+        for (round, expected) in [(0.05, None), (0.0125, Some(1)), (0.0125, None)].into_iter().enumerate() {
+            let requests = method.outgoing().unwrap();
+            let asked = Round::read(&requests[0].message, &silos[0].sizes()).unwrap();
+            let (rate, undone) = expected;
+            assert!((asked.rates.unwrap()[0] - rate).abs() < 1e-15 && asked.undone == undone, "{round}");
+            let answers = silos.iter_mut().zip(&requests);
+            let answers = answers.map(|(silo, request)| Outcome::Reply(silo.answer(&request.message).unwrap()));
+            let mut outcomes: Vec<Outcome> = answers.collect();
+            if round == 0 {
+                let (who, quantity) = ("b".to_owned(), "the gradient".to_owned());
+                outcomes[1] = Outcome::Failed(Error::NotFinite { who, step: 3, quantity, found: f64::NAN });
+            }
+            let info = method.incoming(outcomes).unwrap();
+            assert_eq!((info.step, info.elbo.is_nan()), (5 * (round as u64 + 1), round == 0));
+            assert_eq!(method.posterior().parameters == start, round == 0);
+            let seen = [5.0, 5.0, 10.0][round];
+            assert!(times(&silos[0]).len() > 1 && times(&silos[0]).iter().all(|time| (time - seen).abs() < 0.5));
+        }
     }
 }

@@ -100,8 +100,12 @@ impl AveragingSilo {
     fn round(&mut self, kind: &str, message: &Message) -> Result<Message> {
         let request = &Round::read_as(kind, message, &self.sizes())?;
         let Round { round, step: first, local_steps: count, ref global, ref theta, .. } = *request;
-        if !request.keep_optimiser {
+        let is_undone = request.undone.is_some();
+        if !request.keep_optimiser || is_undone {
             self.descent.restart();
+        }
+        if is_undone {
+            self.silo.locals.forget(&self.silo.settings, &self.silo.device);
         }
         self.silo.begin_noised(message, count)?;
         self.silo.set_theta(theta)?;

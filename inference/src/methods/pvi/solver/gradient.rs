@@ -219,7 +219,7 @@ impl SolverState for GradientSolver {
         if !self.options.keep_optimiser {
             self.descent.restart();
         }
-        let (mut steps, mut clipped, mut shortened, mut last) = (0, 0, 0, Vec::new());
+        let (mut steps, mut clipped, mut shortened, mut last, mut latest) = (0, 0, 0, Vec::new(), f64::NAN);
         let has_domain = problem.divergence(update.first).has_domain();
         let mut watch = self.options.stop.map(Watch::new);
         let mut pace = self.pace(update);
@@ -235,6 +235,7 @@ impl SolverState for GradientSolver {
                     pace.rate.lose();
                     parameters = pace.rate.undo();
                     self.descent.restart();
+                    problem.forget();
                     continue;
                 }
                 (sampled, _) => sampled?,
@@ -250,10 +251,11 @@ impl SolverState for GradientSolver {
             if has_domain {
                 shortened += u64::from(self.shorten(problem, update.first + step, &before, &mut parameters)?);
             }
+            latest = sampled.log_likelihood;
             // The log likelihood reported is the mean over the last tenth of the visit, or while an adaptive rate falls.
             let is_late = pace.as_ref().map(|pace| pace.rate.is_falling());
             if is_late.unwrap_or(step >= update.steps - update.steps.div_ceil(10)) {
-                last.push(sampled.log_likelihood);
+                last.push(latest);
             }
             if let Some(pace) = &mut pace {
                 let units = &pace.units;
@@ -264,6 +266,7 @@ impl SolverState for GradientSolver {
                     Next::Back(place) => {
                         parameters = place;
                         self.descent.restart();
+                        problem.forget();
                     }
                 }
                 if pace.rate.has_converged() {
@@ -278,6 +281,10 @@ impl SolverState for GradientSolver {
         }
         if let Some(Watch { best: Some(best), log_likelihood, .. }) = watch {
             (parameters, last) = (best, vec![log_likelihood]);
+        }
+        if last.is_empty() {
+            // All of these steps were undone.
+            last.push(latest);
         }
         let natural = problem.natural_family().natural_of_member(problem.family(), &parameters)?;
         if self.options.start == Start::Previous {
@@ -351,5 +358,92 @@ impl Watch {
         }
         self.without += 1;
         self.without >= self.rule.patience
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use partita_core::{Key, Noise, Purpose};
+
+    use super::*;
+    use crate::engine::family::DiagonalGaussian;
+    use crate::engine::natural::NormalFamily;
+    use crate::engine::optimiser::Schedule;
+
+    /// One normal global, whose sample is not finite at a step, and whose free energy falls at another.
+    struct Exploding {
+        family: DiagonalGaussian,
+        natural: NormalFamily,
+        fails: Option<u64>,
+        falls: Option<u64>,
+        forgotten: u64,
+    }
+
+    impl LocalProblem for Exploding {
+        fn family(&self) -> &dyn Family {
+            &self.family
+        }
+
+        fn natural_family(&self) -> &NormalFamily {
+            &self.natural
+        }
+
+        fn initial(&self) -> Vec<f64> {
+            self.family.initial(0.1)
+        }
+
+        fn cavity(&self) -> &[f64] {
+            &[]
+        }
+
+        fn noise(&self, step: u64) -> (Noise, Key) {
+            (Noise::new(1), Key::new(Purpose::Fit, step))
+        }
+
+        fn sample(&mut self, parameters: &[f64], step: u64, _: f64) -> Result<Sampled> {
+            if self.fails == Some(step) {
+                let (who, quantity) = ("a".to_owned(), "the gradient".to_owned());
+                return Err(Error::NotFinite { who, step, quantity, found: f64::NAN });
+            }
+            let free_energy = if self.falls.is_some_and(|falls| step >= falls) { -1e9 } else { -1.0 };
+            let log_likelihood = f64::from(u32::try_from(step).unwrap());
+            let gradient = vec![parameters[0] - 1.0, (2.0 * parameters[1]).exp() - 1.0];
+            Ok(Sampled { free_energy, log_likelihood, gradient })
+        }
+
+        fn forget(&mut self) {
+            self.forgotten += 1;
+        }
+
+        fn log_likelihood(&mut self, _: &[f64], _: u64) -> Result<(f64, Vec<f64>)> {
+            unreachable!("a solver that samples")
+        }
+    }
+
+    /// What a visit of so many steps finds, and how often rules of rows forget.
+    fn visit(steps: u64, [fails, falls]: [Option<u64>; 2]) -> (Solved, u64) {
+        let settings = Settings { schedule: Schedule::adaptive(), ..Settings::default() };
+        let (family, natural) = (DiagonalGaussian::new(1), NormalFamily::diagonal(1));
+        let mut problem = Exploding { family, natural, fails, falls, forgotten: 0 };
+        let update = LocalUpdate { received: Vec::new(), is_prior: true, first: 0, steps, total: steps };
+        let mut solver = LocalSolver::start(&GradientDescent::default(), &settings, &Device::flex());
+        (solver.solve(&mut problem, &update).unwrap(), problem.forgotten)
+    }
+
+    #[test]
+    fn a_short_visit_whose_last_step_is_undone_says_the_log_likelihood_of_the_step_before() {
+        for steps in [2, 7] {
+            let (solved, forgotten) = visit(steps, [Some(steps - 1), None]);
+            let expected = f64::from(u32::try_from(steps - 2).unwrap());
+            assert!((solved.log_likelihood - expected).abs() < 1e-12, "{solved:?}");
+            assert_eq!((solved.steps, forgotten), (steps, 1));
+        }
+    }
+
+    #[test]
+    fn rules_of_rows_forget_once_for_each_setback_and_otherwise_never() {
+        assert_eq!(visit(100, [None, None]).1, 0);
+        assert_eq!(visit(100, [Some(12), None]).1, 1);
+        assert_eq!(visit(100, [None, Some(20)]).1, 1);
     }
 }

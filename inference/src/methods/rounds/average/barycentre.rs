@@ -36,8 +36,13 @@ impl Averaging for Barycentre {
         }
         let members = moments(family, members);
         let mean = weighted(members.iter().map(|(mean, _)| mean.as_slice()), weights);
-        let covariances: Vec<&Mat<f64>> = members.iter().map(|(_, covariance)| covariance).collect();
-        family.with_moments(&mean, &CovarianceMatrix::from_matrix(&fixed_point(&covariances, weights)?))
+        // A component that is a point in every member is one in their average: it has no root that could be inverted.
+        let free = |&i: &usize| members.iter().any(|(_, covariance)| covariance[(i, i)] != 0.0);
+        let free: Vec<usize> = (0..family.len()).filter(free).collect();
+        let part = |own: &Mat<f64>| Mat::from_fn(free.len(), free.len(), |i, j| own[(free[i], free[j])]);
+        let covariances: Vec<Mat<f64>> = members.iter().map(|(_, covariance)| part(covariance)).collect();
+        let found = CovarianceMatrix::from_matrix(&fixed_point(&covariances, weights)?);
+        family.with_moments(&mean, &CovarianceMatrix::join(vec![(free, found)], family.len()))
     }
 
     /// Of diagonal families means and standard deviations.
@@ -56,7 +61,7 @@ impl Averaging for Barycentre {
 }
 
 /// The covariance of the barycentre.
-fn fixed_point(covariances: &[&Mat<f64>], weights: &[f64]) -> Result<Mat<f64>> {
+fn fixed_point(covariances: &[Mat<f64>], weights: &[f64]) -> Result<Mat<f64>> {
     let size = covariances.first().map_or(0, |first| first.nrows());
     let sum = |terms: &dyn Fn(usize) -> Result<Mat<f64>>| -> Result<Mat<f64>> {
         let mut total = Mat::<f64>::zeros(size, size);
@@ -71,7 +76,7 @@ fn fixed_point(covariances: &[&Mat<f64>], weights: &[f64]) -> Result<Mat<f64>> {
         let own = eigen(&current)?;
         let (root, inverse_root) = (own.function(f64::sqrt), own.function(|value| value.powf(-0.5)));
         let mean_root =
-            sum(&|index| Ok(eigen(&(&root * covariances[index] * &root))?.function(|value| value.max(0.0).sqrt())))?;
+            sum(&|index| Ok(eigen(&(&root * &covariances[index] * &root))?.function(|value| value.max(0.0).sqrt())))?;
         let next = &inverse_root * &mean_root * &mean_root * &inverse_root;
         let change = (&next - &current).norm_l2() / current.norm_l2();
         current = next;
@@ -86,4 +91,24 @@ fn fixed_point(covariances: &[&Mat<f64>], weights: &[f64]) -> Result<Mat<f64>> {
     }
     let problem = format!("the iteration has not converged in {MOST} rounds; are some covariances nearly singular?");
     Err(Error::Average { operation: "Wasserstein barycentre", problem })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::engine::family::{Blocks, Delta, FullRankGaussian};
+
+    #[test]
+    fn a_point_mass_stays_one_beside_latents_that_are_correlated() {
+        let parts: [Box<dyn Family>; 2] = [Box::new(Delta::new(1)), Box::new(FullRankGaussian::new(2))];
+        let family = Blocks::new([vec![1], vec![0, 2]].into_iter().zip(parts).collect());
+        let member = vec![0.7, 1.0, -2.0, 0.3, -0.5, 0.8];
+        let average = Barycentre.average(&family, &vec![member.clone(); 3], &[0.2, 0.3, 0.5]).unwrap();
+        assert!(average.iter().zip(&member).all(|(found, own)| (found - own).abs() < 1e-9), "{average:?}");
+        // Apart in the point and in one mean alone: those are averaged.
+        let other = vec![1.7, 1.0, 2.0, 0.3, -0.5, 0.8];
+        let average = Barycentre.average(&family, &[member, other], &[0.25, 0.75]).unwrap();
+        let expected = [1.45, 1.0, 1.0, 0.3, -0.5, 0.8];
+        assert!(average.iter().zip(expected).all(|(found, own)| (found - own).abs() < 1e-9), "{average:?}");
+    }
 }
