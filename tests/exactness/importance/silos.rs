@@ -206,8 +206,7 @@ fn point_masses_are_refused_where_weights_are_squared_by_coordinators_and_silos(
     let refuses = |made: Result<(), Error>| matches!(made, Err(Error::Setting { setting: "estimator", .. }));
     let normal = || FamilyPlan::new().global(Gaussian::diagonal()).local(Gaussian::diagonal());
     let points = [normal().global(PointMass), normal().local(PointMass)];
-    for (family, expected) in
-        std::iter::once(normal()).chain(points).zip([[false, false], [true, true], [true, false]])
+    for (family, expected) in std::iter::once(normal()).chain(points).zip([[false, false], [true, true], [true, false]])
     {
         let (silo, coordinator) = of(ImportanceGradient::DoublyReparameterised, family.clone());
         assert_eq!([refuses(silo), refuses(coordinator)], expected, "{family:?}");
