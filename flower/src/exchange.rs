@@ -19,6 +19,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use partita_inference::{Message, write_atomically};
 use serde::{Deserialize, Serialize};
+use sha2::{Digest, Sha256};
 
 use crate::carrier::Parcel;
 use crate::connection::Connection;
@@ -359,8 +360,8 @@ impl Flower {
     fn write_place(&mut self, folder: &Path, place: Place) -> Result<()> {
         let path = folder.join(PLACE);
         let wrong = |problem: String| Error::File { path: path.clone(), problem };
-        let bytes = serde_json::to_vec_pretty(&place).map_err(|error| wrong(error.to_string()))?;
-        write_atomically(&path, &bytes)?;
+        let text = serde_json::to_string_pretty(&place).map_err(|error| wrong(error.to_string()))?;
+        write_atomically(&path, format!("{text}\n{}\n", digest(&text)).as_bytes())?;
         // The checkpoint before the latest is on disk too: the run may have to return to it.
         let before = self.latest.replace(place.accepted.clone());
         self.kept = Some(before.unwrap_or(place.accepted));
@@ -372,8 +373,21 @@ impl Flower {
 fn read_place(folder: &Path) -> Result<Place> {
     let path = folder.join(PLACE);
     let wrong = |problem: String| Error::File { path: path.clone(), problem };
-    let bytes = std::fs::read(&path).map_err(|error| wrong(error.to_string()))?;
-    serde_json::from_slice(&bytes).map_err(|error| wrong(error.to_string()))
+    let text = std::fs::read_to_string(&path).map_err(|error| wrong(error.to_string()))?;
+    let whole = text.trim_end().rsplit_once('\n').filter(|(place, last)| digest(place) == *last);
+    let Some((place, _)) = whole else {
+        return Err(wrong(
+            "the SHA-256 in its last line is not that of what stands above: it is damaged. Resume from the `step-N` folder before \
+             it by writing its name into `latest`, or start anew with `--restart`"
+                .into(),
+        ));
+    };
+    serde_json::from_str(place).map_err(|error| wrong(error.to_string()))
+}
+
+/// The SHA-256 of a text, in hexadecimal.
+fn digest(text: &str) -> String {
+    hexadecimal(&Sha256::digest(text.as_bytes()))
 }
 
 /// The task of a run that was just started.
@@ -396,5 +410,22 @@ fn take_task(connection: &Connection, run_id: u64, seconds: u64, user: &User) ->
         }
         wait.look(user, || "the engine to give this coordinator its task".into())?;
         std::thread::sleep(PAUSE);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_place_of_which_a_digit_has_changed_is_refused() {
+        let folder = tempfile::tempdir().unwrap();
+        let text = r#"{"run": "a", "began": 1, "start": 2, "round": 9, "accepted": [12], "task": {"token": "", "task_id": 0, "run_id": 0}}"#;
+        let path = folder.path().join(PLACE);
+        std::fs::write(&path, format!("{text}\n{}\n", digest(text))).unwrap();
+        assert_eq!(read_place(folder.path()).unwrap().accepted, [12]);
+        std::fs::write(&path, format!("{}\n{}\n", text.replace("[12]", "[13]"), digest(text))).unwrap();
+        let error = read_place(folder.path()).unwrap_err().to_string();
+        assert!(error.contains("damaged") && error.contains("`latest`"), "{error}");
     }
 }

@@ -238,8 +238,10 @@ impl<'a> AtWork<'a> {
         match (sent, run) {
             (Ok(sent), Some((run, is_last))) => self.sent.add(&run, sent.bytes, is_last, log),
             (Ok(_), None) => {}
-            // The next start sends the rest.
-            (Err(error @ Error::File { .. }), _) => return Err(error),
+            // What is unfinished stays on record: the next start sends the rest.
+            (Err(error @ (Error::File { .. } | Error::Interrupted { .. } | Error::Transport { .. })), _) => {
+                return Err(error);
+            }
             (Err(error), _) => log(&format!("that answer was not taken: {error}")),
         }
         // The engine has received the answer's head, or expects none: it would take an error now for the next answer.
@@ -347,7 +349,8 @@ impl SiloOptions {
     /// The answer to a request: the result, or the kind of the error. The error's text stays here, since it may quote
     /// data.
     fn reply(&self, message: &Message, envelope: &Envelope, keeper: &mut Keeper) -> Result<(Message, String)> {
-        let asked = format!("round {}, attempt {}: {}", envelope.round, envelope.attempt, message.kind);
+        let asked =
+            format!("round {}, attempt {}: {}", envelope.round, envelope.attempt, crate::error::shown(&message.kind));
         if message.kind == HELLO {
             let answer = Message::new(HELLO).word("rows", self.rows);
             // Where a hello is not sealed, whoever carries it could put another key in the place of this one.

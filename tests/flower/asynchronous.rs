@@ -166,7 +166,9 @@ impl Progress for Killed {
 fn latest_accepted(root: &std::path::Path) -> Vec<u64> {
     let folder = latest_checkpoint(root).unwrap().unwrap().0;
     let text = std::fs::read_to_string(folder.join("flower.json")).unwrap();
-    let json: serde_json::Value = serde_json::from_str(&text).unwrap();
+    // Its last line is the SHA-256 of what stands above.
+    let (text, _) = text.trim_end().rsplit_once('\n').unwrap();
+    let json: serde_json::Value = serde_json::from_str(text).unwrap();
     json["accepted"].as_array().unwrap().iter().map(|round| round.as_u64().unwrap()).collect()
 }
 

@@ -237,7 +237,7 @@ impl Flower {
                 let what = message.get_setting("what").map_or("an unknown reason", |what| what);
                 let (node, what) = (greeting.node, crate::error::shown(what));
                 (self.user.log)(&format!(
-                    "node {node} refused this coordinator's hello for {what}: its silo's file names another key than `key` in the coordinator's"
+                    "node {node} refused this coordinator's hello for {what}: its silo's file names another key than `key` in the coordinator's, or the clocks of the two machines differ by more than an hour"
                 ));
             }
             if message.kind != HELLO || envelope.run != self.place.run {
@@ -305,6 +305,10 @@ impl Flower {
                 EventKind::Refused,
                 format!("it says {rows} rows, expected {expected}: refused"),
             );
+            // It may come back with the right ones under the same number: it is asked again, as one that did not answer.
+            if let Some(one) = self.roster.greeted.iter_mut().find(|one| one.node == node) {
+                one.is_answered = false;
+            }
             if moment == Moment::Start && self.options.patience.lost_silo != LostSilo::GoOn {
                 return Err(Error::Unwelcome {
                     what: "the number of rows of a silo",

@@ -12,6 +12,7 @@ use crate::error::{Error, Result};
 use crate::jitter::spread;
 use crate::object::{ObjectId, Objects};
 use crate::refused;
+use crate::signature::SIGNATURE;
 use crate::silo::FAILED;
 use crate::transit::Arrived;
 
@@ -279,6 +280,11 @@ impl Flower {
                 Ok(found) => found,
                 Err(error) => return Ok(Err(error.to_string())),
             };
+        if is_stranger(&reply, &envelope, &self.place, one.round) {
+            let reason = "the silo refused the signature of the request: its file names another key than `key` in the \
+                          coordinator's, or the clocks of the two machines differ by more than an hour. Compare keys, and set the clocks";
+            return Ok(Err(reason.into()));
+        }
         if let Some(reason) = misplaced(&envelope, &self.place, one.round, &name) {
             return Ok(Err(reason));
         }
@@ -332,6 +338,12 @@ impl Flower {
             None => partita_inference::Error::Declined { problem },
         }))
     }
+}
+
+/// Whether it is the answer of a silo to which this coordinator is a stranger: it says nothing else, not even its name.
+fn is_stranger(reply: &partita_inference::Message, envelope: &Envelope, place: &Place, round: u64) -> bool {
+    let what = reply.get_setting("what").unwrap_or_default();
+    reply.kind == FAILED && what == SIGNATURE && envelope.run == place.run && envelope.round == round
 }
 
 /// What an answer belongs to that was not asked for: another run, another start of its coordinator, another round or
