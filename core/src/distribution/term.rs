@@ -5,7 +5,7 @@ use std::ops::{Add, Div, Mul, Neg, Sub};
 use burn::tensor::{Tensor, activation};
 
 use crate::math::operation::ordered_sum;
-use crate::math::special;
+use crate::math::{logistic, special};
 
 /// A number, or a tensor on a device with one row an event: the operand of the device forms of densities.
 ///
@@ -77,13 +77,13 @@ impl Term {
     /// $1/(1 + e^{-x})$.
     #[must_use]
     pub fn sigmoid(self) -> Self {
-        self.map(special::sigmoid, activation::sigmoid)
+        self.map(special::sigmoid, logistic::sigmoid)
     }
 
     /// $-\log(1 + e^{-x})$.
     #[must_use]
     pub fn log_sigmoid(self) -> Self {
-        self.map(|x| -special::softplus(-x), activation::log_sigmoid)
+        self.map(|x| -special::softplus(-x), logistic::log_sigmoid)
     }
 
     /// $\log\Gamma(x)$ for $x > 0$, with a gradient.
