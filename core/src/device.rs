@@ -93,6 +93,9 @@ impl Device {
     /// Makes a constant tensor of standard normal noise in the precision of the device, in as many equal parts as there are
     /// keys.
     ///
+    /// # Panics
+    /// If the numbers of `shape` cannot be cut into as many equal parts as there are keys.
+    ///
     /// # Example
     /// ```
     /// use partita_core::{Device, Key, Noise, Purpose};
@@ -104,7 +107,8 @@ impl Device {
     /// ```
     #[must_use]
     pub fn noise<const D: usize>(&self, noise: Noise, keys: &[Key], shape: [usize; D]) -> Tensor<D> {
-        let count = shape.iter().product();
+        let count: usize = shape.iter().product();
+        assert!(count.is_multiple_of(keys.len()), "{count} numbers of noise in equal parts for {} keys", keys.len());
         let data = match self.precision {
             Precision::Double => {
                 TensorData::new(filled(keys, count, |key, own: &mut [f64]| noise.normal(key, own)), shape)
@@ -217,4 +221,23 @@ pub(crate) fn add_data(data: TensorData, others: &[f64], out: &mut [f64]) {
         return add(numbers, others, out);
     }
     add(&data_to_array(data).values, others, out);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::noise::Purpose;
+
+    #[test]
+    #[should_panic(expected = "4 numbers of noise in equal parts for 3 keys")]
+    fn keys_that_do_not_divide_the_numbers_leave_no_zeros() {
+        let key = Key::new(Purpose::Fit, 7);
+        let _ = Device::flex().noise(Noise::new(1), &[key, key.particle(1), key.particle(2)], [2, 2]);
+    }
+
+    #[test]
+    fn single_precision_is_read_as_it_is() {
+        let found = data_to_array(Device::flex().with_precision(Precision::Single).tensor(vec![0.5, 0.1], [2]).into_data());
+        assert_eq!(found.values, [0.5, f64::from(0.1_f32)]);
+    }
 }
