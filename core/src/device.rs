@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 use std::cell::Cell;
 
-use burn::tensor::{DType, FloatDType, Tensor, TensorCreationOptions, TensorData};
+use burn::tensor::{DType, Element, FloatDType, Tensor, TensorCreationOptions, TensorData};
 use rayon::prelude::*;
 
 use crate::array::Array;
@@ -199,11 +199,18 @@ pub(crate) fn data_to_array(data: TensorData) -> Array {
     count_read();
     let shape = data.shape().to_vec();
     let values = match data.dtype() {
-        DType::F64 => data.try_into_vec::<f64>().unwrap_or_default(),
-        DType::F32 => data.try_into_vec::<f32>().unwrap_or_default().into_iter().map(f64::from).collect(),
+        DType::F64 => vec_of::<f64>(data),
+        DType::F32 => vec_of::<f32>(data).into_iter().map(f64::from).collect(),
         _ => data.iter::<f64>().collect(),
     };
     Array { values, shape }
+}
+
+fn vec_of<T: Element>(data: TensorData) -> Vec<T> {
+    match data.try_into_vec() {
+        Ok(numbers) => numbers,
+        Err(error) => unreachable!("invariant: data have the numbers of their type ({error})"),
+    }
 }
 
 /// Reads a tensor to the host and adds its numbers, and those of `others` if there are any, to `out` in one pass.
@@ -237,7 +244,7 @@ mod tests {
 
     #[test]
     fn single_precision_is_read_as_it_is() {
-        let found = data_to_array(Device::flex().with_precision(Precision::Single).tensor(vec![0.5, 0.1], [2]).into_data());
-        assert_eq!(found.values, [0.5, f64::from(0.1_f32)]);
+        let tensor = Device::flex().with_precision(Precision::Single).tensor::<1>(vec![0.5, 0.1], [2]);
+        assert_eq!(data_to_array(tensor.into_data()).values, [0.5, f64::from(0.1_f32)]);
     }
 }
