@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 use std::cell::Cell;
 
-use burn::tensor::{DType, FloatDType, Tensor, TensorCreationOptions, TensorData};
+use burn::tensor::{DType, Element, FloatDType, Tensor, TensorCreationOptions, TensorData};
 use rayon::prelude::*;
 
 use crate::array::Array;
@@ -93,6 +93,9 @@ impl Device {
     /// Makes a constant tensor of standard normal noise in the precision of the device, in as many equal parts as there are
     /// keys.
     ///
+    /// # Panics
+    /// If the numbers of `shape` cannot be cut into as many equal parts as there are keys.
+    ///
     /// # Example
     /// ```
     /// use partita_core::{Device, Key, Noise, Purpose};
@@ -104,7 +107,8 @@ impl Device {
     /// ```
     #[must_use]
     pub fn noise<const D: usize>(&self, noise: Noise, keys: &[Key], shape: [usize; D]) -> Tensor<D> {
-        let count = shape.iter().product();
+        let count: usize = shape.iter().product();
+        assert!(count.is_multiple_of(keys.len()), "{count} numbers of noise in equal parts for {} keys", keys.len());
         let data = match self.precision {
             Precision::Double => {
                 TensorData::new(filled(keys, count, |key, own: &mut [f64]| noise.normal(key, own)), shape)
@@ -195,11 +199,18 @@ pub(crate) fn data_to_array(data: TensorData) -> Array {
     count_read();
     let shape = data.shape().to_vec();
     let values = match data.dtype() {
-        DType::F64 => data.try_into_vec::<f64>().unwrap_or_default(),
-        DType::F32 => data.try_into_vec::<f32>().unwrap_or_default().into_iter().map(f64::from).collect(),
+        DType::F64 => vec_of::<f64>(data),
+        DType::F32 => vec_of::<f32>(data).into_iter().map(f64::from).collect(),
         _ => data.iter::<f64>().collect(),
     };
     Array { values, shape }
+}
+
+fn vec_of<T: Element>(data: TensorData) -> Vec<T> {
+    match data.try_into_vec() {
+        Ok(numbers) => numbers,
+        Err(error) => unreachable!("invariant: data have the numbers of their type ({error})"),
+    }
 }
 
 /// Reads a tensor to the host and adds its numbers, and those of `others` if there are any, to `out` in one pass.
@@ -217,4 +228,23 @@ pub(crate) fn add_data(data: TensorData, others: &[f64], out: &mut [f64]) {
         return add(numbers, others, out);
     }
     add(&data_to_array(data).values, others, out);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::noise::Purpose;
+
+    #[test]
+    #[should_panic(expected = "4 numbers of noise in equal parts for 3 keys")]
+    fn keys_that_do_not_divide_the_numbers_leave_no_zeros() {
+        let key = Key::new(Purpose::Fit, 7);
+        let _ = Device::flex().noise(Noise::new(1), &[key, key.particle(1), key.particle(2)], [2, 2]);
+    }
+
+    #[test]
+    fn single_precision_is_read_as_it_is() {
+        let tensor = Device::flex().with_precision(Precision::Single).tensor::<1>(vec![0.5, 0.1], [2]);
+        assert_eq!(data_to_array(tensor.into_data()).values, [0.5, f64::from(0.1_f32)]);
+    }
 }

@@ -1,6 +1,7 @@
 //! Computes what Burn lacks: special functions, vectorised loops, and numbers with derivatives, host functions as nodes of the tape.
 
 pub mod kernel;
+pub(crate) mod logistic;
 pub(crate) mod operation;
 pub(crate) mod parts;
 #[cfg(feature = "flex")]

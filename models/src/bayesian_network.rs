@@ -2,11 +2,13 @@
 
 use burn::module::{Module, ModuleDisplay, Param};
 use burn::tensor::Tensor;
-use burn::tensor::activation::{gelu, relu, sigmoid, softmax, tanh};
+use burn::tensor::activation::{gelu, relu, softmax, tanh};
 use partita_core::{
     Array, BayesianLinear, Bernoulli, Categorical, Device, Distribution, Error, HalfNormal, Key, Model, Noise, Normal,
     Purpose, Result, Scope, SiteTable,
 };
+
+use crate::sigmoid::sigmoid;
 
 /// A Burn module that maps rows of features to rows of outputs.
 ///

@@ -5,11 +5,11 @@ mod pictures;
 pub use pictures::BinaryPictures;
 
 use burn::module::Module;
-use burn::tensor::activation::sigmoid;
 use partita_core::{
     Amortised, Bernoulli, Device, Encoder, Encoding, Error, Handle, Model, Normal, Result, Rows, Scope,
 };
 
+use crate::sigmoid::sigmoid;
 use crate::{Activation, Mlp, Network};
 
 /// A deep latent Gaussian model of binary pixels.

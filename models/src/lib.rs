@@ -11,6 +11,7 @@ mod mixed_logistic;
 mod multinomial_regression;
 pub mod priors;
 pub mod regression;
+mod sigmoid;
 mod six_cities;
 mod topic_model;
 pub mod vertical;

@@ -7,9 +7,9 @@ use fixtures::worlds::{Visit, every_world};
 use partita::burn::module::Module;
 use partita::burn::tensor::Tensor;
 use partita::core::{
-    Array, BayesianLinear, Differentiable, Key, Latents, LkjCholesky, LogDensity, MultivariateStudentT, Noise,
-    OrderedLogistic, OrderedProbit, Part, Purpose, SkewNormal, VonMises, WishartCholesky, cholesky, custom_vjp,
-    host_reads, ln_gamma, log_sum_exp,
+    Array, BayesianLinear, Design, Differentiable, Key, Latents, LkjCholesky, LogDensity, MultivariateStudentT, Noise,
+    OrderedLogistic, OrderedProbit, Part, Purpose, SkewNormal, SparseRows, VonMises, WishartCholesky, cholesky,
+    custom_vjp, host_reads, ln_gamma, log_sum_exp, low_rank_multinomial,
 };
 use partita::inference::{Algorithm, Central, Exchange, InProcess, OnDeviceSilo, Severity, Sgd, StartFrom};
 use partita::models::{Activation, BayesianNetwork, Head, LabelledRows, Mlp};
@@ -337,18 +337,31 @@ fn operations_on_the_host_are_named_in_a_report() {
     };
     let warnings = notes(|scope, level| {
         let curve = log_sum_exp::<1>(ln_gamma(level.clone().exp()));
-        let twice = custom_vjp::<1>("twice", [level.into()], |inputs| {
+        let twice = custom_vjp::<1>("twice", [level.clone().into()], |inputs| {
             let value = Array::new(inputs[0].values.iter().map(|x| 2.0 * x).collect(), vec![1])?;
             Ok(Differentiable::new(value, |gradient, by| by[0][0] += 2.0 * gradient[0]))
         })?;
         scope.observe("y", Normal::new(twice, 1.0), number(0.3))?;
+        scope.factor("f", Normal::new(0.0, 1.0).log_prob(level.clone())?)?;
+        let rows = SparseRows::new(&[vec![(0, 0.5)]], 1)?;
+        let design = Design::<2>::new(vec![0.5], [1, 1])?;
+        let sums = vec![
+            Normal::new(0.0, 1.0).log_prob_each(level.clone())?,
+            rows.multiply(level.clone().reshape([1, 1]))?.reshape([1]),
+            design.predictor(level.clone(), None)?,
+            low_rank_multinomial(&rows, level.clone().reshape([1, 1]), level.reshape([1, 1]))?,
+        ];
+        scope.factor("g", Tensor::cat(sums, 0))?;
         let root = cholesky(curve.clone().exp().reshape([1, 1]))?;
         scope.observe("z", Normal::new(curve + root.reshape([1]), 1.0), number(0.3))
     });
     let shown: Vec<String> = warnings.iter().map(ToString::to_string).collect();
-    assert_eq!(shown.len(), 2, "{shown:?}");
+    assert_eq!(shown.len(), 4, "{shown:?}");
     assert!(shown[0].contains("`ln_gamma`, `log_sum_exp`, `twice`") && shown[0].contains("(`y`)"), "{}", shown[0]);
-    assert!(shown[1].contains("`cholesky`") && shown[1].contains("(`z`)"), "{}", shown[1]);
+    assert!(shown[1].contains("`log_prob`") && shown[1].contains("(`f`)"), "{}", shown[1]);
+    let products = "`log_prob_each`, `SparseRows::predictor`, `Design::predictor`, `low_rank_multinomial`";
+    assert!(shown[2].contains(products) && shown[2].contains("(`g`)"), "{}", shown[2]);
+    assert!(shown[3].contains("`cholesky`") && shown[3].contains("(`z`)"), "{}", shown[3]);
     // What a model takes of Burn's own operations is not warned of, and a fit on the host reads without a word.
     assert!(notes(|scope, level| scope.observe("y", Normal::new(level.exp(), 1.0), number(0.3))).is_empty());
 }

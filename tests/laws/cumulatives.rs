@@ -104,6 +104,31 @@ fn a_circle_has_no_distribution_function() {
 }
 
 #[test]
+fn a_large_concentration_has_the_normal_limit_of_the_distribution_function() {
+    let cumulative = |value: f64, location: f64, concentration: f64| {
+        VonMises.cumulative(value, [&[location], &[concentration], &[]]).unwrap()
+    };
+    let pi = std::f64::consts::PI;
+    // As many terms of the Fourier series as this one needs would not fit into memory.
+    assert!((cumulative(0.0, 0.0, 1e18) - 0.5).abs() < 1e-15);
+    assert!((cumulative(2.5, 2.5, f64::MAX) - 0.5).abs() < 1e-15);
+    // Half of what lies around the cut is on either side; the location may be any angle.
+    for (value, expected) in [(-3.0, 0.0), (0.0, 0.0), (3.0, 1.0)] {
+        assert!((cumulative(value, pi, 1e12) - 0.5).abs() < 1e-8, "{value}");
+        assert!((cumulative(value, 40.0 * pi + 0.5, 1e12) - expected).abs() < 1e-8, "{value}");
+    }
+    // mpmath, with 40 digits: the plain normal limit is wrong from the tenth digit on.
+    for (value, expected) in [(0.5_f64.powi(14), 0.805_977_298_225_892), (-0.5_f64.powi(13), 0.042_143_588_918_254_97)] {
+        assert!((cumulative(value, 0.0, 2e8) - expected).abs() < 1e-14, "{value}");
+    }
+    // Where the series ends.
+    for value in [-1e-4, 3e-5, 2e-4] {
+        let [series, limit] = [1e8, 1e8_f64.next_up()].map(|concentration| cumulative(value, 0.0, concentration));
+        assert!((series - limit).abs() < 1e-10, "{value}: {series} {limit}");
+    }
+}
+
+#[test]
 fn angles_of_hardly_any_concentration_are_drawn() {
     let mut noise = Noise::new(5).stream(Key::new(Purpose::Check, 0));
     for concentration in [1e-13, 1.1e-8, 1e-4, 0.5] {

@@ -5,8 +5,8 @@ use partita_core::{
     Array, Bernoulli, Beta, BetaBinomial, Binomial, Categorical, Cauchy, Density, Device, Dirichlet, Distribution,
     Exponential, Flat, Gamma, Geometric, Gradient, HalfCauchy, HalfNormal, HalfStudentT, InverseGamma, InverseGaussian,
     Laplace, LkjCholesky, LogNormal, Multinomial, MultivariateNormal, MultivariateStudentT, NegativeBinomial,
-    NoiseStream, Normal, OrderedLogistic, OrderedProbit, ParameterRule, PiecewiseExponential, Poisson, Signature,
-    SkewNormal, StudentT, Support, SymmetricDirichlet, Uniform, VonMises, Weibull, WishartCholesky,
+    NoiseStream, Normal, OrderedLogistic, OrderedProbit, ParameterRule, PiecewiseExponential, Poisson, Precision,
+    Signature, SkewNormal, StudentT, Support, SymmetricDirichlet, Uniform, VonMises, Weibull, WishartCholesky,
 };
 use partita_laws::{DensityCase, DensityLaw, density, density_on_device};
 
@@ -142,6 +142,24 @@ holds! {
         ];
     uniform_keeps_the_laws: Uniform,
         [(&[0.3], &[&[-1.0], &[2.0]]), (&[1e6], &[&[999_999.0], &[1_000_003.0]])];
+}
+
+#[test]
+fn device_forms_keep_digits_in_single_precision_where_one_parameter_is_large() {
+    let device = Device::flex().with_precision(Precision::Single);
+    let case = |value: f64, parameters: &[&[f64]]| DensityCase::new(&[value], parameters);
+    let cases: [(&dyn Density, DensityCase); 6] = [
+        (&StudentT, case(0.3, &[&[1e5], &[1.0], &[2.0]])),
+        (&HalfStudentT, case(0.3, &[&[1e5], &[2.0]])),
+        (&NegativeBinomial, case(3.0, &[&[1e5], &[-10.4]])),
+        // A value that single precision has.
+        (&Beta, case(1.0 - 0.5_f64.powi(15), &[&[1e5], &[2.0]])),
+        (&Beta, case(0.5_f64.powi(15), &[&[2.0], &[1e5]])),
+        (&BetaBinomial, case(8.0, &[&[10.0], &[1e5], &[2.0]])),
+    ];
+    for (density, case) in cases {
+        assert!(density_on_device(density, &[case], &device, 1e-4).unwrap());
+    }
 }
 
 /// A normal density with one planted mistake, which the laws must find.

@@ -1,12 +1,12 @@
 //! Maps real vectors onto the simplex by breaking a stick, for mixture weights and category probabilities.
 
-use burn::tensor::activation::log_sigmoid;
 use burn::tensor::{Tensor, TensorCreationOptions, TensorData};
 
 use super::{Bijector, above_zero, empty_event, outside};
 use crate::distribution::Term;
 use crate::error::Result;
 use crate::math::kernel::{exponential, stick};
+use crate::math::logistic::log_sigmoid;
 
 const MAP: &str = "simplex map";
 const SUPPORT: &str = "vectors of positive numbers that sum to 1";

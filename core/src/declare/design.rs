@@ -152,6 +152,7 @@ impl<const D: usize> Design<D> {
             let eta = self.predictor_on_device(taken, coefficients, intercepts);
             return Ok(Handle::from(eta).reshaped(&shape));
         }
+        operation::computes_on_host("Design::predictor");
         let values = Arc::clone(&self.values);
         let (intercepts, places) = match intercepts {
             Intercepts::None => (None, None),

@@ -103,6 +103,10 @@ impl BayesianLinear {
     ///
     /// # Shapes
     /// `[rows, inputs]` → `[rows, outputs]`.
+    ///
+    /// # Panics
+    /// If rows have another width, or there are not as many biases as outputs: inside a model that is
+    /// [`Error::Panicked`](crate::Error::Panicked).
     #[must_use]
     pub fn forward(&self, rows: Tensor<2>) -> Tensor<2> {
         let (weight, bias) = (self.weight.val(), self.bias.val());

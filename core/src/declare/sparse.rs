@@ -235,6 +235,7 @@ impl SparseRows {
         if self.on_device {
             return Ok(self.predictor_on_device(coefficients, intercepts));
         }
+        operation::computes_on_host("SparseRows::predictor");
         let (matrix, rows) = (self.clone(), self.rows());
         let inputs = [Some(Handle::from(coefficients)), intercepts.map(Handle::from)];
         let output = operation::apply_with_constants(inputs, move |[weights, intercepts], wanted| {

@@ -12,6 +12,7 @@ use super::{Loss, NumberOrTensor, Support};
 use crate::array::Array;
 use crate::error::{Error, Result};
 use crate::handle::Handle;
+use crate::math::operation::computes_on_host;
 use crate::noise::NoiseStream;
 
 /// Marks distributions with a density on real numbers: they may be latent.
@@ -206,6 +207,7 @@ impl<const D: usize, S> Distribution<D, S> {
     /// # Ok::<(), partita_core::Error>(())
     /// ```
     pub fn log_prob_each(&self, value: Tensor<D>) -> Result<Tensor<D>> {
+        computes_on_host("log_prob_each");
         let handle = Handle::from(value);
         let array = handle.read()?;
         self.law.check_shape(|| "log_prob_each".into(), &array.shape)?;
@@ -230,6 +232,7 @@ impl<const D: usize, S> Distribution<D, S> {
     /// # Errors
     /// As for [`Distribution::log_prob_of`].
     pub fn log_prob(&self, value: Tensor<D>) -> Result<Tensor<1>> {
+        computes_on_host("log_prob");
         let handle = Handle::from(value);
         let array = handle.read()?;
         let total = self.log_prob_of(&array)?;

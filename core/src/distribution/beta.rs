@@ -62,9 +62,7 @@ impl Density for Beta {
         Some(vec![
             (one.clone() - 1.0) * value.clone().ln(),
             (zero.clone() - 1.0) * (-value).ln_1p(),
-            -one.clone().ln_gamma(),
-            -zero.clone().ln_gamma(),
-            (one + zero).ln_gamma(),
+            -one.ln_beta(zero),
         ])
     }
 

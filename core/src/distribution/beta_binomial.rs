@@ -61,10 +61,8 @@ impl Density for BetaBinomial {
     fn on_device(&self, value: Term, [total, one, zero]: [Term; 3]) -> Option<Vec<Term>> {
         let failures = total.clone() - value.clone();
         Some(vec![
-            (total.clone() + 1.0).ln_gamma() - (value.clone() + 1.0).ln_gamma() - (failures.clone() + 1.0).ln_gamma(),
-            (value + one.clone()).ln_gamma() + (failures + zero.clone()).ln_gamma(),
-            -(total + one.clone() + zero.clone()).ln_gamma(),
-            (one.clone() + zero.clone()).ln_gamma() - one.ln_gamma() - zero.ln_gamma(),
+            -(total + 1.0).ln() - (value.clone() + 1.0).ln_beta(failures.clone() + 1.0),
+            (value + one.clone()).ln_beta(failures + zero.clone()) - one.ln_beta(zero),
         ])
     }
 

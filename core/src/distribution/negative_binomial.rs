@@ -53,8 +53,7 @@ impl Density for NegativeBinomial {
 
     fn on_device(&self, value: Term, [concentration, logits, _]: [Term; 3]) -> Option<Vec<Term>> {
         Some(vec![
-            (value.clone() + concentration.clone()).ln_gamma(),
-            -concentration.clone().ln_gamma(),
+            concentration.clone().ln_gamma_difference(value.clone()),
             -(value.clone() + 1.0).ln_gamma(),
             value * logits.clone().log_sigmoid(),
             concentration * (-logits).log_sigmoid(),

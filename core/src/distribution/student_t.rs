@@ -62,7 +62,7 @@ impl Density for StudentT {
 
     fn on_device(&self, value: Term, [degrees, location, scale]: [Term; 3]) -> Option<Vec<Term>> {
         Some(vec![
-            ((degrees.clone() + 1.0) * 0.5).ln_gamma() - (degrees.clone() * 0.5).ln_gamma(),
+            (degrees.clone() * 0.5).ln_gamma_difference(0.5),
             (degrees.clone() * PI).ln() * -0.5,
             -scale.clone().ln(),
             (degrees.clone() + 1.0) * -0.5 * (((value - location) / scale).square() / degrees).ln_1p(),

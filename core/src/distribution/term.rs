@@ -5,7 +5,7 @@ use std::ops::{Add, Div, Mul, Neg, Sub};
 use burn::tensor::{Tensor, activation};
 
 use crate::math::operation::ordered_sum;
-use crate::math::special;
+use crate::math::{logistic, special};
 
 /// A number, or a tensor on a device with one row an event: the operand of the device forms of densities.
 ///
@@ -29,6 +29,9 @@ pub enum Term {
     /// Numbers on a device.
     Tensor(Tensor<2>),
 }
+
+/// So far arguments of the log-gamma function are moved up, to where Stirling's series holds.
+const FACTORS: u8 = 7;
 
 impl From<f64> for Term {
     fn from(value: f64) -> Self {
@@ -77,37 +80,83 @@ impl Term {
     /// $1/(1 + e^{-x})$.
     #[must_use]
     pub fn sigmoid(self) -> Self {
-        self.map(special::sigmoid, activation::sigmoid)
+        self.map(special::sigmoid, logistic::sigmoid)
     }
 
     /// $-\log(1 + e^{-x})$.
     #[must_use]
     pub fn log_sigmoid(self) -> Self {
-        self.map(|x| -special::softplus(-x), activation::log_sigmoid)
+        self.map(|x| -special::softplus(-x), logistic::log_sigmoid)
     }
 
     /// $\log\Gamma(x)$ for $x > 0$, with a gradient.
     ///
     /// # Numerics
     /// $\log\Gamma(x + 7)$ by Stirling's series with seven terms (7e-15 at the smallest argument), less the logarithms
-    /// of the seven factors between.
+    /// of the seven factors between. Differences of two large ones cancel; use [`Term::ln_gamma_difference`].
     #[must_use]
     pub fn ln_gamma(self) -> Self {
+        let Self::Tensor(x) = self else { return self.map(special::ln_gamma, |x| x) };
+        let y = x.clone() + f64::from(FACTORS);
+        let reciprocal = y.clone().recip();
+        // All but the first factor over y, which leaves 6 log y: the product itself overflows in single precision.
+        let ratio = |k: u8| (x.clone() + f64::from(k)) * reciprocal.clone();
+        let factors = (2..FACTORS).fold(ratio(1), |product, k| product * ratio(k)).log() + x.clone().log();
+        let stirling = (y.clone() - 6.5) * y.clone().log() - y.clone() + special::HALF_LOG_TWO_PI;
+        Self::Tensor(stirling - factors) + Self::Tensor(y).stirling_rest()
+    }
+
+    /// $\log\Gamma(x + s) - \log\Gamma(x)$ for $x > 0$ and $s$ = `step` ≥ 0, without cancellation for large $x$.
+    ///
+    /// $$ (y - \tfrac12)\log\Big(1 + \frac sy\Big) + s(\log e - 1) + \delta(e) - \delta(y)
+    ///    - \sum_{k<7}\log\Big(1 + \frac{s}{x + k}\Big), \qquad y = x + 7,\quad e = y + s $$
+    /// with Stirling's series $\delta$, as in [`Term::ln_gamma`].
+    ///
+    /// # Example
+    /// ```
+    /// use partita_core::{Device, Precision, Term};
+    /// let x = Device::flex().with_precision(Precision::Single).tensor(vec![1e6], [1, 1]);
+    /// let Term::Tensor(found) = Term::Tensor(x).ln_gamma_difference(1.0) else { panic!("a tensor stays a tensor") };
+    /// assert!((found.into_scalar::<f32>() - 1e6_f32.ln()).abs() < 1e-5);
+    /// ```
+    #[must_use]
+    pub fn ln_gamma_difference(self, step: impl Into<Self>) -> Self {
+        let step = step.into();
+        if let (Self::Number(x), Self::Number(step)) = (&self, &step) {
+            return Self::Number(special::ln_gamma_difference(*x, *step));
+        }
+        let y = self.clone() + f64::from(FACTORS);
+        let end = y.clone() + step.clone();
+        // With y and not e at the first logarithm: the slope of either term by x is moderate.
+        let start = (y.clone() - 0.5) * (step.clone() / y.clone()).ln_1p() + step.clone() * (end.clone().ln() - 1.0);
+        let factors = (0..FACTORS).map(|k| (step.clone() / (self.clone() + f64::from(k))).ln_1p());
+        factors.fold(start + end.stirling_rest() - y.stirling_rest(), |sum, factor| sum - factor)
+    }
+
+    /// $\log B(a, b)$ for $a$, $b$ > 0, without cancellation where one of them is large.
+    pub(crate) fn ln_beta(self, other: Self) -> Self {
+        if let (Self::Number(a), Self::Number(b)) = (&self, &other) {
+            return Self::Number(special::ln_beta(*a, *b));
+        }
+        // 1 where the first is smaller, 0 where it is larger; where they are equal one half, so that slopes are right.
+        let first = (other.clone() - self.clone()).map(f64::signum, Tensor::sign) * 0.5 + 0.5;
+        let second = -first.clone() + 1.0;
+        let small = self.clone() * first.clone() + other.clone() * second.clone();
+        let large = self * second + other * first;
+        small.clone().ln_gamma() - large.ln_gamma_difference(small)
+    }
+
+    /// What Stirling's formula leaves out of $\log\Gamma(x)$, for $x$ from 7 on.
+    fn stirling_rest(self) -> Self {
         /// $B_{2k}/(2k(2k-1))$.
         const SERIES: [f64; 7] =
             [1.0 / 12.0, -1.0 / 360.0, 1.0 / 1260.0, -1.0 / 1680.0, 1.0 / 1188.0, -691.0 / 360_360.0, 1.0 / 156.0];
-        let Self::Tensor(x) = self else { return self.map(special::ln_gamma, |x| x) };
-        let y = x.clone() + 7.0;
-        let product =
-            |from: u8, to: u8| (from..to).fold(x.clone() + f64::from(from), |p, k| p * (x.clone() + f64::from(k + 1)));
-        let factors = product(0, 3).log() + product(4, 6).log();
-        let reciprocal = y.clone().recip();
-        let square = reciprocal.clone() * reciprocal.clone();
+        let reciprocal = self.map(f64::recip, Tensor::recip);
+        let square = reciprocal.clone().square();
         let [rest @ .., last] = SERIES;
         let start = square.clone() * last + rest[rest.len() - 1];
         let series = rest.iter().rev().skip(1).fold(start, |sum, coefficient| sum * square.clone() + *coefficient);
-        let stirling = (y.clone() - 0.5) * y.clone().log() - y + special::HALF_LOG_TWO_PI + series * reciprocal;
-        Self::Tensor(stirling - factors)
+        series * reciprocal
     }
 
     /// The sum over each row's columns.
@@ -189,3 +238,47 @@ operator!(Sub, sub, |a, b| a - b, |a, b| b.neg() + a);
 operator!(Mul, mul, |a, b| a * b, |a, b| b * a);
 // Not `a / b`: the gradient of Burn 0.22.1's division by a number rounds that number to single precision.
 operator!(Div, div, |a, b| a * b.recip(), |a, b| b.recip() * a);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::device::{Device, Precision};
+    use crate::handle::Handle;
+
+    /// The values of a function at some numbers in single precision, and its slopes there.
+    fn single(numbers: &[f64], function: impl Fn(Term) -> Term) -> [Vec<f64>; 2] {
+        let device = Device::flex().with_precision(Precision::Single);
+        let x = device.leaf::<2>(numbers, [numbers.len(), 1]);
+        let Term::Tensor(y) = function(Term::Tensor(x.clone())) else { panic!("a tensor stays a tensor") };
+        let slopes = x.grad(&y.clone().sum().backward()).unwrap();
+        [y.inner(), slopes].map(|tensor| Handle::from(tensor).read().unwrap().values)
+    }
+
+    fn close(found: &[f64], expected: impl Iterator<Item = f64>, bound: f64) {
+        for (found, expected) in found.iter().zip(expected) {
+            assert!((found - expected).abs() <= bound * (1.0 + expected.abs()), "{found} {expected}");
+        }
+    }
+
+    #[test]
+    fn log_gamma_overflows_in_single_precision_only_where_it_does_itself() {
+        let numbers = [0.3, 7.0, 1e5, 1e10, 1e15, 1e30];
+        let [values, slopes] = single(&numbers, Term::ln_gamma);
+        close(&values, numbers.into_iter().map(special::ln_gamma), 2e-6);
+        close(&slopes[..5], numbers.into_iter().map(special::digamma), 2e-6);
+    }
+
+    #[test]
+    fn differences_of_log_gammas_keep_their_digits_in_single_precision() {
+        let numbers = [0.3, 2.0, 9.9, 1e3, 1e6, 1e15];
+        for step in [0.0, 0.5, 3.0, 1e4] {
+            let [values, slopes] = single(&numbers, |x| x.ln_gamma_difference(step));
+            close(&values, numbers.into_iter().map(|x| special::ln_gamma_difference(x, step)), 4e-6);
+            close(&slopes, numbers.into_iter().map(|x| special::digamma_difference(x, step)), 4e-6);
+            let [values, slopes] = single(&numbers, |x| x.ln_beta(Term::Number(step + 2.0)));
+            close(&values, numbers.into_iter().map(|x| special::ln_beta(x, step + 2.0)), 4e-6);
+            // The slope where both are equal, 2, is among them.
+            close(&slopes, numbers.into_iter().map(|x| -special::digamma_difference(x, step + 2.0)), 4e-6);
+        }
+    }
+}

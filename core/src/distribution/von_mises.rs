@@ -1,7 +1,7 @@
 //! Gives the von Mises distribution of angles, the normal distribution of the circle.
 
 use super::{Density, Gradient, distribution};
-use crate::math::special::{bessel_ratios, log_bessel_zero};
+use crate::math::special::{HALF_LOG_TWO_PI, bessel_ratios, log_bessel_zero, normal_cumulative};
 use crate::noise::NoiseStream;
 
 use std::f64::consts::{PI, SQRT_2, TAU};
@@ -71,8 +71,14 @@ impl Density for VonMises {
         if value <= -PI || value >= PI {
             return Some(if value < 0.0 { 0.0 } else { 1.0 });
         }
-        // The integral of the Fourier series of the density.
         let (from, to) = (-PI - location[0], value - location[0]);
+        if concentration[0] > NORMAL_FROM {
+            let [below, up_to] = [from, to].map(|angle| within_half_turn(angle, concentration[0]));
+            // From where the circle is cut to the value, across the point opposite the location or not.
+            let turns = if up_to.0 < below.0 { 1.0 } else { 0.0 };
+            return Some((up_to.1 - below.1 + turns).clamp(0.0, 1.0));
+        }
+        // The integral of the Fourier series of the density.
         let terms = bessel_ratios(concentration[0]).into_iter().enumerate().map(|(before, ratio)| {
             let order = before as f64 + 1.0;
             ratio / order * ((order * to).sin() - (order * from).sin())
@@ -81,9 +87,22 @@ impl Density for VonMises {
     }
 }
 
+/// Above this concentration the normal limit has all digits.
+const NORMAL_FROM: f64 = 1e8;
+
+/// The angle between $-\pi$ and $\pi$, and the probability of those between $-\pi$ and it around the location 0.
+///
+/// For a large concentration: $u = 2\sqrt\kappa\sin(x/2)$ has the density $\varphi(u)\thinspace(1 + u^2/8\kappa + \dots)$,
+/// but for a constant.
+fn within_half_turn(angle: f64, concentration: f64) -> (f64, f64) {
+    let wrapped = angle - TAU * (angle / TAU).round();
+    let u = 2.0 * concentration.sqrt() * (0.5 * wrapped).sin();
+    let density = (-0.5 * u * u - HALF_LOG_TWO_PI).exp();
+    (wrapped, normal_cumulative(u) - u * density / (8.0 * concentration + 1.0))
+}
+
 /// An angle around 0 by rejection from a wrapped Cauchy distribution; by the normal limit where that loses its digits.
 fn deviation(concentration: f64, noise: &mut NoiseStream) -> f64 {
-    const NORMAL_FROM: f64 = 1e8;
     const UNIFORM_TO: f64 = 1e-12;
     if concentration > NORMAL_FROM {
         return noise.standard_normal() / concentration.sqrt();

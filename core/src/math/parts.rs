@@ -1,6 +1,7 @@
 //! Fills a long vector in parts on the threads that are idle, while the caller takes no other work than its own.
 
 use std::ops::Range;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// What the caller and its helpers share.
@@ -13,7 +14,8 @@ struct State<T, F> {
     left: Range<usize>,
     /// Parts that helpers are at.
     helped: usize,
-    done: Vec<(usize, Vec<T>)>,
+    /// What helpers have filled; nothing for a part at which `fill` panicked.
+    done: Vec<(usize, Option<Vec<T>>)>,
     /// How a part is filled; nothing once all are, so that a helper that comes late keeps no matrix.
     fill: Option<Arc<F>>,
 }
@@ -57,7 +59,14 @@ where
     loop {
         let mut state = shared.state();
         if state.helped == 0 {
-            state.done.drain(..).for_each(|(part, numbers)| parts[part].copy_from_slice(&numbers));
+            let done = std::mem::take(&mut state.done);
+            drop(state);
+            for (part, numbers) in done {
+                match numbers {
+                    Some(numbers) => parts[part].copy_from_slice(&numbers),
+                    None => fill(part, parts[part]),
+                }
+            }
             return;
         }
         drop(state);
@@ -81,9 +90,10 @@ where
             (part, fill)
         };
         let mut numbers = vec![T::default(); length.min(total - part * length)];
-        fill(part, &mut numbers);
+        // A panic in a task that nobody waits for ends the process: the caller fills the part, and panics itself.
+        let is_filled = catch_unwind(AssertUnwindSafe(|| fill(part, &mut numbers))).is_ok();
         let mut state = shared.state();
-        state.done.push((part, numbers));
+        state.done.push((part, is_filled.then_some(numbers)));
         state.helped -= 1;
     }
 }
@@ -95,8 +105,8 @@ mod tests {
 
     use super::*;
 
-    #[test]
-    fn parts_that_helpers_fill_stand_where_they_belong() {
+    /// What stands in 47 slots that are filled with their numbers by helpers, who do `of_helper` last, and the caller.
+    fn filled(of_helper: fn()) -> Vec<usize> {
         let pool = rayon::ThreadPoolBuilder::new().num_threads(3).build().unwrap();
         let mut out = vec![0; 47];
         let helped = Arc::new(AtomicUsize::new(0));
@@ -107,6 +117,7 @@ mod tests {
                 numbers.iter_mut().enumerate().for_each(|(index, slot)| *slot = 5 * part + index);
                 if std::thread::current().id() != caller {
                     count.fetch_add(1, Ordering::SeqCst);
+                    of_helper();
                     return;
                 }
                 // The caller leaves time for a helper to come.
@@ -117,6 +128,16 @@ mod tests {
             });
         });
         assert!(helped.load(Ordering::SeqCst) > 0);
-        assert_eq!(out, (0..47).collect::<Vec<usize>>());
+        out
+    }
+
+    #[test]
+    fn parts_that_helpers_fill_stand_where_they_belong() {
+        assert_eq!(filled(|| {}), (0..47).collect::<Vec<usize>>());
+    }
+
+    #[test]
+    fn parts_at_which_a_helper_panics_are_filled_by_the_caller() {
+        assert_eq!(filled(|| panic!("in a helper")), (0..47).collect::<Vec<usize>>());
     }
 }

@@ -1,6 +1,6 @@
 //! Multiplies matrices that lie in this process on all threads: what Burn does on one.
 
-use std::ops::Neg;
+use std::ops::{Neg, Range};
 
 use burn::tensor::{DType, TensorData};
 use burn_flex::FlexTensor;
@@ -21,7 +21,7 @@ trait Number: ComplexField + Copy + Default + PartialOrd + Neg<Output = Self> + 
     const ONE: Self;
     /// The least number whose product with a number below one has all its digits, down to the machine epsilon.
     const LEAST: Self;
-    /// The numbers of a tensor of this precision, wherever its view of them begins.
+    /// The numbers of a tensor of this precision from the first to the last, with those that its view leaves out between.
     fn of(tensor: &FlexTensor) -> &[Self];
     fn tensor(numbers: Vec<Self>, shape: [usize; 2]) -> FlexTensor;
 }
@@ -32,7 +32,7 @@ macro_rules! number {
             const ONE: Self = 1.0;
             const LEAST: Self = <$kind>::MIN_POSITIVE / <$kind>::EPSILON;
             fn of(tensor: &FlexTensor) -> &[Self] {
-                &tensor.storage::<Self>()[tensor.layout().start_offset()..]
+                &tensor.storage::<Self>()[place(tensor)]
             }
             fn tensor(numbers: Vec<Self>, shape: [usize; 2]) -> FlexTensor {
                 FlexTensor::from_data(TensorData::new(numbers, shape))
@@ -44,6 +44,16 @@ macro_rules! number {
 number!(f32);
 number!(f64);
 
+/// Where the numbers of a tensor without negative strides lie in its storage.
+fn place(tensor: &FlexTensor) -> Range<usize> {
+    let (layout, start) = (tensor.layout(), tensor.layout().start_offset());
+    if layout.num_elements() == 0 {
+        return start..start;
+    }
+    let steps = layout.shape().iter().zip(layout.strides()).map(|(len, stride)| (len - 1) * stride.unsigned_abs());
+    start..start + steps.sum::<usize>() + 1
+}
+
 /// $AB$, or $AB + \mathbf{1}s^\top$ with $s$ = `start`; `None` for tensors that are not in single or double precision.
 ///
 /// Rows are multiplied in parts that depend on the shapes alone, and every number is summed in one order: the result has
@@ -51,6 +61,9 @@ number!(f64);
 ///
 /// # Shapes
 /// $A$ = `a` `[rows, inner]`, $B$ = `b` `[inner, columns]`, $s$ `[columns]`.
+///
+/// # Panics
+/// If the shapes do not agree: callers have checked them.
 pub(crate) fn product(a: &FlexTensor, b: &FlexTensor, start: Option<&FlexTensor>) -> Option<FlexTensor> {
     match (a.dtype(), b.dtype()) {
         (DType::F32, DType::F32) => Some(multiply::<f32>(a, b, start)),
@@ -77,7 +90,7 @@ fn flushed<T: Number>(gradient: FlexTensor) -> FlexTensor {
     let is_tiny = |number: &T| *number != zero && *number < T::LEAST && *number > -T::LEAST;
     let shape = shape(&gradient);
     let gradient = gradient.to_contiguous();
-    let numbers = &T::of(&gradient)[..shape[0] * shape[1]];
+    let numbers = T::of(&gradient);
     // Whole blocks: a loop that may end at each number is not vectorised.
     if !numbers.chunks(64).any(|block| block.iter().fold(false, |any, number| any | is_tiny(number))) {
         return gradient;
@@ -86,13 +99,16 @@ fn flushed<T: Number>(gradient: FlexTensor) -> FlexTensor {
 }
 
 fn multiply<T: Number>(a: &FlexTensor, b: &FlexTensor, start: Option<&FlexTensor>) -> FlexTensor {
-    let ([rows, inner], [_, columns]) = (shape(a), shape(b));
+    let ([rows, inner], [own, columns]) = (shape(a), shape(b));
+    let added = start.map_or(columns, |start| start.layout().num_elements());
+    // Here, and not in a helper: a panic in a task of rayon that nobody waits for ends the process.
+    assert!(inner == own && added == columns, "[{rows}, {inner}] times [{own}, {columns}], and {added} numbers to add");
     let (a, b) = (dense(a), dense(b));
     let start = start.map(FlexTensor::to_contiguous);
     let mut out = vec![T::default(); rows * columns];
     if inner == 0 || out.is_empty() {
         if let Some(start) = &start {
-            out.chunks_exact_mut(columns.max(1)).for_each(|row| row.copy_from_slice(&T::of(start)[..columns]));
+            out.chunks_exact_mut(columns.max(1)).for_each(|row| row.copy_from_slice(T::of(start)));
         }
         return T::tensor(out, [rows, columns]);
     }
@@ -101,7 +117,7 @@ fn multiply<T: Number>(a: &FlexTensor, b: &FlexTensor, start: Option<&FlexTensor
         let count = out.len() / columns;
         let accumulate = match &start {
             Some(start) => {
-                out.chunks_exact_mut(columns).for_each(|row| row.copy_from_slice(&T::of(start)[..columns]));
+                out.chunks_exact_mut(columns).for_each(|row| row.copy_from_slice(T::of(start)));
                 Accum::Add
             }
             None => Accum::Replace,
@@ -212,6 +228,22 @@ mod tests {
         agree(&product(&a, &b, Some(&start)).unwrap(), &expected, 1e-15);
         let empty = product(&tensor([2, 0]), &tensor([0, 3]), Some(&start)).unwrap();
         assert_eq!(numbers(&empty), [numbers(&start), numbers(&start)].concat());
+    }
+
+    #[test]
+    fn a_view_has_the_numbers_of_its_layout() {
+        let whole = f64::tensor((0..12).map(f64::from).collect(), [3, 4]);
+        assert_eq!(f64::of(&whole.narrow(0, 1, 1)), [4.0, 5.0, 6.0, 7.0]);
+        assert_eq!(f64::of(&whole.narrow(0, 0, 2).narrow(1, 1, 2)), [1.0, 2.0, 3.0, 4.0, 5.0, 6.0]);
+        assert!(f64::of(&whole.narrow(0, 3, 0)).is_empty());
+    }
+
+    #[test]
+    #[should_panic(expected = "[301, 500] times [500, 100], and 101 numbers to add")]
+    fn numbers_to_add_that_are_too_many_are_refused_on_the_thread_of_the_caller() {
+        let pool = rayon::ThreadPoolBuilder::new().num_threads(3).build().unwrap();
+        let (a, b, start) = (tensor([301, 500]), tensor([500, 100]), tensor([1, 101]));
+        pool.install(|| product(&a, &b, Some(&start)));
     }
 
     #[test]

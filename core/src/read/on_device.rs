@@ -64,7 +64,9 @@ impl<M: Model> LogDensity<'_, M> {
     }
 
     /// The operations of the model that compute on the host wherever their input is, each with the site that is declared
-    /// next: [`crate::custom_vjp`], [`crate::scan`], [`crate::cholesky`], [`crate::elementwise`] and their like.
+    /// next: [`crate::custom_vjp`], [`crate::scan`], [`crate::cholesky`], [`crate::elementwise`] and their like,
+    /// [`crate::Distribution::log_prob`], and products of a [`crate::Design`] or of [`crate::SparseRows`] that were not
+    /// taken for the rows of a plate.
     ///
     /// A reading on the device copies what they take to the host, and what they give back, at every evaluation.
     ///

@@ -4,6 +4,8 @@ use burn::tensor::Tensor;
 use partita_core::elementwise;
 use partita_core::special::{log_normal_cumulative, normal_hazard};
 
+use crate::sigmoid::sigmoid;
+
 /// The function $g$ of $g(\mu) = \eta$, with the mean $\mu$ of the outcome and the linear predictor $\eta$.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
@@ -43,7 +45,7 @@ impl Link {
             Self::Log => predictor.exp(),
             Self::Inverse => predictor.recip(),
             Self::Sqrt => predictor.square(),
-            Self::Logit | Self::Probit | Self::Cloglog => burn::tensor::activation::sigmoid(self.logits(predictor)),
+            Self::Logit | Self::Probit | Self::Cloglog => sigmoid(self.logits(predictor)),
         }
     }
 

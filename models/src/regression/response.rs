@@ -8,6 +8,7 @@ use partita_core::{
 };
 
 use super::{Link, RegressionRows};
+use crate::sigmoid::sigmoid;
 
 /// What is observed given the linear predictor $\eta$: a family, with the link of its mean $\mu$ and its zeros.
 #[derive(Debug, Clone, PartialEq)]
@@ -339,6 +340,6 @@ impl Observed<'_, '_> {
 
 /// The concentrations of a beta distribution with a mean on the logit scale, and a precision.
 fn concentrations(logits: Tensor<1>, precision: Tensor<1>) -> [Tensor<1>; 2] {
-    let of = |logits: Tensor<1>| burn::tensor::activation::sigmoid(logits) * precision.clone();
+    let of = |logits: Tensor<1>| sigmoid(logits) * precision.clone();
     [of(logits.clone()), of(logits.neg())]
 }

@@ -57,7 +57,8 @@ impl Encoder<SparseRows> for TopicEncoder {
         let hidden = features(&data.take(rows)?)?.multiply(self.hidden.val())? + self.hidden_bias.val();
         #[expect(clippy::cast_precision_loss, reason = "layers are far narrower than 2^52")]
         let units = hidden.dims()[1].max(1) as f64;
-        let both = softplus(hidden, 1.0).matmul(self.output.val()) / units + self.output_bias.val();
+        // Not a division: the gradient of Burn 0.22.1's by a number rounds that number to single precision.
+        let both = softplus(hidden, 1.0).matmul(self.output.val()) * (1.0 / units) + self.output_bias.val();
         let [_, width] = both.dims();
         let half = width / 2;
         Ok(Encoding { mean: both.clone().narrow(1, 0, half), log_scale: both.narrow(1, half, half) })

@@ -2,11 +2,13 @@
 
 use burn::module::{Module, ModuleDisplay};
 use burn::tensor::Tensor;
-use burn::tensor::activation::{sigmoid, softmax};
+use burn::tensor::activation::softmax;
 use partita_core::vertical::{Columns, Head};
 use partita_core::{
     Bernoulli, Categorical, Device, Distribution, Error, HalfNormal, Normal, Poisson, Result, Rows, Scope,
 };
+
+use crate::sigmoid::sigmoid;
 
 /// Binary labels as the column `[rows, 1]` of ones and zeros that [`BernoulliHead`] takes.
 #[must_use]

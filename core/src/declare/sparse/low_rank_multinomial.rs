@@ -7,7 +7,7 @@ use crate::array::Array;
 use crate::error::{Error, Result};
 use crate::handle::Handle;
 use crate::math::kernel::{BLOCK, ROWS, exponential, low_rank_factors, low_rank_loadings, low_rank_logits};
-use crate::math::operation::apply;
+use crate::math::operation::{apply, computes_on_host};
 
 /// The log likelihood of each row of counts under the softmax of a low-rank product, in nats: one node of the tape.
 ///
@@ -47,6 +47,7 @@ pub fn low_rank_multinomial(counts: &SparseRows, factors: Tensor<2>, loadings: T
     if counts.stays_on_device() {
         return Ok(counts.low_rank_multinomial_on_device(factors, loadings));
     }
+    computes_on_host("low_rank_multinomial");
     let (rows, columns) = (counts.rows(), counts.columns());
     let (factors, loadings) = (Handle::from(factors), Handle::from(loadings));
     let tracked = factors.is_tracked() || loadings.is_tracked();

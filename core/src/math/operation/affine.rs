@@ -12,7 +12,15 @@ use crate::handle::{Handle, HostDispatch};
 ///
 /// # Shapes
 /// $x$ = `rows` `[rows, inputs]`, $W$ = `weight` `[inputs, outputs]`, $b$ = `bias` `[outputs]`.
+///
+/// # Panics
+/// If the shapes do not agree.
 pub(crate) fn affine(rows: Tensor<2>, weight: Tensor<2>, bias: Tensor<1>) -> Tensor<2> {
+    let ([_, own], [inputs, outputs], [len]) = (rows.dims(), weight.dims(), bias.dims());
+    assert!(
+        own == inputs && len == outputs,
+        "rows of {own} numbers for a layer with weights [{inputs}, {outputs}] and {len} biases"
+    );
     let [rows, weight, bias] = [Handle::from(rows), Handle::from(weight), Handle::from(bias)];
     let is_tracked = rows.is_tracked() || weight.is_tracked() || bias.is_tracked();
     // One node cannot mix tracked tensors and constants.
@@ -193,6 +201,25 @@ mod tests {
         let own = found(affine);
         let burns = found(|x, w, b| x.matmul(w) + b.unsqueeze());
         own.iter().zip(&burns).for_each(|(own, burns)| close(own, burns));
+    }
+
+    fn of_shapes(rows: usize, weight: [usize; 2], biases: usize) -> Tensor<2> {
+        let device = Device::flex();
+        let [inputs, outputs] = weight;
+        let weight = device.tensor(vec![0.5; inputs * outputs], weight);
+        affine(device.tensor(vec![1.0; 2 * rows], [2, rows]), weight, device.tensor(vec![0.0; biases], [biases]))
+    }
+
+    #[test]
+    #[should_panic(expected = "rows of 5 numbers for a layer with weights [4, 3] and 3 biases")]
+    fn rows_of_another_width_are_refused() {
+        let _ = of_shapes(5, [4, 3], 3);
+    }
+
+    #[test]
+    #[should_panic(expected = "rows of 4 numbers for a layer with weights [4, 3] and 5 biases")]
+    fn more_biases_than_outputs_are_refused() {
+        let _ = of_shapes(4, [4, 3], 5);
     }
 
     #[test]

@@ -108,7 +108,7 @@ pub fn custom_vjp<const D: usize>(
 /// As [`custom_vjp`], for a function of several outputs, whose shapes may differ: still one node that computes.
 ///
 /// # Errors
-/// Those of [`custom_vjp`].
+/// Those of [`custom_vjp`]; [`Error::Length`] for an output without numbers.
 ///
 /// # Example
 /// ```
@@ -133,6 +133,14 @@ pub fn custom_vjp_outputs(
     function: impl FnOnce(Vec<Array>) -> Result<Differentiable> + Send + 'static,
 ) -> Result<Vec<Handle>> {
     let (node, shapes) = node(name, inputs.into_iter().collect(), function)?;
+    if let Some(index) = shapes.iter().position(|shape| shape.contains(&0)) {
+        return Err(Error::Length {
+            operation: format!("{name}, output {index} of shape {:?}", shapes[index]),
+            found: 0,
+            expected: 1,
+            remedy: "Give outputs of one number or more, and leave out those of none.".into(),
+        });
+    }
     let mut start = 0;
     let part = |shape: &Vec<usize>| {
         let length: usize = shape.iter().product();
@@ -285,4 +293,22 @@ fn checked(operation: &str, made: Differentiable, is_missing: bool) -> Result<Di
         }
     }
     Ok(made)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::device::Device;
+
+    #[test]
+    fn an_output_without_numbers_is_refused() {
+        let x = Device::flex().leaf::<1>(vec![0.5], [1]);
+        let error = custom_vjp_outputs("pair", [x.into()], |inputs| {
+            let empty = Array { values: vec![], shape: vec![2, 0] };
+            Ok(Differentiable::several(vec![inputs[0].clone(), empty], |_, _| {}))
+        });
+        let error = error.unwrap_err();
+        let Error::Length { operation, found: 0, .. } = &error else { panic!("{error:?}") };
+        assert!(operation.contains("pair, output 1 of shape [2, 0]"), "{operation}");
+    }
 }

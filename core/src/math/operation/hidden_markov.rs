@@ -127,7 +127,7 @@ impl Chain {
             }
             before.fill(0.0);
             let last = &forward[own.start - states..own.start];
-            for (to, share) in now.iter().enumerate().filter(|(_, share)| share.abs() > 0.0) {
+            for (to, share) in now.iter().enumerate().filter(|(_, share)| **share != 0.0) {
                 let reached = forward[own.start + to] - self.observation[own.start + to];
                 for (from, last) in last.iter().enumerate() {
                     let cell = from * states + to;
@@ -139,5 +139,28 @@ impl Chain {
             std::mem::swap(&mut now, &mut before);
         }
         by_initial.copy_from_slice(&now);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::device::Device;
+
+    #[test]
+    fn a_gradient_that_is_no_number_reaches_every_time() {
+        let device = Device::flex();
+        let initial = device.leaf::<1>(vec![-0.7; 2], [2]);
+        let transition = device.leaf::<2>(vec![-0.7; 4], [2, 2]);
+        let observation = device.leaf::<2>(vec![-0.5; 6], [3, 2]);
+        let total = hidden_markov(initial.clone(), transition.clone(), observation.clone()).unwrap();
+        let gradients = (total * f64::NAN).backward();
+        let by: [Handle; 3] = [
+            initial.grad(&gradients).unwrap().into(),
+            transition.grad(&gradients).unwrap().into(),
+            observation.grad(&gradients).unwrap().into(),
+        ];
+        let by = by.map(|by| by.read().unwrap().values);
+        assert!(by.iter().flatten().all(|number| number.is_nan()), "{by:?}");
     }
 }

@@ -56,8 +56,8 @@ impl Tape {
         for (place, entry) in self.entries.borrow().iter().enumerate().skip(kept).rev() {
             let adjoint = adjoints[place];
             for (operand, derivative) in entry.operands.into_iter().zip(entry.derivatives) {
-                // A derivative of zero stands where there is no operand.
-                if derivative.abs() > 0.0 {
+                // A derivative of zero stands where there is no operand; one that is no number is to be seen.
+                if derivative != 0.0 {
                     adjoints[operand as usize] += derivative * adjoint;
                 }
             }
@@ -107,3 +107,20 @@ impl Real for Taped<'_> {
 }
 
 operators!(['t] Taped<'t>);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_derivative_that_is_no_number_is_not_lost() {
+        let tape = Tape::default();
+        let (x, y) = (tape.input(2.0), tape.input(3.0));
+        let output = x.chain(1.0, f64::NAN).chain_two(y, 1.0, [1.0, 4.0]);
+        let mut adjoints = vec![0.0; tape.len()];
+        output.seed(1.0, &mut adjoints);
+        tape.sweep(2, &mut adjoints);
+        assert!(adjoints[0].is_nan(), "{adjoints:?}");
+        assert!((adjoints[1] - 4.0).abs() < 1e-15, "{adjoints:?}");
+    }
+}

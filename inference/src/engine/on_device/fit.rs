@@ -288,7 +288,8 @@ impl DeviceFit {
     /// Takes steps on the device, then reads once.
     ///
     /// # Errors
-    /// What the model refuses; [`Error::NotFinite`] for a bound, a posterior or θ that is not finite at the end.
+    /// What the model refuses; [`Error::NotFinite`] for a bound, a posterior, θ or a norm of the gradient that is not finite
+    /// at the end.
     pub(crate) fn interval(&mut self, interval: &Interval<'_>) -> Result<Read> {
         let Interval { first, count, heard, .. } = *interval;
         let (mut bounds, mut norm, last) = (None, None, first + count);
@@ -309,7 +310,8 @@ impl DeviceFit {
         let numbers = Handle::from(Tensor::cat(all, 0)).read()?.values;
         let mean = format!("the mean bound of steps {} to {last}", last + 1 - heard);
         finite(&self.name, last, |_| mean.clone(), &numbers[..1])?;
-        finite(&self.name, last, |_| format!("the posterior or θ after steps {} to {last}", first + 1), &numbers[1..])?;
+        finite(&self.name, last, |_| format!("the posterior or θ after steps {} to {last}", first + 1), &numbers[2..])?;
+        finite(&self.name, last, |_| format!("the squared norm of the gradient of step {last}"), &numbers[1..2])?;
         let (bound, gradient_norm) = (numbers[0], numbers[1]);
         let mut rest = numbers.into_iter().skip(2);
         let global = self.globals.parameters(&mut rest);

@@ -1,6 +1,6 @@
 //! Holds parameters on a device with the running means of Adam, and moves them there.
 
-use burn::tensor::{IndexingUpdateOp, Int, Tensor};
+use burn::tensor::{DType, IndexingUpdateOp, Int, Tensor};
 use partita_core::kernel::AdamUpdate;
 use partita_core::{Device, Handle};
 
@@ -62,7 +62,7 @@ impl<const D: usize> Moving<D> {
     /// One step of Adam down `gradient`, with the parameters in these units: the tensor form of
     /// [`partita_core::kernel::adam`].
     pub(crate) fn step(&mut self, gradient: Tensor<D>, update: &AdamUpdate, units: Option<&Tensor<D>>) {
-        let gradient = in_units(gradient, units);
+        let gradient = bounded(in_units(gradient, units));
         let square = gradient.clone() * gradient.clone();
         self.first = self.first.clone() * update.first[0] + gradient * update.first[1];
         self.second = self.second.clone() * update.second[0] + square * update.second[1];
@@ -79,7 +79,7 @@ impl<const D: usize> Moving<D> {
         dimension: usize,
         (places, units): (&Places<D>, Option<&Tensor<D>>),
     ) {
-        let gradient = in_units(gradient, units);
+        let gradient = bounded(in_units(gradient, units));
         let take = |tensor: &Tensor<D>| tensor.clone().select(dimension, places.indices.clone());
         let (first, second, update) = (take(&self.first), take(&self.second), &places.update);
         let square = gradient.clone() * gradient.clone();
@@ -124,10 +124,45 @@ impl<const D: usize> Moving<D> {
     }
 }
 
+/// A gradient whose square single precision holds: numbers beyond 1e18 become that, so that their running mean of squares
+/// is not infinite for ever. What is not finite becomes NaN, and is found in the parameters.
+fn bounded<const D: usize>(gradient: Tensor<D>) -> Tensor<D> {
+    if gradient.dtype() != DType::F32 {
+        return gradient;
+    }
+    // Not a clamp, in which some devices lose a NaN.
+    let beyond = (gradient.clone().abs() * 1e-18).clamp_min(1.0);
+    gradient / beyond
+}
+
 /// What is multiplied by its units, where it has any.
 fn in_units<const D: usize>(tensor: Tensor<D>, units: Option<&Tensor<D>>) -> Tensor<D> {
     match units {
         Some(units) => tensor * units.clone(),
         None => tensor,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use partita_core::Precision;
+
+    use super::*;
+
+    #[test]
+    fn a_gradient_whose_square_single_precision_cannot_hold_moves_by_the_rate() {
+        let device = Device::flex().with_precision(Precision::Single);
+        let mut moving = Moving::<1>::new(device.tensor(vec![0.5; 3], [3]));
+        let values = |moving: &Moving<1>| Handle::from(moving.value()).read().unwrap().values;
+        let update = |time: u64| AdamUpdate::at(time, 0.01, [0.9, 0.999], 1e-8);
+        moving.step(device.tensor(vec![1e20, -3.0, f64::NAN], [3]), &update(1), None);
+        let first = values(&moving);
+        assert!((first[0] - 0.49).abs() < 1e-6 && (first[1] - 0.51).abs() < 1e-6, "{first:?}");
+        assert!(first[2].is_nan());
+        // Its running means are finite: it goes on with momentum.
+        moving.step(device.tensor(vec![1e20, -3.0, 0.0], [3]), &update(2), None);
+        let second = values(&moving);
+        assert!((second[0] - 0.48).abs() < 1e-5 && (second[1] - 0.52).abs() < 1e-5, "{second:?}");
+        assert!(moving.save("own").unwrap().iter().all(|(_, numbers)| numbers[..2].iter().all(|x| x.is_finite())));
     }
 }
