@@ -118,7 +118,8 @@ fn a_large_concentration_has_the_normal_limit_of_the_distribution_function() {
         assert!((cumulative(value, 40.0 * pi + 0.5, 1e12) - expected).abs() < 1e-8, "{value}");
     }
     // mpmath, with 40 digits: the plain normal limit is wrong from the tenth digit on.
-    for (value, expected) in [(0.5_f64.powi(14), 0.805_977_298_225_892), (-0.5_f64.powi(13), 0.042_143_588_918_254_97)] {
+    for (value, expected) in [(0.5_f64.powi(14), 0.805_977_298_225_892), (-0.5_f64.powi(13), 0.042_143_588_918_254_97)]
+    {
         assert!((cumulative(value, 0.0, 2e8) - expected).abs() < 1e-14, "{value}");
     }
     // Where the series ends.

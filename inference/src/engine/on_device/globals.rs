@@ -54,9 +54,8 @@ impl Triangle {
             let cells = (0..len * len).map(|cell| f64::from(u8::from(entry(cell / len, cell % len))));
             device.tensor(cells.collect(), [len, len])
         };
-        let level = |size: usize| {
-            square(&|row, column| row / size > column / size && row / (2 * size) == column / (2 * size))
-        };
+        let level =
+            |size: usize| square(&|row, column| row / size > column / size && row / (2 * size) == column / (2 * size));
         let sizes = std::iter::successors(Some(1_usize), |size| Some(*size * 2)).take_while(|size| *size < len);
         Self {
             mask: square(&|row, column| column < row),
