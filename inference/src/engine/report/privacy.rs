@@ -212,7 +212,7 @@ mod tests {
         let own = Privacy { clipped: Some(ClippedShare { share: -0.009, deviation: 0.019 }), ..own };
         let words = "; 0.0 % of the rows were longer than the clip, +/- 1.9 (one standard deviation)";
         assert!(own.promise().ends_with(words), "{}", own.promise());
-        let words = "it widened a standard deviation by a factor of up to (1.89, threshold 3.00). More rows";
+        let words = "it widened a standard deviation by a factor of up to (1.9, threshold 3.0). More rows";
         assert!(own.of_noise().to_string().contains(words), "{}", own.of_noise());
     }
 
