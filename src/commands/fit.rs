@@ -11,7 +11,6 @@ use super::found::{Found, How};
 use super::models::{Compiled, ModelFit, Models};
 use super::private_fit::Promised;
 use super::say::{note, say, text};
-use crate::executables::draws_file;
 use crate::executables::questions::{Answers, PRIOR_PREDICTIVE, Questions, RowsAsked, write};
 use crate::executables::{MOST_STEPS, StudyFile, write_report};
 use crate::formula::{Contrast, Prepared, SiloTable, Study};
@@ -106,9 +105,6 @@ pub(super) fn run(options: &Options, models: &Models) -> Result<(), Box<dyn Erro
     ];
     if let (Some((name, _)), true) = (asked.iter().find(|own| own.1), options.method != Some(Method::Nuts)) {
         return Err(format!("{name} is of --method nuts. Leave it out, or take that method").into());
-    }
-    if options.arviz {
-        draws_file::check()?;
     }
     let subject = options.asked.subject(models)?;
     made(options.output.as_ref())?;

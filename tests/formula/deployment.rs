@@ -179,7 +179,7 @@ fn the_container_file_builds_with_a_compiler_that_is_new_enough_and_starts_the_p
     for words in [
         "-slim-bookworm AS build",
         "debian:bookworm-slim",
-        "--features cli,arviz ",
+        "--features cli ",
         "ENTRYPOINT [\"/usr/local/bin/partita\"]",
     ] {
         assert!(text.contains(words), "{words}");

@@ -60,9 +60,6 @@ pub enum StudyResult {
 /// Those of the files, the formula, the silos and the engine; [`Error::Inference`] for what silos cannot agree on, and for
 /// questions that are not of the study, before the fit.
 pub fn run_study_coordinator(study: &StudyFile, desk: Desk<'_>, asked: &StudyQuestions) -> Result<StudyResult> {
-    if asked.arviz {
-        draws_file::check().map_err(|error| declined(&error))?;
-    }
     let (run, base) = (study.run_file()?, study.settings());
     let run = Planned { file: &run, base: &base };
     let own = study.study(desk.file.read.clone())?;
