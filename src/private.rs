@@ -9,6 +9,7 @@ mod decoders;
 mod noised_sums;
 #[cfg(feature = "cli")]
 pub(crate) mod secure;
+mod shares;
 mod silo;
 mod subject;
 #[cfg(feature = "cli")]
@@ -19,6 +20,7 @@ pub use decoders::DECODERS;
 #[cfg(feature = "cli")]
 pub(crate) use noised_sums::ClippedRows;
 pub use noised_sums::NoisedSums;
+pub(crate) use shares::Shares;
 #[cfg(feature = "cli")]
 pub(crate) use silo::check_delta;
 pub(crate) use silo::{Seated, silo};
@@ -107,6 +109,10 @@ pub struct PrivateOptions {
     pub clip: Option<f64>,
     /// As [`PrivateRoundsOptions::middles`].
     pub middles: BTreeMap<String, BTreeMap<String, f64>>,
+    /// How many silos may work together with the coordinator, in few rounds and SFVI whose sums leave silos behind masks: the
+    /// others have the noise of the promise together, each a share of it. `None` where all others may: every silo then has all
+    /// of the noise. What silos of one process give is behind no masks, and the promise is to those who see the report.
+    pub colluders: Option<u64>,
 }
 
 impl PrivateOptions {
@@ -124,6 +130,7 @@ impl PrivateOptions {
             unit: PrivateRoundsOptions::UNIT.to_owned(),
             clip: None,
             middles: BTreeMap::new(),
+            colluders: None,
         }
     }
 
@@ -170,13 +177,33 @@ impl PrivateOptions {
         Ok(PrivateSteps { epsilon: self.epsilon, delta: self.delta, noise, clip, rate, sums })
     }
 
+    /// How so many silos divide the noise.
+    ///
+    /// # Errors
+    /// [`Error::Setting`] for as many colluders as silos, and with a method whose coordinator needs each silo's own answer.
+    pub(crate) fn shares(&self, silos: usize) -> Result<Shares> {
+        let is_summed = matches!(self.method, PrivateMethod::FewRounds | PrivateMethod::Sfvi { .. });
+        match self.colluders {
+            Some(own) if !is_summed => Err(Error::Setting {
+                setting: "colluders",
+                found: format!("{own} with a method of local steps"),
+                expected: "none: each silo's own answer leaves it, with all of the noise; or few rounds or SFVI",
+            }),
+            own => Shares::of(own, silos),
+        }
+    }
+
     /// The algorithm that keeps the promise for a model with so many globals over so many silos, and the steps of its run.
     pub(crate) fn algorithm(&self, globals: usize, silos: usize) -> Result<(AlgorithmChoice, u64)> {
+        let shares = self.shares(silos)?.count;
         Ok(match &self.method {
-            // One more than there are: the method ends by itself.
-            PrivateMethod::FewRounds => (AlgorithmChoice::PrivateRounds(self.rounds()?), self.rounds.saturating_add(1)),
+            PrivateMethod::FewRounds => {
+                let how = PrivateRoundsOptions { shares, ..self.rounds()? };
+                // One more than there are: the method ends by itself.
+                (AlgorithmChoice::PrivateRounds(how), self.rounds.saturating_add(1))
+            }
             PrivateMethod::Sfvi { rate } => {
-                let how = self.sfvi(*rate, globals)?;
+                let how = PrivateSfviOptions { shares, ..self.sfvi(*rate, globals)? };
                 let steps = PrivateSfviOptions::releases(how.rounds, globals);
                 (AlgorithmChoice::PrivateSfvi(how), steps)
             }
@@ -287,12 +314,13 @@ pub(crate) fn fit_with<M: Model>(
     let threads = Some((options.threads / silos.len().max(1)).max(1));
     let globals = SiteTable::globals(model, device)?.global_len();
     let (algorithm, steps) = privacy.algorithm(globals, silos.len())?;
+    let shares = privacy.shares(silos.len())?;
     let settings = Settings { threads: options.settings.threads.or(threads), steps, ..options.settings.clone() };
     // Bounds and weights are sums without noise, which private silos refuse.
     let options = FitOptions { algorithm, settings, trust_draws: Some(0), elbo_draws: 1, ..options.clone() };
     let (mut programs, mut rows): (Vec<Box<dyn SiloProgram>>, Vec<usize>) = (Vec::new(), Vec::new());
     for (index, (name, data)) in (0..).zip(silos) {
-        let sums = NoisedSums::new(privacy.ledger(name)?, bits(index as usize));
+        let sums = NoisedSums::new(privacy.ledger(name)?, bits(index as usize)).shared(shares);
         let (program, own) =
             silo(Seated { name, index, study: &privacy.study }, (model, data), device, &options, sums)?;
         rows.push(own);
