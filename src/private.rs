@@ -32,7 +32,7 @@ use std::path::PathBuf;
 
 use partita_core::{Device, Model, SiteTable};
 use partita_inference::{
-    Algorithm, AlgorithmChoice, Error, FedOptOptions, FitOptions, Fitted, InProcess, PrivateRoundsOptions,
+    Algorithm, AlgorithmChoice, Error, FedOptOptions, FitOptions, Fitted, InProcess, Privacy, PrivateRoundsOptions,
     PrivateSfviOptions, PrivateSteps, PviOptions, Refusal, Result, RoundOptions, Settings, SiloProgram, SiloSchedule,
     coordinator, fit_parties,
 };
@@ -102,7 +102,9 @@ pub struct PrivateOptions {
     /// the same rows from what it stores, and others anew until the study has had all its sums. A fit with other
     /// options, or another seed, is another study.
     pub study: String,
-    /// What is protected, in a word for reports and ledgers: a ledger is of one unit, and refuses another.
+    /// What is protected, in a word for reports and ledgers: a ledger is of one unit, and refuses another. With
+    /// [`Privacy::WHOLE_SILO`] it is all that a silo's local steps change in a round of SFVI-Avg or FedOpt, and `clip` of the method is
+    /// the norm of that change; otherwise a row of an outermost plate, by whatever name.
     pub unit: String,
     /// The norm to which rows are clipped in few rounds, as [`PrivateRoundsOptions::clip`], and in SFVI, as
     /// [`PrivateSfviOptions::clip`].
@@ -172,9 +174,15 @@ impl PrivateOptions {
 
     /// The same for rounds, or visits, of so many local steps.
     fn steps(&self, local_steps: u64, rate: f64, clip: f64) -> Result<PrivateSteps> {
-        let sums = self.rounds.saturating_mul(local_steps);
+        let whole_silo = self.is_of_silos();
+        let sums = if whole_silo { self.rounds } else { self.rounds.saturating_mul(local_steps) };
         let noise = Accountant::noise_for_samples(self.epsilon, self.delta, rate, sums).map_err(declined)?;
-        Ok(PrivateSteps { epsilon: self.epsilon, delta: self.delta, noise, clip, rate, sums })
+        Ok(PrivateSteps { epsilon: self.epsilon, delta: self.delta, noise, clip, rate, sums, whole_silo })
+    }
+
+    /// Whether a silo as a whole is protected.
+    fn is_of_silos(&self) -> bool {
+        self.unit == Privacy::WHOLE_SILO
     }
 
     /// How so many silos divide the noise.
@@ -196,6 +204,12 @@ impl PrivateOptions {
     /// The algorithm that keeps the promise for a model with so many globals over so many silos, and the steps of its run.
     pub(crate) fn algorithm(&self, globals: usize, silos: usize) -> Result<(AlgorithmChoice, u64)> {
         let shares = self.shares(silos)?.count;
+        let is_averaged = matches!(self.method, PrivateMethod::SfviAvg { .. } | PrivateMethod::FedOpt { .. });
+        if self.is_of_silos() && !is_averaged {
+            let found = format!("`{}` with a method whose noise is for rows", self.unit);
+            let expected = "SFVI-Avg or FedOpt, whose rounds have noise on all that a silo changes; or a row";
+            return Err(Error::Setting { setting: "unit", found, expected });
+        }
         Ok(match &self.method {
             PrivateMethod::FewRounds => {
                 let how = PrivateRoundsOptions { shares, ..self.rounds()? };
@@ -223,12 +237,12 @@ impl PrivateOptions {
             PrivateMethod::SfviAvg { options, rate, clip } => {
                 let private = self.steps(options.local_steps, *rate, *clip)?;
                 let how = RoundOptions { private: Some(private), ..options.clone() };
-                (AlgorithmChoice::SfviAvg(how), private.sums)
+                (AlgorithmChoice::SfviAvg(how), self.rounds.saturating_mul(options.local_steps))
             }
             PrivateMethod::FedOpt { options, rate, clip } => {
                 let private = self.steps(options.local_steps, *rate, *clip)?;
                 let how = FedOptOptions { private: Some(private), ..options.clone() };
-                (AlgorithmChoice::FedOpt(how), private.sums)
+                (AlgorithmChoice::FedOpt(how), self.rounds.saturating_mul(options.local_steps))
             }
         })
     }

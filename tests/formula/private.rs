@@ -68,6 +68,12 @@ fn a_private_study_asks_for_nothing_that_has_no_noise() {
         let found = StudyFile::parse(&text).unwrap_err().to_string();
         assert!(found.contains(words), "{words}: {found}");
     }
+    let whole = |run: &str| {
+        let text = study(&format!("[run]\n{run}"), 3.0).replace("\"row\"", "\"silo\"");
+        StudyFile::parse(&text.replace("[privacy.columns]", "clip = 1.0\n[privacy.columns]"))
+    };
+    assert!(whole("algorithm = \"pvi\"").unwrap_err().to_string().contains("whose noise is for rows"));
+    assert_eq!(whole("algorithm = \"sfvi-avg\"\nlocal_steps = 5").unwrap().most_rounds().unwrap(), 120);
     // Without a promise silos say sums of their columns one by one.
     let open = study("[run]\nalgorithm = \"sfvi\"\nsecure_sums = true", 3.0);
     let open = format!(

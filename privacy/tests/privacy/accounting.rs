@@ -41,6 +41,8 @@ fn a_number_of_one_row_at_every_step_would_need_the_noise_that_keeps_vertical_su
         assert_rounds(noise, each, 0);
         assert_rounds(noise / 500_f64.sqrt(), of_mean, decimals);
     }
+    // There, of ten changes of a whole silo.
+    assert_rounds(Accountant::noise_for(3.0, 1e-5, 10).unwrap(), 4.7, 1);
 }
 
 #[test]

@@ -119,9 +119,9 @@ impl PrivateSeat {
             );
         }
         let agreed = promise.agreed(own)?;
-        let unit = own.protected();
+        let (unit, of_rows) = (promise.protected(own), own.protected());
         let design = own.declared_design(rows, &agreed.agreement).map_err(|error| declined(&error))?;
-        let count = match unit == PrivateRoundsOptions::UNIT {
+        let count = match of_rows == PrivateRoundsOptions::UNIT {
             true => design.rows,
             false => design.random.first().map_or(design.rows, |term| term.levels.len()),
         };
@@ -221,6 +221,10 @@ impl PrivateSeat {
     /// What the owner reads after the report: which rows were shorter in the sums than they are.
     pub(super) fn clipped_line(&self) -> Option<String> {
         let share = 100.0 * self.clipped.share()?;
+        if self.unit == Privacy::WHOLE_SILO {
+            let was = if share > 0.0 { "longer than the clip, and was shortened" } else { "no longer than the clip" };
+            return Some(format!("privacy: what this silo changed in the last round was {was}. This stays here"));
+        }
         Some(format!(
             "privacy: {share:.1} % of the rows were clipped in the last sum. This number has no noise and stays here; where it is more than a \
              few, rows that are unlike the others count for less than they are"

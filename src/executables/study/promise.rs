@@ -22,6 +22,8 @@ use crate::private::{PrivateMethod, PrivateOptions, Sums};
 pub enum ProtectedUnit {
     /// One row of a silo, or one group of rows where the formula has groups.
     Row,
+    /// A silo as a whole, by `sfvi-avg` or `fed-opt`: what its local steps change in a round is clipped and noised at once.
+    Silo,
 }
 
 /// The table `privacy` of a study. The method is that of `algorithm` in the table `run`, few rounds where it names none.
@@ -145,6 +147,14 @@ impl StudyPrivacy {
         })
     }
 
+    /// What is protected, in a word: `row`, the grouping of the formula, or a whole silo.
+    pub(crate) fn protected(&self, study: &Study) -> String {
+        match self.unit {
+            ProtectedUnit::Row => study.protected(),
+            ProtectedUnit::Silo => Privacy::WHOLE_SILO.to_owned(),
+        }
+    }
+
     /// What is promised of one `unit`, such as `row` or `child`, by these sums.
     pub(crate) fn promise(&self, unit: &str, sums: Sums) -> Result<String> {
         let Self { epsilon, delta, .. } = self;
@@ -157,9 +167,10 @@ impl StudyPrivacy {
             None => String::new(),
             Some(_) => format!(" of any {} silos together, each of which draws a share of it", shares.count),
         };
+        let noised = Privacy::noised(unit);
         Ok(format!(
             "privacy: everything that a silo sends will be ({epsilon}, {delta:e})-differentially private for one {unit}{against}: {count} \
-             sums over clipped rows{sample} with noise of {noise:.2} clips{together}, accounted for as epsilon {spent:.4}"
+             {noised}{sample} with noise of {noise:.2} clips{together}, accounted for as epsilon {spent:.4}"
         ))
     }
 
@@ -230,7 +241,7 @@ impl StudyFile {
         };
         let (rounds, clip) = (privacy.rounds.unwrap_or(usual), privacy.clip);
         let options = PrivateOptions::new(privacy.epsilon, privacy.delta);
-        let (middles, unit, colluders) = (alone.middles(), study.protected(), privacy.colluders);
+        let (middles, unit, colluders) = (alone.middles(), privacy.protected(&study), privacy.colluders);
         Ok(PrivateOptions { method, rounds, clip, middles, unit, colluders, ..options })
     }
 

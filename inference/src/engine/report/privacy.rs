@@ -133,6 +133,15 @@ impl Privacy {
     /// What is protected where nothing else is said.
     pub(crate) const ROW: &'static str = "row";
 
+    /// What is protected where all that a silo's local steps change is clipped and noised at once; no grouping has such a name.
+    pub const WHOLE_SILO: &'static str = "whole silo";
+
+    /// What has noise, in a word, where this is protected.
+    #[must_use]
+    pub fn noised(unit: &str) -> &'static str {
+        if unit == Self::WHOLE_SILO { "clipped changes by local steps" } else { "sums over clipped rows" }
+    }
+
     /// A promise about one row by so many sums, of whose noise nothing is known in the posterior.
     pub(crate) fn promised(epsilon: f64, delta: f64, releases: u64, noise: f64) -> Self {
         let [widened, last_step, last_step_of_noise] = [const { Vec::new() }; 3];
@@ -177,7 +186,8 @@ impl Privacy {
         let Self { epsilon, delta, unit, releases, noise, colluders, .. } = self;
         let (against, of) = (Self::against(*colluders), if colluders.is_some() { " over all silos" } else { "" });
         let promise = format!(
-            "everything that a silo sent is ({epsilon}, {delta:e})-differentially private for one {unit}{against}: {releases} sums over clipped rows, with noise of {noise:.2} clips on every number{of}"
+            "everything that a silo sent is ({epsilon}, {delta:e})-differentially private for one {unit}{against}: {releases} {}, with noise of {noise:.2} clips on every number{of}",
+            Self::noised(unit)
         );
         match self.clipped {
             None => promise,
