@@ -346,11 +346,13 @@ fn what_a_whole_silo_changes_is_the_one_row_of_a_sum_and_nothing_else_is_told() 
         (first_request(&mut pointing(&of_points)), point(), point(), point(), point()),
     ] {
         let recorded = Recorded::default();
-        let private = |silo: AveragingSilo, told: &Recorded| silo.private(Some(whole()), Box::new(told.clone())).unwrap();
+        let private =
+            |silo: AveragingSilo, told: &Recorded| silo.private(Some(whole()), Box::new(told.clone())).unwrap();
         let mut hidden = private(hidden, &recorded);
         let (expected, found) = (plain.answer(&request).unwrap(), hidden.answer(&request).unwrap());
         let [start, end, global] = [&request, &expected, &found].map(|own| own.get_floats("global").unwrap());
-        assert!(end.iter().zip(&global).all(|(expected, found)| (expected - found).abs() < 1e-12), "{end:?} {global:?}");
+        let is_near = end.iter().zip(&global).all(|(expected, found)| (expected - found).abs() < 1e-12);
+        assert!(is_near && end.len() == global.len(), "{end:?} {global:?}");
         // One row, which is the change, and whose clip is that of the promise.
         let rows = recorded.rows.lock().unwrap().clone();
         assert!(rows.len() == 1 && rows[0].len() == 1 && rows[0][0].len() == start.len(), "{rows:?}");

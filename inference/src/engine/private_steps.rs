@@ -56,7 +56,8 @@ impl PrivateSteps {
             return refuse("rate", self.rate.to_string(), "a number above 0 and at most 1");
         }
         if self.whole_silo && self.rate < 1.0 {
-            return refuse("rate", format!("{} where a whole silo is protected", self.rate), "1: its rows have no noise");
+            let found = format!("{} where a whole silo is protected", self.rate);
+            return refuse("rate", found, "1: its rows have no noise");
         }
         if self.sums == 0 {
             return refuse("sums", "0".into(), "at least 1");

@@ -148,7 +148,10 @@ impl MaskedSilo {
             return Ok(());
         }
         let all: Vec<&str> = peers.keys().map(String::as_str).collect();
-        let kind = if *departures == Departures::SharedNoise { "of which silos divide the noise" } else { "without noise" };
+        let kind = match departures {
+            Departures::SharedNoise => "of which silos divide the noise",
+            _ => "without noise",
+        };
         let problem = format!(
             "the roster is {}, expected {}: sums {kind} are over all silos whose keys this one has, or over none",
             roster.join(", "),

@@ -184,7 +184,8 @@ impl Privacy {
     #[must_use]
     pub fn promise(&self) -> String {
         let Self { epsilon, delta, unit, releases, noise, colluders, .. } = self;
-        let (against, of) = (Self::against(*colluders), if colluders.is_some() { " over all silos" } else { "" });
+        let against = Self::against(*colluders);
+        let of = if colluders.is_some() { ", of which each silo gave a share" } else { "" };
         let promise = format!(
             "everything that a silo sent is ({epsilon}, {delta:e})-differentially private for one {unit}{against}: {releases} {}, with noise of {noise:.2} clips on every number{of}",
             Self::noised(unit)
@@ -273,9 +274,10 @@ mod tests {
         let own = Privacy { colluders: Some(2), ..whole };
         let promise = own.promise();
         assert!(promise.contains("for one row, against the coordinator and at most 2 silos together: 24"), "{promise}");
-        assert!(promise.ends_with("7.50 clips on every number over all silos"), "{promise}");
+        assert!(promise.ends_with("7.50 clips on every number, of which each silo gave a share"), "{promise}");
         let told: Vec<String> = own.warnings().iter().map(ToString::to_string).collect();
-        assert!(told[0].contains("for one row, against the coordinator and at most 2 silos together) is in"), "{told:?}");
+        let words = "for one row, against the coordinator and at most 2 silos together) is in this posterior";
+        assert!(told[0].contains(words), "{told:?}");
         let words = "so that it holds against the coordinator and at most 2 silos together, and no more";
         assert!(told.len() == 2 && told[1].contains(words), "{told:?}");
         assert!(own.of_shares().is_some_and(|own| own.severity == Severity::Limit));
