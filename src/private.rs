@@ -9,6 +9,7 @@ mod decoders;
 mod noised_sums;
 #[cfg(feature = "cli")]
 pub(crate) mod secure;
+mod shares;
 mod silo;
 mod subject;
 #[cfg(feature = "cli")]
@@ -19,6 +20,7 @@ pub use decoders::DECODERS;
 #[cfg(feature = "cli")]
 pub(crate) use noised_sums::ClippedRows;
 pub use noised_sums::NoisedSums;
+pub(crate) use shares::Shares;
 #[cfg(feature = "cli")]
 pub(crate) use silo::check_delta;
 pub(crate) use silo::{Seated, silo};
@@ -30,7 +32,7 @@ use std::path::PathBuf;
 
 use partita_core::{Device, Model, SiteTable};
 use partita_inference::{
-    Algorithm, AlgorithmChoice, Error, FedOptOptions, FitOptions, Fitted, InProcess, PrivateRoundsOptions,
+    Algorithm, AlgorithmChoice, Error, FedOptOptions, FitOptions, Fitted, InProcess, Privacy, PrivateRoundsOptions,
     PrivateSfviOptions, PrivateSteps, PviOptions, Refusal, Result, RoundOptions, Settings, SiloProgram, SiloSchedule,
     coordinator, fit_parties,
 };
@@ -100,13 +102,19 @@ pub struct PrivateOptions {
     /// the same rows from what it stores, and others anew until the study has had all its sums. A fit with other
     /// options, or another seed, is another study.
     pub study: String,
-    /// What is protected, in a word for reports and ledgers: a ledger is of one unit, and refuses another.
+    /// What is protected, in a word for reports and ledgers: a ledger is of one unit, and refuses another. With
+    /// [`Privacy::WHOLE_SILO`] it is all that a silo's local steps change in a round of SFVI-Avg or FedOpt, and `clip` of the method is
+    /// the norm of that change; otherwise a row of an outermost plate, by whatever name.
     pub unit: String,
     /// The norm to which rows are clipped in few rounds, as [`PrivateRoundsOptions::clip`], and in SFVI, as
     /// [`PrivateSfviOptions::clip`].
     pub clip: Option<f64>,
     /// As [`PrivateRoundsOptions::middles`].
     pub middles: BTreeMap<String, BTreeMap<String, f64>>,
+    /// How many silos may work together with the coordinator, in few rounds and SFVI whose sums leave silos behind masks: the
+    /// others have the noise of the promise together, each a share of it. `None` where all others may: every silo then has all
+    /// of the noise. What silos of one process give is behind no masks, and the promise is to those who see the report.
+    pub colluders: Option<u64>,
 }
 
 impl PrivateOptions {
@@ -124,6 +132,7 @@ impl PrivateOptions {
             unit: PrivateRoundsOptions::UNIT.to_owned(),
             clip: None,
             middles: BTreeMap::new(),
+            colluders: None,
         }
     }
 
@@ -165,18 +174,50 @@ impl PrivateOptions {
 
     /// The same for rounds, or visits, of so many local steps.
     fn steps(&self, local_steps: u64, rate: f64, clip: f64) -> Result<PrivateSteps> {
-        let sums = self.rounds.saturating_mul(local_steps);
+        let whole_silo = self.is_of_silos();
+        let sums = if whole_silo { self.rounds } else { self.rounds.saturating_mul(local_steps) };
         let noise = Accountant::noise_for_samples(self.epsilon, self.delta, rate, sums).map_err(declined)?;
-        Ok(PrivateSteps { epsilon: self.epsilon, delta: self.delta, noise, clip, rate, sums })
+        Ok(PrivateSteps { epsilon: self.epsilon, delta: self.delta, noise, clip, rate, sums, whole_silo })
+    }
+
+    /// Whether a silo as a whole is protected.
+    fn is_of_silos(&self) -> bool {
+        self.unit == Privacy::WHOLE_SILO
+    }
+
+    /// How so many silos divide the noise.
+    ///
+    /// # Errors
+    /// [`Error::Setting`] for as many colluders as silos, and with a method whose coordinator needs each silo's own answer.
+    pub(crate) fn shares(&self, silos: usize) -> Result<Shares> {
+        let is_summed = matches!(self.method, PrivateMethod::FewRounds | PrivateMethod::Sfvi { .. });
+        match self.colluders {
+            Some(own) if !is_summed => Err(Error::Setting {
+                setting: "colluders",
+                found: format!("{own} with a method of local steps"),
+                expected: "none: each silo's own answer leaves it, with all of the noise; or few rounds or SFVI",
+            }),
+            own => Shares::of(own, silos),
+        }
     }
 
     /// The algorithm that keeps the promise for a model with so many globals over so many silos, and the steps of its run.
     pub(crate) fn algorithm(&self, globals: usize, silos: usize) -> Result<(AlgorithmChoice, u64)> {
+        let shares = self.shares(silos)?.count;
+        let is_averaged = matches!(self.method, PrivateMethod::SfviAvg { .. } | PrivateMethod::FedOpt { .. });
+        if self.is_of_silos() && !is_averaged {
+            let found = format!("`{}` with a method whose noise is for rows", self.unit);
+            let expected = "SFVI-Avg or FedOpt, whose rounds have noise on all that a silo changes; or a row";
+            return Err(Error::Setting { setting: "unit", found, expected });
+        }
         Ok(match &self.method {
-            // One more than there are: the method ends by itself.
-            PrivateMethod::FewRounds => (AlgorithmChoice::PrivateRounds(self.rounds()?), self.rounds.saturating_add(1)),
+            PrivateMethod::FewRounds => {
+                let how = PrivateRoundsOptions { shares, ..self.rounds()? };
+                // One more than there are: the method ends by itself.
+                (AlgorithmChoice::PrivateRounds(how), self.rounds.saturating_add(1))
+            }
             PrivateMethod::Sfvi { rate } => {
-                let how = self.sfvi(*rate, globals)?;
+                let how = PrivateSfviOptions { shares, ..self.sfvi(*rate, globals)? };
                 let steps = PrivateSfviOptions::releases(how.rounds, globals);
                 (AlgorithmChoice::PrivateSfvi(how), steps)
             }
@@ -196,12 +237,12 @@ impl PrivateOptions {
             PrivateMethod::SfviAvg { options, rate, clip } => {
                 let private = self.steps(options.local_steps, *rate, *clip)?;
                 let how = RoundOptions { private: Some(private), ..options.clone() };
-                (AlgorithmChoice::SfviAvg(how), private.sums)
+                (AlgorithmChoice::SfviAvg(how), self.rounds.saturating_mul(options.local_steps))
             }
             PrivateMethod::FedOpt { options, rate, clip } => {
                 let private = self.steps(options.local_steps, *rate, *clip)?;
                 let how = FedOptOptions { private: Some(private), ..options.clone() };
-                (AlgorithmChoice::FedOpt(how), private.sums)
+                (AlgorithmChoice::FedOpt(how), self.rounds.saturating_mul(options.local_steps))
             }
         })
     }
@@ -287,12 +328,13 @@ pub(crate) fn fit_with<M: Model>(
     let threads = Some((options.threads / silos.len().max(1)).max(1));
     let globals = SiteTable::globals(model, device)?.global_len();
     let (algorithm, steps) = privacy.algorithm(globals, silos.len())?;
+    let shares = privacy.shares(silos.len())?;
     let settings = Settings { threads: options.settings.threads.or(threads), steps, ..options.settings.clone() };
     // Bounds and weights are sums without noise, which private silos refuse.
     let options = FitOptions { algorithm, settings, trust_draws: Some(0), elbo_draws: 1, ..options.clone() };
     let (mut programs, mut rows): (Vec<Box<dyn SiloProgram>>, Vec<usize>) = (Vec::new(), Vec::new());
     for (index, (name, data)) in (0..).zip(silos) {
-        let sums = NoisedSums::new(privacy.ledger(name)?, bits(index as usize));
+        let sums = NoisedSums::new(privacy.ledger(name)?, bits(index as usize)).shared(shares);
         let (program, own) =
             silo(Seated { name, index, study: &privacy.study }, (model, data), device, &options, sums)?;
         rows.push(own);

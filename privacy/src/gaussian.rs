@@ -1,5 +1,7 @@
 //! Draws discrete Gaussian noise exactly, in whole numbers alone, from bits of the operating system.
 
+use std::f64::consts::PI;
+
 use crate::entropy::{Entropy, below, stuck};
 use crate::error::{Error, Result};
 
@@ -59,6 +61,23 @@ impl DiscreteGaussian {
     #[must_use]
     pub fn scale(self) -> u64 {
         self.scale
+    }
+
+    /// $\tau$: no value of the sum of so many independent draws is by a factor of more than $e^\tau$ more or less probable
+    /// than under one discrete Gaussian of the same variance parameter, which the sum is not exactly.
+    ///
+    /// $$ \tau = 10 \sum_{k=1}^{n-1} e^{-2 \pi^2 \sigma^2 k / (k + 1)} $$
+    ///
+    /// It is zero for one draw, 5.2e-4 for two of scale 1, and below 10⁻⁴⁰ from a scale of 4 on.
+    ///
+    /// # References
+    /// Kairouz, Liu and Steinke (2021), The distributed discrete Gaussian mechanism for federated learning with secure
+    /// aggregation, theorem 1.
+    #[must_use]
+    pub fn sum_differs_by(self, draws: u64) -> f64 {
+        let strip = 2.0 * PI * PI * (self.scale as f64).powi(2);
+        let of = |place: u64| (-strip * place as f64 / (place + 1) as f64).exp();
+        10.0 * (1..draws).map(of).sum::<f64>()
     }
 
     /// One draw.

@@ -56,6 +56,9 @@ pub struct Released {
 /// The largest size of one number before a row is clipped; a longer row is shortened in floating point first.
 const LARGEST: f64 = (1_u64 << 50) as f64;
 
+/// The most by which the logarithm of a probability of a sum of shares may differ from that of one discrete Gaussian.
+const LARGEST_EXCESS: f64 = 1e-40;
+
 /// The most numbers of a contribution: their squares then sum to less than 2¹²⁸.
 const MOST_NUMBERS: usize = 1 << 27;
 
@@ -95,6 +98,38 @@ impl Grid {
         let scale = (noise * self.steps as f64).ceil();
         // Saturates at both ends, which are refused.
         DiscreteGaussian::new(scale as u64)
+    }
+
+    /// The noise of one of `shares` silos, whose noise together has the scale of `noise` times the clip, or a little more: it is
+    /// rounded up to a whole number of units.
+    ///
+    /// With $\tau$ of [`DiscreteGaussian::sum_differs_by`], $T$ sums of $d$ such numbers cost at most $2Td\tau$ more in
+    /// $\varepsilon$ than [`Cost`](crate::Cost) says of one discrete Gaussian of that variance. Shares are refused where that
+    /// would be seen beside the rounding of $\varepsilon$: where $\tau$ is above 10⁻⁴⁰.
+    ///
+    /// # Errors
+    /// [`Error::Setting`] for no share, for noise of a share below some units of the grid, or above what can be drawn.
+    ///
+    /// # Example
+    /// ```
+    /// use partita_privacy::Grid;
+    /// let grid = Grid::new(1.0, Grid::STEPS)?;
+    /// // Four silos with half of the noise each have it together.
+    /// assert_eq!(grid.share(6.0, 4)?, grid.noise(3.0)?);
+    /// # Ok::<(), partita_privacy::Error>(())
+    /// ```
+    pub fn share(self, noise: f64, shares: u64) -> Result<DiscreteGaussian> {
+        let own = self.noise(noise / (shares as f64).sqrt())?;
+        if shares == 0 || own.sum_differs_by(shares) > LARGEST_EXCESS {
+            return Err(Error::Setting {
+                operation: "noise that silos divide",
+                what: "the scale of a share",
+                found: format!("{} units of the grid, of {shares} shares", own.scale()),
+                expected: "at least one share, and so many units that the sum of shares is a discrete Gaussian to 40 digits",
+                remedy: "Choose a finer grid, more noise or fewer shares.",
+            });
+        }
+        Ok(own)
     }
 
     /// Clips and sums rows of `length` numbers each.

@@ -35,6 +35,9 @@ pub struct Spent {
     pub releases: u64,
     /// Those of them that were never drawn, or whose reply was not stored: a process ended between charge and answer.
     pub never_drawn: u64,
+    /// How many silos may work together with the coordinator, where a part of the releases has no more than a share of the noise
+    /// behind masks: the least that any of them was charged for. `None` where epsilon holds whoever works together.
+    pub colluders: Option<u64>,
 }
 
 /// A reply, and whether it was paid for now.
@@ -112,6 +115,8 @@ impl Known {
 pub struct Ledger {
     path: PathBuf,
     budget: Budget,
+    /// Against how many silos together what is charged from now on is promised; all if it is not said.
+    colluders: Option<u64>,
     /// What was read so far: of a file that only grows, the rest is read.
     known: Arc<Mutex<Known>>,
 }
@@ -138,7 +143,7 @@ impl Ledger {
                 remedy: "Usual budgets are between 0.1 and 10.",
             });
         }
-        let ledger = Self { path: path.to_owned(), budget, known: Arc::default() };
+        let ledger = Self { path: path.to_owned(), budget, colluders: None, known: Arc::default() };
         // Refuses a delta that is none.
         Accountant::default().epsilon(ledger.budget.delta, Conversion::Improved)?;
         let Locked { mut file, known } = ledger.lock()?;
@@ -157,6 +162,24 @@ impl Ledger {
         }
         drop(known);
         Ok(ledger)
+    }
+
+    /// The same ledger, which writes beside every further charge that it holds against the coordinator and at most so many
+    /// silos together; whoever works together, for `None`.
+    ///
+    /// # Example
+    /// ```
+    /// use partita_privacy::{Budget, Cost, Ledger};
+    /// let folder = tempfile::tempdir().unwrap();
+    /// let budget = Budget { epsilon: 1.0, delta: 1e-5, unit: "row".into() };
+    /// let ledger = Ledger::open(&folder.path().join("ledger"), budget)?.against(Some(2));
+    /// ledger.answer(b"request 1", Cost::new(18.1, 1)?, || Ok(vec![7]))?;
+    /// assert_eq!(ledger.spent()?.colluders, Some(2));
+    /// # Ok::<(), partita_privacy::Error>(())
+    /// ```
+    #[must_use]
+    pub fn against(self, colluders: Option<u64>) -> Self {
+        Self { colluders, ..self }
     }
 
     /// The reply to `request`: the stored one, at no cost, if these bytes were answered before; else the one that
@@ -221,7 +244,8 @@ impl Ledger {
             subject = Some(about);
         }
         self.compare(seen, cost.with_releases(left))?;
-        let head = self.append(&mut file, seen.head(), Entry::Spent { request: request.clone(), cost, subject })?;
+        let spent = Entry::Spent { request: request.clone(), cost, colluders: self.colluders, subject };
+        let head = self.append(&mut file, seen.head(), spent)?;
         let bytes = release()?;
         self.append(&mut file, &head, Entry::Answered { request, reply: hexadecimal::write(&bytes) })?;
         Ok(Answer { bytes, stored: false })
@@ -236,7 +260,8 @@ impl Ledger {
         let seen = &own.known.seen;
         let releases = seen.costs.iter().map(|cost| cost.releases()).sum();
         let never_drawn = (seen.costs.len() - seen.replies.len().min(seen.costs.len())) as u64;
-        Ok(Spent { epsilon: self.epsilon(&Accountant::of(seen.costs.iter().copied()))?, releases, never_drawn })
+        let epsilon = self.epsilon(&Accountant::of(seen.costs.iter().copied()))?;
+        Ok(Spent { epsilon, releases, never_drawn, colluders: seen.colluders })
     }
 
     /// The last entry, for the saved state of a silo.

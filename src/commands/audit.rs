@@ -10,7 +10,7 @@ use super::say::say;
 use crate::executables::StudyFile;
 use crate::privacy::{Accountant, Conversion, SystemEntropy};
 use crate::private::audited::{CANARIES, Noise, audited};
-use crate::private::{PrivateOptions, Sums};
+use crate::private::{PrivateOptions, Shares, Sums};
 
 /// The promise that is audited.
 #[derive(Args, Debug)]
@@ -46,7 +46,7 @@ pub(super) fn run(options: &Options) -> Result<(), Box<dyn Error>> {
         None => {
             let count = options.rounds;
             let promise = PrivateOptions { rounds: count, ..PrivateOptions::new(options.epsilon, options.delta) };
-            (Sums { count, noise: promise.rounds()?.noise, rate: 1.0 }, options.delta)
+            (Sums { count, noise: promise.rounds()?.noise, rate: 1.0, shares: Shares::WHOLE }, options.delta)
         }
     };
     let Sums { count: rounds, noise, .. } = sums;

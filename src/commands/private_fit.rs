@@ -32,7 +32,7 @@ impl Promised<'_> {
         let device = Device::flex();
         let prepared = study.prepare(&options.tables(Some(*file))?, &device)?;
         say_prepared(&prepared)?;
-        say(privacy.promise(&study.protected(), file.promised_sums(privacy)?)?)?;
+        say(privacy.promise(&privacy.protected(study), file.promised_sums(privacy)?)?)?;
         let questions = self.questions(&prepared, &device)?;
         let ledgers = options.ledgers.clone().map(|folder| (folder, privacy.epsilon));
         if let Some((folder, _)) = &ledgers {

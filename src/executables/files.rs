@@ -88,6 +88,10 @@ pub struct SiloFile {
 pub struct SiloSecure {
     /// The fewest silos of a sum that this one takes part in: with two each learns the other's number by subtraction.
     pub fewest: usize,
+    /// Against how many silos, together with the coordinator, a private study has to promise at least, for this one to take part
+    /// with a share of the noise; all others if it is not said: then every silo has to have all of the noise.
+    #[serde(default)]
+    pub colluders: Option<u64>,
     /// The files of the public keys of the other silos, by name, which came by another way than through the coordinator.
     pub peers: BTreeMap<String, PathBuf>,
 }

@@ -3,7 +3,7 @@
 use partita_inference::{Mechanism, Result, RowSum};
 use partita_privacy::{Audit, Entropy, Grid, SystemEntropy};
 
-use super::{NoisedSums, Sums, declined};
+use super::{NoisedSums, Shares, Sums, declined};
 
 /// The canaries of an audit: rows of the longest norm that a clip allows, each along an axis of its own.
 pub(crate) const CANARIES: usize = 1_000;
@@ -31,12 +31,13 @@ pub(crate) enum Noise {
 /// One run of sums over canaries and no other row.
 ///
 /// Whoever guesses knows every canary and sees every sum: the number that is a canary's own, added over the releases. With
-/// noise the hundred farthest from the middle are guessed, and all without it.
+/// noise the hundred farthest from the middle are guessed, and all without it. Where silos divide the noise, what is seen is the
+/// sum over as many as have it together, of which one has the canaries.
 ///
 /// # Errors
 /// [`partita_inference::Error::Declined`] where there are no random bits.
 pub(crate) fn audited(sums: Sums, noise: Noise, delta: f64, bits: &mut dyn Entropy) -> Result<Audited> {
-    let Sums { count: releases, noise: scale, rate } = sums;
+    let Sums { count: releases, noise: scale, rate, shares } = sums;
     let mut coins = vec![0; CANARIES];
     bits.fill(&mut coins).map_err(declined)?;
     let is_in = |at: usize| coins[at] % 2 == 1;
@@ -44,13 +45,20 @@ pub(crate) fn audited(sums: Sums, noise: Noise, delta: f64, bits: &mut dyn Entro
     let mut rows = |of: &[usize]| Ok(of.iter().copied().filter(|at| is_in(*at)).map(canary).collect::<Vec<_>>());
     let all: Vec<usize> = (0..CANARIES).collect();
     let mut total = vec![0.0; CANARIES];
-    let mut mechanism = NoisedSums::new(None, Box::new(SystemEntropy::default()));
+    let mut mechanism = NoisedSums::new(None, Box::new(SystemEntropy::default())).shared(shares);
+    let mut nobody = |_: &[usize]| Ok(Vec::<Vec<f64>>::new());
     for round in 0..releases {
         let released = match noise {
             Noise::On => {
                 let (length, count, sums) = (CANARIES, CANARIES, releases);
                 let sum = RowSum { length, clip: 1.0, noise: scale, count, rate, sums, rows: &mut rows };
-                mechanism.release(&round.to_le_bytes(), sum)?
+                let mut released = mechanism.release(&round.to_le_bytes(), sum)?;
+                for _ in 1..shares.count {
+                    let sum = RowSum { length, clip: 1.0, noise: scale, count: 0, rate, sums, rows: &mut nobody };
+                    let own = mechanism.release(&round.to_le_bytes(), sum)?;
+                    released.iter_mut().zip(own).for_each(|(sum, own)| *sum += own);
+                }
+                released
             }
             Noise::Off => {
                 let grid = Grid::new(1.0, Grid::STEPS).map_err(declined)?;
@@ -80,7 +88,7 @@ mod tests {
     #[test]
     fn without_noise_more_than_five_is_refuted_and_with_it_no_more_than_is_accounted() {
         let mut bits = SystemEntropy::default();
-        let sums = |noise, rate| Sums { count: 3, noise, rate };
+        let sums = |noise, rate| Sums { count: 3, noise, rate, shares: Shares::WHOLE };
         let open = audited(sums(1.0, 1.0), Noise::Off, 0.0, &mut bits).unwrap();
         assert!(open.right == 1_000 && open.epsilon > 5.0, "{open:?}");
         for (epsilon, rate) in [(1.0, 1.0), (8.0, 1.0), (8.0, 0.5)] {
@@ -89,6 +97,13 @@ mod tests {
                 let found = audited(sums(noise, rate), Noise::On, 1e-5, &mut bits).unwrap();
                 assert!(found.guesses == 100 && found.epsilon <= epsilon, "{found:?} of {epsilon}");
             }
+        }
+        // The sum of five silos that divide the noise.
+        let noise = Accountant::noise_for(8.0, 1e-5, 3).unwrap();
+        let shares = Shares::of(Some(1), 6).unwrap();
+        for _ in 0..5 {
+            let found = audited(Sums { shares, ..sums(noise, 1.0) }, Noise::On, 1e-5, &mut bits).unwrap();
+            assert!(found.epsilon <= 8.0, "{found:?}");
         }
         // A tenth of the noise that eight needs is found out.
         let little = Accountant::noise_for(8.0, 1e-5, 3).unwrap() / 10.0;

@@ -6,11 +6,14 @@ use std::sync::{Arc, Mutex, PoisonError};
 use partita_privacy::{Cost, Entropy, Error, Grid, GridSum, Ledger, poisson_sample};
 
 use super::declined;
+use super::shares::Shares;
 
 /// The mechanism of a silo: rows are clipped and summed on a grid, noise is discrete Gaussian, and a ledger is charged
 /// before it and the sample of rows are drawn.
 pub struct NoisedSums {
     ledger: Option<Ledger>,
+    /// How much of the noise is this silo's: all of it, unless masks hide its own sum.
+    shares: Shares,
     bits: Box<dyn Entropy + Send>,
     /// The hash of what the sums are about.
     subject: [u8; 32],
@@ -45,7 +48,14 @@ impl NoisedSums {
     /// The mechanism of a silo with this ledger, or none for a simulation, and these random bits.
     #[must_use]
     pub fn new(ledger: Option<Ledger>, bits: Box<dyn Entropy + Send>) -> Self {
-        Self { ledger, bits, subject: [0; 32], clipped: ClippedRows::default() }
+        Self { ledger, shares: Shares::WHOLE, bits, subject: [0; 32], clipped: ClippedRows::default() }
+    }
+
+    /// The same where masks hide the sum of this silo among those of others: it draws a share of the noise, and its ledger says
+    /// against how many of them together that keeps the promise.
+    pub(crate) fn shared(self, shares: Shares) -> Self {
+        let ledger = self.ledger.map(|own| own.against(shares.colluders));
+        Self { ledger, shares, ..self }
     }
 
     /// The same with the number of clipped rows told to the owner.
@@ -64,10 +74,12 @@ impl NoisedSums {
 
 impl Mechanism for NoisedSums {
     fn release(&mut self, request: &[u8], sum: RowSum<'_>) -> Result<Vec<f64>> {
-        let request = &[&self.subject, request].concat();
+        // A reply with less noise is none to a request for more.
+        let share = if self.shares == Shares::WHOLE { Vec::new() } else { self.shares.count.to_le_bytes().to_vec() };
+        let request = &[&self.subject[..], &share, request].concat();
         let RowSum { length, clip, noise, count, rate, sums, rows } = sum;
         let grid = Grid::new(clip, Grid::STEPS).map_err(declined)?;
-        let scale = grid.noise(noise).map_err(declined)?;
+        let scale = grid.share(noise, self.shares.count).map_err(declined)?;
         let (bits, mut of_rows) = (&mut *self.bits, None);
         // Where all rows are taken they are summed before the ledger is asked: of what takes time nothing comes between the
         // charge and the answer. A row that is no number is in the sum as zero, so that none decides whether there is

@@ -12,7 +12,7 @@ use partita::datasets::{CovariateRows, Standardisation, adult};
 use partita::inference::StartFrom;
 use partita::inference::metrics::{Predictions, accuracy, test_log_likelihood};
 use partita::models::{BinaryRows, Coefficients, LogisticRegression, PROBIT_CONSTANT};
-use partita::privacy::SeededBits;
+use partita::privacy::{Accountant, Conversion, Cost, SeededBits};
 use partita::private::{PrivateMethod, PrivateOptions, simulate};
 use partita::{
     AlgorithmChoice, Device, FamilyPlan, FitOptions, Gaussian, PviOptions, Report, Schedule, Settings, SiloSchedule,
@@ -33,6 +33,9 @@ pub(crate) struct Options {
     /// Epsilon of everything that a silo sends; 0 for plain PVI with as many steps.
     #[arg(long, value_delimiter = ',', default_values_t = [0.0, 0.5, 1.0, 3.0])]
     epsilon: Vec<f64>,
+    /// The noise in units of the clip, as papers state it, in place of epsilon, which follows from it and the number of sums.
+    #[arg(long, conflicts_with = "epsilon")]
+    noise: Option<f64>,
     /// Visits of every silo.
     #[arg(long, default_value_t = 10)]
     rounds: u64,
@@ -79,6 +82,12 @@ pub(crate) fn run(mut options: Options) -> Result<()> {
     if options.shared.quick {
         (options.seeds, options.rounds, options.epsilon) = (1, 2, vec![1.0]);
     }
+    if let Some(noise) = options.noise {
+        let sums = options.rounds.saturating_mul(options.local_steps);
+        let spent = Accountant::of([Cost::sampled(noise, options.rate, sums)?]).epsilon(DELTA, Conversion::Improved)?;
+        println!("{sums} sums with noise of {noise} clips: epsilon is {spent:.4} at delta {DELTA:e}.");
+        options.epsilon = vec![spent];
+    }
     let session = Session::start("private_adult", &options.shared)?;
     let device = session.device()?;
     let mut rows = Vec::new();
@@ -102,7 +111,7 @@ pub(crate) fn run(mut options: Options) -> Result<()> {
         let [(noise, _), (loss, of_loss), (right, of_right)] =
             [of(&|own| own.noise), of(&|own| -own.loss), of(&|own| 100.0 * own.accuracy)];
         table.row([
-            format!("{}, {}", if row.alike { "alike" } else { "different" }, row.epsilon),
+            format!("{}, {}", if row.alike { "alike" } else { "different" }, (1e3 * row.epsilon).round() / 1e3),
             format!("{noise:.2}"),
             format!("{loss:.3} ({of_loss:.3})"),
             format!("{right:.1} ({of_right:.1})"),

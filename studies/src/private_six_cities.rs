@@ -31,6 +31,9 @@ pub(crate) struct Options {
     /// The method; both if none is named.
     #[arg(long, value_enum)]
     method: Vec<Method>,
+    /// How many silos may work together with the coordinator, where the others divide the noise; all of them, if it is not given.
+    #[arg(long)]
+    colluders: Option<u64>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum, Serialize, Deserialize)]
@@ -106,8 +109,11 @@ pub(crate) fn run(mut options: Options) -> Result<()> {
     for (method, (silos, epsilon)) in
         options.method.iter().flat_map(|method| silos.clone().map(move |settings| (*method, settings)))
     {
-        let settings = (method, silos, epsilon, options.repeats, options.simulated, options.shared.seed);
-        let name = format!("{}-silos-{silos}-epsilon-{epsilon}", method.name().replace(' ', "-").to_lowercase());
+        let Options { repeats, simulated, colluders, ref shared, .. } = options;
+        let settings = (method, silos, epsilon, repeats, simulated, (shared.seed, colluders));
+        let divided = colluders.map_or(String::new(), |own| format!("-colluders-{own}"));
+        let method_name = method.name().replace(' ', "-").to_lowercase();
+        let name = format!("{method_name}-silos-{silos}-epsilon-{epsilon}{divided}");
         rows.push(session.kept(&name, &settings, || {
             let fitted = |children: &[Child], seed: u64, centres: &[f64]| {
                 let promise = Promise { method, silos, epsilon, seed, device: &device, options: &options };
@@ -158,7 +164,8 @@ fn private(promise: &Promise<'_>, children: &[Child], centres: &[f64]) -> Result
     };
     let how = FitOptions { settings, ..FitOptions::default() };
     let mut bits = |silo: usize| Box::new(SeededBits::new(seed * 1_000 + silo as u64)) as Box<_>;
-    let promise = PrivateOptions { method: method.how(), ..PrivateOptions::new(epsilon, DELTA) };
+    let (how_fitted, colluders) = (method.how(), options.colluders);
+    let promise = PrivateOptions { method: how_fitted, colluders, ..PrivateOptions::new(epsilon, DELTA) };
     let fit = simulate(&MixedLogistic::new(4), &data, device, &how, &promise, &mut bits)?;
     let widened = fit.report.privacy.map(|own| own.widened).unwrap_or_default();
     let found = |((site, widened), centre): ((SiteSummary, f64), &f64)| {

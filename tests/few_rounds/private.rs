@@ -298,6 +298,49 @@ fn a_run_beyond_the_budget_of_a_silo_is_refused_before_it_starts_and_a_repeated_
 }
 
 #[test]
+fn silos_that_divide_the_noise_widen_the_posterior_less_and_say_against_whom_they_promise() {
+    let (device, folder) = (Device::flex(), tempfile::tempdir().unwrap());
+    let rows = |mean: f64| (0..120).map(|k| mean + f64::from(k % 21 - 10) / 6.06).collect::<Vec<f64>>();
+    let silos = [0.8, 0.9, 1.0, 1.1, 1.2].map(|mean| (format!("at-{mean}"), device.tensor(rows(mean), [120])));
+    let with = |privacy: PrivateOptions| {
+        let mut bits = |silo: usize| Box::new(SeededBits::new(31 + silo as u64)) as Box<_>;
+        simulate(&GaussianMean {}, &silos, &device, &FitOptions::default(), &privacy, &mut bits).map(|own| own.report)
+    };
+    let promise = |colluders| PrivateOptions { colluders, ..PrivateOptions::new(1.0, 1e-5) };
+    let whole = with(promise(None)).unwrap();
+    let ledgers = Some((folder.path().to_owned(), 1.1));
+    let shared = with(PrivateOptions { ledgers, ..promise(Some(1)) }).unwrap();
+    let [plain, own] = [&whole, &shared].map(|report| report.privacy.as_ref().unwrap());
+    assert_eq!((own.colluders, plain.colluders), (Some(1), None));
+    // The promise needs the same noise; of five times it one and a quarter is left.
+    assert!((own.noise - plain.noise).abs() < 1e-12 && own.widened[0] > 1.0);
+    let noise = |widened: f64| widened.powi(2) - 1.0;
+    assert!(2.0 * noise(own.widened[0]) < noise(plain.widened[0]), "{:?} {:?}", own.widened, plain.widened);
+    let said = shared.to_string();
+    assert!(said.contains("for one row, against the coordinator and any one silo together: 24 sums"), "{said}");
+    assert!(said.contains("the promise for one row rests on masks"), "{said}");
+    assert!(!whole.to_string().contains("rests on masks") && !whole.to_string().contains("against the coordinator"));
+    // A silo is charged as for all of the noise, and its ledger has for whom that is true.
+    let budget = Budget { epsilon: 1.1, delta: 1e-5, unit: "row".into() };
+    let spent = Ledger::open(&folder.path().join("at-1.ledger"), budget).unwrap().spent().unwrap();
+    assert_eq!((spent.releases, spent.colluders), (24, Some(1)));
+    assert!(spent.epsilon <= 1.0 && spent.epsilon > 0.999, "{}", spent.epsilon);
+    // Where all others may collude every silo has all of the noise.
+    let all = with(promise(Some(4))).unwrap();
+    assert_eq!(all.sites[0].mean.to_bits(), whole.sites[0].mean.to_bits());
+    assert_eq!(all.privacy.unwrap().colluders, None);
+    // Over samples of the rows too.
+    let method = PrivateMethod::Sfvi { rate: 0.5 };
+    let sfvi = with(PrivateOptions { method, rounds: 1, ..promise(Some(0)) }).unwrap();
+    assert!(sfvi.to_string().contains("against the coordinator alone") && sfvi.privacy.unwrap().colluders == Some(0));
+    let refused = with(promise(Some(5))).unwrap_err().to_string();
+    assert!(refused.contains("colluders") && refused.contains("5 of 5 silos"), "{refused}");
+    let method = PrivateMethod::Pvi { options: PviOptions::new(2), rate: 0.5, clip: 1.0 };
+    let refused = with(PrivateOptions { method, ..promise(Some(1)) }).unwrap_err().to_string();
+    assert!(refused.contains("colluders") && refused.contains("a method of local steps"), "{refused}");
+}
+
+#[test]
 fn a_ledger_answers_no_request_about_other_rows_or_another_study() {
     let folder = tempfile::tempdir().unwrap();
     let (device, options) = (Device::flex(), FitOptions::default());

@@ -60,12 +60,20 @@ fn a_private_study_asks_for_nothing_that_has_no_noise() {
         ("algorithm = \"vertical\"", "", "vertical"),
         ("algorithm = \"fed-opt\"", "clip = 1.0", "effects of `child`, which each silo has for itself"),
         ("algorithm = \"pvi\"", "clip = 1.0\nsecure_sums = true", "`secure_sums` with a method of local steps"),
+        ("algorithm = \"few-rounds\"", "colluders = 0", "`colluders = 0` without `secure_sums = true`"),
+        ("algorithm = \"sfvi\"", "secure_sums = true\ncolluders = 1", "1 of 1 silos"),
     ] {
         let text =
             study(&format!("[run]\n{run}"), 3.0).replace("[privacy.columns]", &format!("{more}\n[privacy.columns]"));
         let found = StudyFile::parse(&text).unwrap_err().to_string();
         assert!(found.contains(words), "{words}: {found}");
     }
+    let whole = |run: &str| {
+        let text = study(&format!("[run]\n{run}"), 3.0).replace("\"row\"", "\"silo\"");
+        StudyFile::parse(&text.replace("[privacy.columns]", "clip = 1.0\n[privacy.columns]"))
+    };
+    assert!(whole("algorithm = \"pvi\"").unwrap_err().to_string().contains("whose noise is for rows"));
+    assert_eq!(whole("algorithm = \"sfvi-avg\"\nlocal_steps = 5").unwrap().most_rounds().unwrap(), 120);
     // Without a promise silos say sums of their columns one by one.
     let open = study("[run]\nalgorithm = \"sfvi\"\nsecure_sums = true", 3.0);
     let open = format!(
@@ -422,6 +430,44 @@ fn a_silo_ends_at_its_start_where_study_and_owner_do_not_ask_for_the_same() {
     std::fs::remove_dir_all(folder.join("north-state")).unwrap();
     said(&private, &format!("noise = \"run\"\n{}", allowed(3.0)));
     assert!(seed().is_empty() && folder.join("north-state").exists());
+}
+
+#[test]
+fn owners_limit_how_many_silos_may_collude_in_a_study_that_divides_the_noise() {
+    let scratch = tempfile::tempdir().unwrap();
+    let folder = scratch.path();
+    std::fs::write(folder.join("north.csv"), visits(&six_cities()[..40])).unwrap();
+    for name in ["north", "south", "west"] {
+        let mut keys = Command::new(fixtures::executable("partita"));
+        assert!(keys.current_dir(folder).args(["keys", "silo", name]).output().unwrap().status.success());
+    }
+    let study = study("", 3.0).replace("[\"north\"]", "[\"north\", \"south\", \"west\"]");
+    let study = study.replace("[privacy]\n", "[privacy]\nsecure_sums = true\ncolluders = 1\n");
+    std::fs::write(folder.join("study.toml"), study).unwrap();
+    let said = |limit: &str| {
+        let file = format!(
+            "name = \"north\"\ndata = \"north.csv\"\nstate = \"north-state\"\nsigns = \"north-signs.key\"\n[privacy]\nepsilon = \
+             3.0\ndelta = 1e-5\n[secure]\nfewest = 3\n{limit}[secure.peers]\nsouth = \"south-signs.pub\"\nwest = \
+             \"west-signs.pub\"\n[engine]\naddress = \"127.0.0.1:1\"\npatience_seconds = 0\n"
+        );
+        std::fs::write(folder.join("north.toml"), file).unwrap();
+        refused(folder, &["silo", "--study", "study.toml", "--silo", "north.toml"])
+    };
+    // An owner who says nothing wants to be safe from all others together.
+    for limit in ["", "colluders = 2\n", "colluders = 7\n"] {
+        let found = said(limit);
+        assert!(found.contains("found `colluders = 1` under `[privacy]`, expected at least 2"), "{limit}: {found}");
+    }
+    assert!(!folder.join("north-state.ledger").exists());
+    let found = said("colluders = 1\n");
+    for words in [
+        "private for one child, against the coordinator and any one silo together: 24 sums",
+        "of any 2 silos together, each of which draws a share of it",
+        "masked with 2 silos, at least 3 in all. Its noise is one of 2 shares",
+        "the promise holds against the coordinator and any one silo together, if the others follow the protocol",
+    ] {
+        assert!(found.contains(words), "{words}: {found}");
+    }
 }
 
 #[test]

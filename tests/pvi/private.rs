@@ -27,7 +27,7 @@ impl Mechanism for Plain {
 const SUMS: u64 = 12;
 
 fn visits() -> PrivateSteps {
-    PrivateSteps { epsilon: 1.0, delta: 1e-5, noise: 1.0, clip: 1.0, rate: 1.0, sums: SUMS }
+    PrivateSteps { epsilon: 1.0, delta: 1e-5, noise: 1.0, clip: 1.0, rate: 1.0, sums: SUMS, whole_silo: false }
 }
 
 fn settings() -> Settings {

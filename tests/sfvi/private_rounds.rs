@@ -4,8 +4,9 @@
 use std::sync::{Arc, Mutex};
 
 use partita::inference::{
-    Algorithm, AlgorithmChoice, AveragingSilo, Error, FedOpt, FedOptOptions, Fitted, Mechanism, Message, PrivateParty,
-    PrivateSteps, Program, Result, RoundOptions, RowSum, Schedule, Settings, SfviAvg, Silo, SiloProgram, fit,
+    Algorithm, AlgorithmChoice, AveragingSilo, Error, FedOpt, FedOptOptions, Fitted, Mechanism, Message, Privacy,
+    PrivateParty, PrivateSteps, Program, PviOptions, PviSilo, Result, RoundOptions, RowSum, Schedule, Settings,
+    SfviAvg, Silo, SiloProgram, fit,
 };
 use partita::models::{BinaryRows, GaussianMean, LogisticRegression, MixedLogistic, RepeatedBinary, six_cities};
 use partita::privacy::{Accountant, Audit, Conversion, Cost, Entropy, Grid, SeededBits};
@@ -37,7 +38,7 @@ const STEPS: u64 = 4;
 
 /// Two rounds of four steps; a clip that shortens no row of these tests.
 fn steps() -> PrivateSteps {
-    PrivateSteps { epsilon: 1.0, delta: 1e-5, noise: 1.0, clip: 1e3, rate: 1.0, sums: 2 * STEPS }
+    PrivateSteps { epsilon: 1.0, delta: 1e-5, noise: 1.0, clip: 1e3, rate: 1.0, sums: 2 * STEPS, whole_silo: false }
 }
 
 fn averages() -> RoundOptions {
@@ -327,6 +328,82 @@ fn a_run_beyond_the_budget_spends_nothing_and_a_repeated_one_costs_nothing() {
         assert!(fitted(method, promise(1.2), 2).is_err());
         assert_eq!(text(), ledger);
     }
+}
+
+/// The promise for a whole silo over two rounds.
+fn whole() -> PrivateSteps {
+    PrivateSteps { whole_silo: true, sums: 2, ..steps() }
+}
+
+#[test]
+fn what_a_whole_silo_changes_is_the_one_row_of_a_sum_and_nothing_else_is_told() {
+    let average = || AveragingSilo::new(regression(&settings()), 0);
+    let point = || AveragingSilo::of_points(regression(&points().settings(settings())), 0).unwrap();
+    let of_averages = RoundOptions { private: Some(whole()), ..averages() };
+    let of_points = FedOptOptions { private: Some(whole()), ..points() };
+    for (request, mut plain, hidden, silent, late) in [
+        (first_request(&mut averaging_regression(of_averages).unwrap()), average(), average(), average(), average()),
+        (first_request(&mut pointing(&of_points)), point(), point(), point(), point()),
+    ] {
+        let recorded = Recorded::default();
+        let private =
+            |silo: AveragingSilo, told: &Recorded| silo.private(Some(whole()), Box::new(told.clone())).unwrap();
+        let mut hidden = private(hidden, &recorded);
+        let (expected, found) = (plain.answer(&request).unwrap(), hidden.answer(&request).unwrap());
+        let [start, end, global] = [&request, &expected, &found].map(|own| own.get_floats("global").unwrap());
+        let is_near = end.iter().zip(&global).all(|(expected, found)| (expected - found).abs() < 1e-12);
+        assert!(is_near && end.len() == global.len(), "{end:?} {global:?}");
+        // One row, which is the change, and whose clip is that of the promise.
+        let rows = recorded.rows.lock().unwrap().clone();
+        assert!(rows.len() == 1 && rows[0].len() == 1 && rows[0][0].len() == start.len(), "{rows:?}");
+        assert!(rows[0][0].iter().any(|change| change.abs() > 1e-3));
+        assert!((*recorded.clip.lock().unwrap() - 1e3).abs() < 1e-9);
+        let tells = |answer: &Message, field: &str| answer.numbers.iter().any(|(name, _)| name == field);
+        assert!(tells(&expected, "elbo") && !tells(&found, "elbo") && !tells(&found, "clipped_rows"));
+        let other = Message { kind: "sfvi.step".into(), ..request.clone() };
+        assert!(hidden.answer(&other).unwrap_err().to_string().contains("answers rounds alone"));
+        // Where nothing is released nothing of the silo is in the answer.
+        let nothing = Recorded { tells_nothing: true, ..Recorded::default() };
+        let answer = private(silent, &nothing).answer(&request).unwrap();
+        assert_eq!((answer.get_floats("global").unwrap(), answer.get_word("clipped").unwrap()), (start, 0));
+        let mut more = request.clone();
+        for record in more.records.iter_mut().filter(|record| record.name == "round") {
+            record.bytes = 2_u64.to_le_bytes().to_vec().into();
+        }
+        let refused = private(late, &nothing).answer(&more).unwrap_err().to_string();
+        assert!(refused.contains("round 2 of a run of 2"), "{refused}");
+    }
+}
+
+#[test]
+fn a_fit_that_protects_whole_silos_has_a_sum_a_round_and_a_ledger_of_its_own_unit() {
+    let folder = tempfile::tempdir().unwrap();
+    let ledgers = Some((folder.path().to_owned(), 2.1));
+    let promise = PrivateOptions { unit: Privacy::WHOLE_SILO.into(), ..PrivateOptions::new(2.0, 1e-5) };
+    let recorded = PrivateOptions { ledgers: ledgers.clone(), ..promise.clone() };
+    for method in [by_averages(1.0, 0.01), by_points(1.0, 0.01)] {
+        let report = fitted(method, PrivateOptions { ledgers: None, ..promise.clone() }, 1).unwrap().report;
+        let own = report.privacy.as_ref().unwrap();
+        assert!(own.releases == 5 && own.clipped.is_none() && own.unit == "whole silo", "{own:?}");
+        assert!((own.noise - Accountant::noise_for(2.0, 1e-5, 5).unwrap()).abs() < 1e-9, "{own:?}");
+        let words = "differentially private for one whole silo: 5 clipped changes by local steps, with noise";
+        assert!(own.promise().contains(words), "{}", own.promise());
+    }
+    fitted(by_averages(1.0, 0.01), recorded.clone(), 1).unwrap();
+    let text = std::fs::read_to_string(folder.path().join("at-0.8.ledger")).unwrap();
+    assert!(text.matches("\"spent\"").count() == 5 && text.contains("whole silo"), "{text}");
+    let rows = PrivateOptions { ledgers, ..PrivateOptions::new(0.05, 1e-5) };
+    let refused = fitted(by_averages(1.0, 0.01), rows, 1).unwrap_err().to_string();
+    assert!(refused.contains("it protects one whole silo, the budget is of one row"), "{refused}");
+    for (method, words) in [(PrivateMethod::FewRounds, "noise is for rows"), (by_averages(0.5, 0.01), "rate")] {
+        let refused = fitted(method, promise.clone(), 1).unwrap_err().to_string();
+        assert!(refused.contains("whole silo") && refused.contains(words), "{refused}");
+    }
+    // And visits of PVI by options of one's own.
+    let silo = Silo::new("north", 0, &LogisticRegression::new(2), &self::rows(), &Device::flex(), &settings()).unwrap();
+    let visits = PviOptions { private: Some(whole()), ..PviOptions::new(STEPS) };
+    let refused = PviSilo::new(silo, 0, visits).and_then(|own| own.private(Box::new(Recorded::default()))).unwrap_err();
+    assert!(refused.to_string().contains("a promise for a whole silo"), "{refused}");
 }
 
 /// As many columns as canaries, each with an axis of its own.

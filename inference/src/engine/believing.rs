@@ -82,9 +82,19 @@ impl Believing {
         Ok(times * (self.table.global_len() as f64 / self.rows()).sqrt() * self.belief.stretch()?)
     }
 
+    /// How many times the variance of a promise's noise is in a sum over all silos, of which so many have it together.
     #[expect(clippy::cast_precision_loss, reason = "silos are few")]
-    pub(crate) fn count_of_silos(&self) -> f64 {
-        self.silos.len() as f64
+    pub(crate) fn noises(&self, shares: u64) -> f64 {
+        self.silos.len() as f64 / shares as f64
+    }
+
+    /// Refuses shares of the noise of more silos than there are.
+    pub(crate) fn check_shares(&self, shares: u64) -> Result<()> {
+        if shares <= self.silos.len() as u64 {
+            return Ok(());
+        }
+        let found = format!("{shares} of {} silos", self.silos.len());
+        Err(Error::Setting { setting: "shares", found, expected: "at most as many as there are silos" })
     }
 
     /// Moves what is believed.
@@ -99,12 +109,16 @@ impl Believing {
         ElboSamples { elbos: vec![f64::NAN; draws], ..ElboSamples::default() }
     }
 
-    /// What was promised, what the noise did, and how many rows were clipped in such sums.
-    pub(crate) fn privacy(&self, epsilon: f64, delta: f64, sums: CountedSums) -> Privacy {
+    /// What was promised, what the noise did, and how many rows were clipped in sums with noise of this scale, of which so
+    /// many silos have it together, over samples at this rate.
+    pub(crate) fn privacy(&self, epsilon: f64, delta: f64, (noise, shares, rate): (f64, u64, f64)) -> Privacy {
         let LastStep { moved: last_step, of_noise: last_step_of_noise } = self.belief.last_step();
-        let promised = Privacy::promised(epsilon, delta, self.step, sums.noise);
+        let promised = Privacy::promised(epsilon, delta, self.step, noise);
+        let sums = CountedSums { silos: self.noises(shares), a_round: 1.0, noise, rate };
         let clipped = self.clipped.share(sums, self.rows());
-        Privacy { widened: self.belief.widened(), last_step, last_step_of_noise, clipped, ..promised }
+        // Whoever works with all but those that have it together reads less noise than is promised.
+        let colluders = (shares > 1).then(|| (self.silos.len() as u64).saturating_sub(shares));
+        Privacy { widened: self.belief.widened(), last_step, last_step_of_noise, clipped, colluders, ..promised }
     }
 
     pub(crate) fn posterior(&self) -> Posterior<'_> {

@@ -34,7 +34,8 @@ pub(crate) struct ClippedCount {
     rounds: f64,
 }
 
-/// The sums of which a count is the mean: those of a round of each of so many silos.
+/// The sums of which a count is the mean: those of a round of each of so many silos, or of as many as have their noise
+/// together, where each has a share of it.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct CountedSums {
     pub(crate) silos: f64,

@@ -13,7 +13,8 @@ pub struct RowSum<'a> {
     pub length: usize,
     /// The Euclidean norm to which a row's numbers are clipped.
     pub clip: f64,
-    /// The scale of the noise on each number, in units of the clip.
+    /// The scale of the noise on each number, in units of the clip; of several silos together, where a mechanism was told that
+    /// masks hide the sum of each.
     pub noise: f64,
     /// The rows of the silo.
     pub count: usize,
@@ -40,8 +41,9 @@ impl Debug for RowSum<'_> {
 ///
 /// # Laws
 /// Each row is in the sum with the probability that is asked for, independently of the others, and clipped to the norm that
-/// is asked for; Gaussian noise of the scale that is asked for is added to every number. An identical request gets an identical answer. `tests/few_rounds/private.rs` holds that of the facade, which
-/// is made of the crate `partita-privacy`.
+/// is asked for; Gaussian noise of the scale that is asked for, or a share of it behind masks, is added to every number. An identical
+/// request gets an identical answer. `tests/few_rounds/private.rs` holds that of the facade, which is made of the crate
+/// `partita-privacy`.
 pub trait Mechanism: Send + Debug {
     /// The noised sum, as the answer to the request whose bytes these are.
     ///

@@ -16,6 +16,9 @@ use crate::engine::report::Privacy;
 /// are. So a run of `sums` steps is that many subsampled Gaussian mechanisms, and all else follows from these. The noise is
 /// **not** in the posterior: its deviations are those of a posterior without noise.
 ///
+/// With `whole_silo` what is protected is a silo, and local steps see its rows as they are: what they change of the parameters in a
+/// round is clipped to `clip` and noised, and `sums` are rounds.
+///
 /// # References
 /// Abadi et al. (2016), Deep learning with differential privacy; Heikkilä, Ashman, Swaroop, Turner and Honkela (2023),
 /// Differentially private partitioned variational inference, TMLR; McMahan, Ramage, Talwar and Zhang (2018), Learning
@@ -33,8 +36,11 @@ pub struct PrivateSteps {
     pub clip: f64,
     /// The probability with which each row is in the sum of a step.
     pub rate: f64,
-    /// The sums of a silo in the whole run: its rounds, or visits, times their local steps.
+    /// The sums of a silo in the whole run: its rounds, or visits, times their local steps; its rounds, with `whole_silo`.
     pub sums: u64,
+    /// Whether the silo as a whole is protected, and not one of its rows.
+    #[serde(default)]
+    pub whole_silo: bool,
 }
 
 impl PrivateSteps {
@@ -49,6 +55,10 @@ impl PrivateSteps {
         if !(self.rate > 0.0 && self.rate <= 1.0) {
             return refuse("rate", self.rate.to_string(), "a number above 0 and at most 1");
         }
+        if self.whole_silo && self.rate < 1.0 {
+            let found = format!("{} where a whole silo is protected", self.rate);
+            return refuse("rate", found, "1: its rows have no noise");
+        }
         if self.sums == 0 {
             return refuse("sums", "0".into(), "at least 1");
         }
@@ -62,6 +72,7 @@ impl PrivateSteps {
         let Self { epsilon, delta, noise, rate, sums: releases, .. } = self;
         let sums = CountedSums { silos: sizes.len() as f64, a_round: local_steps as f64, noise, rate };
         let clipped = clipped.share(sums, sizes.iter().sum::<usize>().max(1) as f64);
-        Privacy { clipped, ..Privacy::promised(epsilon, delta, releases, noise) }
+        let unit = if self.whole_silo { Privacy::WHOLE_SILO } else { Privacy::ROW }.to_owned();
+        Privacy { clipped, unit, ..Privacy::promised(epsilon, delta, releases, noise) }
     }
 }

@@ -26,6 +26,9 @@ pub(super) enum Entry {
     Spent {
         request: String,
         cost: Cost,
+        /// Against how many silos together it is promised; all where it is not said.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        colluders: Option<u64>,
         /// What the study's sums are about; ledgers of before 2026-11-28 do not say.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         subject: Option<String>,
@@ -41,6 +44,8 @@ pub(super) enum Entry {
 pub(super) struct Seen {
     pub(super) unit: Option<String>,
     pub(super) costs: Vec<Cost>,
+    /// The fewest silos against which together one of them is promised; `None` where all are.
+    pub(super) colluders: Option<u64>,
     pub(super) replies: BTreeMap<String, Vec<u8>>,
     /// What the requests were about that were charged for a study.
     subjects: BTreeMap<String, String>,
@@ -66,7 +71,8 @@ impl Seen {
             }
             match parsed.entry {
                 Entry::Opened { unit } if at == 0 => self.unit = Some(unit),
-                Entry::Spent { request, cost, subject } if at > 0 => {
+                Entry::Spent { request, cost, colluders, subject } if at > 0 => {
+                    self.colluders = self.colluders.into_iter().chain(colluders).min();
                     self.subjects.extend(subject.map(|subject| (request, subject)));
                     self.costs.push(cost.checked().map_err(|error| format!("line {number}: {error}"))?);
                 }

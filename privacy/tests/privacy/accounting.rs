@@ -39,6 +39,26 @@ fn the_golden_numbers_are_those_that_are_published() {
 }
 
 #[test]
+fn noise_of_five_clips_on_samples_of_two_percent_has_the_published_range_of_epsilon() {
+    // Sharma et al. (2019) have an epsilon of 0.5 to 1 for q = 0.02 and sigma = 5: that is 1,000 to 3,600 sums.
+    for (sums, expected) in [(200, 0.21), (1_000, 0.50), (3_600, 0.99)] {
+        assert_rounds(epsilon(Cost::sampled(5.0, 0.02, sums).unwrap(), Conversion::Improved), expected, 2);
+    }
+}
+
+#[test]
+fn a_number_of_one_row_at_every_step_would_need_the_noise_that_keeps_vertical_sums_without_any() {
+    // `docs/src/explanation-privacy.md`: 500 numbers of a row at an epsilon of 1, 3 and 10, each, and in their mean.
+    for (epsilon, each, of_mean, decimals) in [(1.0, 90.0, 4.0, 1), (3.0, 33.0, 1.5, 1), (10.0, 12.0, 0.53, 2)] {
+        let noise = Accountant::noise_for(epsilon, 1e-5, 500).unwrap();
+        assert_rounds(noise, each, 0);
+        assert_rounds(noise / 500_f64.sqrt(), of_mean, decimals);
+    }
+    // There, of ten changes of a whole silo.
+    assert_rounds(Accountant::noise_for(3.0, 1e-5, 10).unwrap(), 4.7, 1);
+}
+
+#[test]
 fn full_batches_cost_what_is_published() {
     let one = Cost::new(1.0, 1).unwrap();
     assert_eq!(one.rho(), Some(0.5));

@@ -100,3 +100,28 @@ fn noise_is_added_to_every_number_at_its_scale() {
     assert!(mean.abs() < 5.0 * (variance / count).sqrt(), "{mean}");
     assert!((squares - variance).abs() < 5.0 * variance * (2.0 / count).sqrt(), "{squares}");
 }
+
+#[test]
+fn shares_of_noise_have_its_variance_together_and_coarse_ones_are_refused() {
+    let steps = Grid::STEPS as f64;
+    for (noise, shares) in [(1.0, 1), (7.3, 3), (0.05, 9), (18.1, 10)] {
+        let own = Grid::new(2.0, Grid::STEPS).unwrap().share(noise, shares).unwrap().scale() as f64;
+        let (together, asked) = (own * own * shares as f64, (noise * steps).powi(2));
+        // Each is rounded up to a unit.
+        assert!((1.0 - 1e-12..1.001).contains(&(together / asked)), "{shares} of {noise}: {together} of {asked}");
+    }
+    // What is drawn: the sum of four shares of a clip of 64 units.
+    let (own, mut bits) = (Grid::new(1.0, 64).unwrap().share(1.0, 4).unwrap(), Seeded::new(8));
+    let mut sum = || (0..4).map(|_| own.draw(&mut bits).unwrap()).sum::<i128>();
+    let draws = 20_000;
+    let squares: i128 = (0..draws).map(|_| sum().pow(2)).sum();
+    let variance = squares as f64 / f64::from(draws) / (64.0 * 64.0);
+    // Six standard errors.
+    assert!((variance - 1.0).abs() < 6.0 * (2.0 / f64::from(draws)).sqrt(), "{variance}");
+    // Three units are too coarse for the sum of two to be a discrete Gaussian to forty digits; one share is one as it is.
+    let coarse = Grid::new(1.0, 1).unwrap();
+    assert!(coarse.share(3.0, 1).is_ok());
+    for (noise, shares) in [(3.0, 2), (3.0, 0)] {
+        assert!(matches!(coarse.share(noise, shares), Err(Error::Setting { .. })), "{shares}");
+    }
+}

@@ -79,6 +79,22 @@ fn a_study_has_no_more_sums_than_it_promised_whatever_it_asks_and_old_ledgers_ar
 }
 
 #[test]
+fn against_how_many_silos_a_charge_holds_is_written_and_the_fewest_are_told() {
+    let folder = tempfile::tempdir().unwrap();
+    let ledger = open(folder.path()).unwrap();
+    ledger.answer(b"a", cost(), || Ok(vec![1])).unwrap();
+    let text = fs::read_to_string(folder.path().join("ledger")).unwrap();
+    assert!(ledger.spent().unwrap().colluders.is_none() && !text.contains("colluders"), "{text}");
+    for (request, silos) in [(b"b", 3), (b"c", 1), (b"d", 2)] {
+        ledger.clone().against(Some(silos)).answer(request, cost(), || Ok(vec![2])).unwrap();
+    }
+    // Another process reads it, and the charges are as large as any.
+    let spent = open(folder.path()).unwrap().spent().unwrap();
+    assert_eq!((spent.colluders, spent.releases), (Some(1), 4));
+    assert_eq!(spent.epsilon, Accountant::of([cost().with_releases(4)]).epsilon(1e-5, Conversion::Improved).unwrap());
+}
+
+#[test]
 fn the_cost_is_in_the_file_before_noise_is_drawn_and_stays_when_drawing_fails() {
     let folder = tempfile::tempdir().unwrap();
     let ledger = open(folder.path()).unwrap();

@@ -92,6 +92,41 @@ fn the_system_s_own_bits_give_the_distribution_and_no_draw_twice() {
     assert!(draws.iter().all(|draw| draw.unsigned_abs() < 12 << 40));
 }
 
+/// The probabilities of −`edge` to `edge` under a discrete Gaussian with this square of its scale.
+fn masses(variance: f64, edge: i32) -> Vec<f64> {
+    let all: Vec<f64> = (-edge..=edge).map(|value| (-f64::from(value).powi(2) / (2.0 * variance)).exp()).collect();
+    let total: f64 = all.iter().sum();
+    all.into_iter().map(|mass| mass / total).collect()
+}
+
+#[test]
+fn a_sum_of_draws_differs_from_one_discrete_gaussian_by_no_more_than_is_said() {
+    let one = DiscreteGaussian::new(1).unwrap();
+    assert_eq!(one.sum_differs_by(1), 0.0);
+    let pi = std::f64::consts::PI;
+    assert!((one.sum_differs_by(2) - 10.0 * (-pi * pi).exp()).abs() < 1e-15);
+    assert!(DiscreteGaussian::new(4).unwrap().sum_differs_by(1000) < 1e-40);
+    // By convolution: it does differ, by 1.0e-4, 1.2e-5 and 1.4e-6.
+    for (draws, least) in [(2_u8, 1e-4), (3, 1e-5), (5, 1e-6)] {
+        let edge = 40;
+        let single = masses(1.0, edge);
+        let mut sum = single.clone();
+        for _ in 1..draws {
+            let mut longer = vec![0.0; sum.len() + single.len() - 1];
+            for (at, mass) in sum.iter().enumerate() {
+                single.iter().enumerate().for_each(|(by, own)| longer[at + by] += mass * own);
+            }
+            sum = longer;
+        }
+        let expected = masses(f64::from(draws), edge * i32::from(draws));
+        let middle = expected.len() / 2;
+        let apart = |at: usize| (sum[at] / expected[at]).ln().abs();
+        let largest = (middle - 12..=middle + 12).map(apart).fold(0.0, f64::max);
+        let said = one.sum_differs_by(u64::from(draws));
+        assert!(largest > least && largest <= said, "{draws}: {largest} of {said}");
+    }
+}
+
 struct Constant(u8);
 
 impl Entropy for Constant {

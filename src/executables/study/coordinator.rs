@@ -92,7 +92,7 @@ pub fn run_study_coordinator(study: &StudyFile, desk: Desk<'_>, asked: &StudyQue
             return Ok(StudyResult::Prior(drawn));
         }
         if let Some(privacy) = &study.privacy {
-            log(&privacy.promise(&own.protected(), study.promised_sums(privacy)?)?);
+            log(&privacy.promise(&privacy.protected(&own), study.promised_sums(privacy)?)?);
         }
         let rows = match rows {
             Some(rows) => rows,
@@ -113,7 +113,7 @@ pub fn run_study_coordinator(study: &StudyFile, desk: Desk<'_>, asked: &StudyQue
             return Err(Error::Interrupted { what: "the end of the fit".into() });
         }
         if let Some(privacy) = &study.privacy {
-            fitted.report.protects(&own.protected());
+            fitted.report.protects(&privacy.protected(&own));
             let declared = &privacy.columns;
             let clipped = Clipped { shared, declared, fit: &fit, rows: rows.iter().sum() };
             if clipped.is_judged() {

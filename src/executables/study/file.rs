@@ -230,9 +230,10 @@ impl StudyFile {
         Ok(entries)
     }
 
-    /// What one unit of its promise is: `row`, or the name of the grouping.
+    /// What one unit of its promise is: `row`, the name of the grouping, or a whole silo.
     pub(crate) fn protected(&self) -> Result<String> {
-        Ok(self.study(ReadOptions::default())?.protected())
+        let study = self.study(ReadOptions::default())?;
+        Ok(self.privacy.as_ref().map_or_else(|| study.protected(), |own| own.protected(&study)))
     }
 
     /// A hash of all that decides on what silos answer: contrasts follow from the posterior.

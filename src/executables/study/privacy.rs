@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use partita_core::{Device, Model};
 use partita_flower::{Error, Result};
-use partita_inference::{FitOptions, PrivateRoundsOptions, Report, SiloProgram, write_atomically};
+use partita_inference::{FitOptions, Privacy, PrivateRoundsOptions, Report, SiloProgram, write_atomically};
 use partita_privacy::{Accountant, Budget, Conversion, Ledger, Mark, SystemEntropy};
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
@@ -17,7 +17,7 @@ use crate::executables::masks::{behind, masking};
 use crate::executables::{SiloFile, removed};
 use crate::formula::{Columns, Study};
 use crate::private::secure::{Departures, Masking};
-use crate::private::{self, ClippedRows, NoisedSums, Seated, Sums};
+use crate::private::{self, ClippedRows, NoisedSums, Seated, Shares, Sums};
 
 /// The table `privacy` of a silo's file: what its owner allows, over all studies.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
@@ -119,16 +119,21 @@ impl PrivateSeat {
             );
         }
         let agreed = promise.agreed(own)?;
-        let unit = own.protected();
+        let (unit, of_rows) = (promise.protected(own), own.protected());
         let design = own.declared_design(rows, &agreed.agreement).map_err(|error| declined(&error))?;
-        let count = match unit == PrivateRoundsOptions::UNIT {
+        let count = match of_rows == PrivateRoundsOptions::UNIT {
             true => design.rows,
             false => design.random.first().map_or(design.rows, |term| term.levels.len()),
         };
         for (whose, delta) in [("the study", promise.delta), ("this silo's file", allowed.delta)] {
             private::check_delta(whose, delta, count)?;
         }
-        let masking = masking(&study.silos, file, promise.secure_sums, Departures::FreshNoise)?;
+        let departures = match sums.shares.colluders {
+            None => Departures::FreshNoise,
+            Some(_) => Departures::SharedNoise,
+        };
+        let masking = masking(&study.silos, file, promise.secure_sums, departures)?;
+        check_colluders(study, file, sums.shares)?;
         let budget = Budget { epsilon: allowed.epsilon, delta: allowed.delta, unit: unit.clone() };
         let path = ledger_path(file, &allowed);
         let mut notes = outside(&promise, rows);
@@ -163,10 +168,18 @@ impl PrivateSeat {
     pub(super) fn lines(&self) -> Result<Vec<String>> {
         let spent = self.ledger.spent().map_err(|error| declined(&error))?;
         let SiloPrivacy { epsilon, delta, .. } = self.allowed;
+        let Shares { count, colluders } = self.sums.shares;
+        let share = match colluders {
+            None => String::new(),
+            Some(_) => format!(
+                ". Its noise is one of {count} shares: the promise holds{}, if the others follow the protocol",
+                Privacy::against(colluders).replace(',', "")
+            ),
+        };
         let masked = match &self.masking {
             None => "its sums leave it with noise and without masks".to_owned(),
-            Some(own) => {
-                format!("its sums leave it masked with {} silos, at least {} in all", own.peers.len() - 1, own.fewest)
+            Some(Masking { peers, fewest, .. }) => {
+                format!("its sums leave it masked with {} silos, at least {fewest} in all{share}", peers.len() - 1)
             }
         };
         let lost = format!(
@@ -178,8 +191,10 @@ impl PrivateSeat {
             self.promise.promise(&self.unit, self.sums)?,
             format!("privacy: {masked}"),
             format!(
-                "privacy: epsilon {:.4} of the owner's {epsilon} at delta {delta:e} is spent, by {} sums; nothing else is said of the rows but their number",
-                spent.epsilon, spent.releases
+                "privacy: epsilon {:.4} of the owner's {epsilon} at delta {delta:e} is spent{}, by {} sums; nothing else is said of the rows but their number",
+                spent.epsilon,
+                Privacy::against(spent.colluders),
+                spent.releases
             ),
         ];
         lines.extend((spent.never_drawn > 0).then_some(lost));
@@ -197,7 +212,7 @@ impl PrivateSeat {
         fit: &FitOptions,
     ) -> partita_inference::Result<(Box<dyn SiloProgram>, usize)> {
         let sums = NoisedSums::new(Some(self.ledger.clone()), Box::new(SystemEntropy::default()));
-        let sums = sums.telling(&self.clipped);
+        let sums = sums.telling(&self.clipped).shared(self.sums.shares);
         let seated = Seated { name, index, study: &self.study };
         let (own, count) = private::silo(seated, (model, rows), device, fit, sums)?;
         Ok((behind(own, self.masking.as_ref()), count))
@@ -206,6 +221,10 @@ impl PrivateSeat {
     /// What the owner reads after the report: which rows were shorter in the sums than they are.
     pub(super) fn clipped_line(&self) -> Option<String> {
         let share = 100.0 * self.clipped.share()?;
+        if self.unit == Privacy::WHOLE_SILO {
+            let was = if share > 0.0 { "longer than the clip, and was shortened" } else { "no longer than the clip" };
+            return Some(format!("privacy: what this silo changed in the last round was {was}. This stays here"));
+        }
         Some(format!(
             "privacy: {share:.1} % of the rows were clipped in the last sum. This number has no noise and stays here; where it is more than a \
              few, rows that are unlike the others count for less than they are"
@@ -245,13 +264,47 @@ impl PrivateSeat {
         let spent = self.ledger.spent().map_err(|error| declined(&error))?;
         let SiloPrivacy { epsilon, delta, .. } = self.allowed;
         let text = json!({
-            "study": { "unit": self.unit, "epsilon": self.promise.epsilon, "delta": self.promise.delta },
+            "study": {
+                "unit": self.unit,
+                "epsilon": self.promise.epsilon,
+                "delta": self.promise.delta,
+                "against": against(self.sums.shares.colluders),
+            },
             "allowed": { "epsilon": epsilon, "delta": delta },
-            "spent": { "epsilon": spent.epsilon, "releases": spent.releases },
+            "spent": { "epsilon": spent.epsilon, "releases": spent.releases, "against": against(spent.colluders) },
             // Without noise: the owner's alone, as the file is.
             "share_of_rows_clipped_in_the_last_sum": self.clipped.share(),
         });
         write_atomically(&folder.join(PRIVACY), format!("{text:#}\n").as_bytes())
+    }
+}
+
+/// Refuses a study whose promise is against fewer silos together than the owner wants: against all others, where its file
+/// says nothing of it.
+fn check_colluders(study: &StudyFile, file: &SiloFile, shares: Shares) -> Result<()> {
+    let others = (study.silos.len() as u64).saturating_sub(1);
+    let wanted = file.secure.as_ref().and_then(|own| own.colluders).unwrap_or(others).min(others);
+    match shares.colluders.filter(|asked| *asked < wanted) {
+        None => Ok(()),
+        Some(asked) => unwelcome(
+            "against how many silos together the study's promise holds",
+            format!("`colluders = {asked}` under `[privacy]`"),
+            format!(
+                "at least {wanted}: `colluders` under `[secure]` in this silo's file, or all others where it has none"
+            ),
+            "Ask for a study that promises against more silos, which has more noise. Or write `colluders` under `[secure]`, if so many silos and no more might work together with the coordinator.",
+        ),
+    }
+}
+
+/// Against whom a promise is, for files.
+fn against(colluders: Option<u64>) -> String {
+    match colluders {
+        None => "the coordinator, the engine and all other silos together".to_owned(),
+        Some(_) => {
+            let words = Privacy::against(colluders);
+            format!("{}, if the others follow the protocol", words.trim_start_matches(", against "))
+        }
     }
 }
 
@@ -275,6 +328,7 @@ pub(in crate::executables) fn write_privacy(
         "unit": format!("one {}", own.unit),
         "epsilon": own.epsilon,
         "delta": own.delta,
+        "against": against(own.colluders),
         "releases_of_each_silo": own.releases,
         "noise_in_clips": own.noise,
         "silos": report.silos,

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use partita_core::{Device, SiteTable};
 use partita_flower::{Error, Result};
-use partita_inference::{AlgorithmChoice, PrivateRoundsOptions, PrivateSfviOptions};
+use partita_inference::{AlgorithmChoice, Privacy, PrivateRoundsOptions, PrivateSfviOptions};
 use partita_privacy::{Accountant, Conversion};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
@@ -22,6 +22,8 @@ use crate::private::{PrivateMethod, PrivateOptions, Sums};
 pub enum ProtectedUnit {
     /// One row of a silo, or one group of rows where the formula has groups.
     Row,
+    /// A silo as a whole, by `sfvi-avg` or `fed-opt`: what its local steps change in a round is clipped and noised at once.
+    Silo,
 }
 
 /// The table `privacy` of a study. The method is that of `algorithm` in the table `run`, few rounds where it names none.
@@ -72,6 +74,10 @@ pub struct StudyPrivacy {
     /// Whether silos mask their sums, so that the coordinator reads the sum over all of them alone.
     #[serde(default)]
     pub secure_sums: bool,
+    /// With `secure_sums`, how many silos may work together with the coordinator: the others have the noise together, each a
+    /// share of it. If it is not said all others may, and every silo has all of the noise.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub colluders: Option<u64>,
     /// What is declared of the columns: the range of each column of numbers, and the levels of those that `declared` does
     /// not list.
     #[serde(default)]
@@ -95,6 +101,14 @@ impl StudyPrivacy {
                 "`secure_sums` with a method of local steps".into(),
                 "it with few rounds or `sfvi`, whose coordinator needs sums alone: others need each silo's posterior or factor".into(),
                 "Take `secure_sums` out, or name another `algorithm` in `[run]`. Each silo's answer has its noise either way.",
+            );
+        }
+        if let Some(own) = self.colluders.filter(|_| !self.secure_sums) {
+            return unwelcome(
+                what,
+                format!("`colluders = {own}` without `secure_sums = true`"),
+                "masks around the sums of silos that divide the noise: the coordinator would read sums with a share of it".into(),
+                "Write `secure_sums = true`, or take `colluders` out: then every silo has all of the noise.",
             );
         }
         let clip = || match self.clip {
@@ -133,16 +147,30 @@ impl StudyPrivacy {
         })
     }
 
+    /// What is protected, in a word: `row`, the grouping of the formula, or a whole silo.
+    pub(crate) fn protected(&self, study: &Study) -> String {
+        match self.unit {
+            ProtectedUnit::Row => study.protected(),
+            ProtectedUnit::Silo => Privacy::WHOLE_SILO.to_owned(),
+        }
+    }
+
     /// What is promised of one `unit`, such as `row` or `child`, by these sums.
     pub(crate) fn promise(&self, unit: &str, sums: Sums) -> Result<String> {
         let Self { epsilon, delta, .. } = self;
-        let Sums { count, noise, rate } = sums;
+        let Sums { count, noise, rate, shares } = sums;
         let spent = Accountant::of([sums.cost()?]).epsilon(*delta, Conversion::Improved);
         let spent = spent.map_err(|error| declined(&error))?;
         let sample = if rate < 1.0 { format!(" of a sample of {rate} of all") } else { String::new() };
+        let against = Privacy::against(shares.colluders);
+        let together = match shares.colluders {
+            None => String::new(),
+            Some(_) => format!(" of any {} silos together, each of which draws a share of it", shares.count),
+        };
+        let noised = Privacy::noised(unit);
         Ok(format!(
-            "privacy: everything that a silo sends will be ({epsilon}, {delta:e})-differentially private for one {unit}: {count} sums over \
-             clipped rows{sample} with noise of {noise:.2} clips, accounted for as epsilon {spent:.4}"
+            "privacy: everything that a silo sends will be ({epsilon}, {delta:e})-differentially private for one {unit}{against}: {count} \
+             {noised}{sample} with noise of {noise:.2} clips{together}, accounted for as epsilon {spent:.4}"
         ))
     }
 
@@ -213,7 +241,8 @@ impl StudyFile {
         };
         let (rounds, clip) = (privacy.rounds.unwrap_or(usual), privacy.clip);
         let options = PrivateOptions::new(privacy.epsilon, privacy.delta);
-        Ok(PrivateOptions { method, rounds, clip, middles: alone.middles(), unit: study.protected(), ..options })
+        let (middles, unit, colluders) = (alone.middles(), privacy.protected(&study), privacy.colluders);
+        Ok(PrivateOptions { method, rounds, clip, middles, unit, colluders, ..options })
     }
 
     /// The algorithm that keeps the promise, the steps of its run, and the globals of the model.
@@ -242,7 +271,8 @@ impl StudyFile {
     pub(crate) fn promised_sums(&self, privacy: &StudyPrivacy) -> Result<Sums> {
         let (algorithm, _, globals) = self.promised(privacy)?;
         let none = || Error::Malformed { what: "`[privacy]`", problem: "its method has no noised sums".into() };
-        Sums::of(&algorithm, globals).ok_or_else(none)
+        let shares = self.private_options(privacy)?.shares(self.silos.len())?;
+        Sums::of(&algorithm, globals, shares).ok_or_else(none)
     }
 
     /// Writes the promise into the entries of the run file.

@@ -17,6 +17,9 @@ pub(crate) enum Departures {
     Refused,
     /// Another attempt may have another roster, since every answer has fresh noise of its own; each is charged.
     FreshNoise,
+    /// Every sum is over all, of whose noise each silo has a share: some of them would have less of it together. Another
+    /// attempt has fresh noise, and is charged.
+    SharedNoise,
 }
 
 /// With whom a silo masks its sums.
@@ -91,7 +94,9 @@ impl MaskedSilo {
         let request = match masking.departures {
             Departures::Refused => plain.clone(),
             // Sums over other silos have other noise, whoever asks for them: the ledger knows each by what it was asked with.
-            Departures::FreshNoise => plain.clone().setting("roster", &roster.join("\n")).word("attempt", attempt),
+            Departures::FreshNoise | Departures::SharedNoise => {
+                plain.clone().setting("roster", &roster.join("\n")).word("attempt", attempt)
+            }
         };
         let answer = answered_once(&mut **own, last, &request)?;
         let (frame, numbers) = apart(&answer, &plain)?;
@@ -126,15 +131,20 @@ impl MaskedSilo {
         ["asked", "answered"].map(|what| Path::new(folder).join(format!("{what}-{name}.partita")))
     }
 
-    /// Refuses a sum over some of the silos where it has no noise: the difference to that over all is exact.
+    /// Refuses a sum over some of the silos where it has no noise, since the difference to that over all is exact, and where
+    /// silos have shares of the noise.
     fn whole(&self, roster: &[String]) -> Result<()> {
         let Masking { peers, departures, .. } = &self.masking;
         if *departures == Departures::FreshNoise || peers.keys().all(|name| roster.contains(name)) {
             return Ok(());
         }
         let all: Vec<&str> = peers.keys().map(String::as_str).collect();
+        let kind = match departures {
+            Departures::SharedNoise => "of which silos divide the noise",
+            _ => "without noise",
+        };
         let problem = format!(
-            "the roster is {}, expected {}: sums without noise are over all silos whose keys this one has, or over none",
+            "the roster is {}, expected {}: sums {kind} are over all silos whose keys this one has, or over none",
             roster.join(", "),
             all.join(", ")
         );

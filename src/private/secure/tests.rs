@@ -16,9 +16,11 @@ use partita_models::vertical::{BernoulliHead, Linear, WithIntercept, binary_labe
 use partita_privacy::{Budget, Ledger, RunKey, SeededBits, SignedKey, SiloKey, SystemEntropy};
 
 use super::messages::{KEY, MaskedRequest, key_of, values_of};
-use super::parts::{apart, write};
+use super::parts::apart;
 use super::{Departures, MaskedSilo, Masking, SecureSums};
-use crate::private::{NoisedSums, Seated, silo};
+use crate::private::{NoisedSums, Seated, Shares, silo};
+
+mod rosters;
 
 mod again;
 
@@ -39,11 +41,16 @@ fn plain(place: usize, folder: Option<&Path>) -> Box<dyn SiloProgram> {
 
 /// The same with this epsilon of its owner.
 fn with_budget(place: usize, folder: Option<&Path>, epsilon: f64) -> Box<dyn SiloProgram> {
+    sharing(place, folder, epsilon, Shares::WHOLE)
+}
+
+/// The same with a share of the noise.
+fn sharing(place: usize, folder: Option<&Path>, epsilon: f64, shares: Shares) -> Box<dyn SiloProgram> {
     let (device, name) = (Device::flex(), NAMES[place]);
     let rows = GaussianMean::data(&(0..50).map(|k| f64::from(k % 7) / 3.0 - place as f64).collect::<Vec<_>>(), &device);
     let budget = Budget { epsilon, delta: 1e-5, unit: "row".into() };
     let ledger = folder.map(|folder| Ledger::open(&folder.join(name), budget).unwrap());
-    let sums = NoisedSums::new(ledger, Box::new(SeededBits::new(place as u64)));
+    let sums = NoisedSums::new(ledger, Box::new(SeededBits::new(place as u64))).shared(shares);
     let seated = Seated { name, index: place as u32, study: "" };
     silo(seated, (&GaussianMean {}, &rows), &device, &fit_options(), sums).unwrap().0
 }
@@ -431,34 +438,4 @@ fn columns_at_parties_that_mask_their_contributions_give_the_fit_and_the_predict
             assert!((masked - plain).abs() < 1e-9, "{how:?}: {masked} of {plain}");
         }
     }
-}
-
-#[test]
-fn a_silo_without_noise_gives_sums_over_all_silos_and_nothing_else() {
-    let mut silos: Vec<MaskedSilo> = (0..3).map(|place| without_noise(open(place, false), place)).collect();
-    let names = NAMES.map(str::to_owned);
-    let mut method = coordinator(&GaussianMean {}, &names, &[3; 3], &Device::flex(), &sfvi()).unwrap();
-    let plain = method.outgoing().unwrap().remove(0).message;
-    assert_eq!(plain.kind, "sfvi.step");
-    let keys = exchange_keys(&mut silos, "s1");
-    // Two of three, whose difference to the sum of three would be the third's own numbers.
-    silos.iter_mut().for_each(|silo| silo.masking.fewest = 2);
-    for kind in ["sfvi.step", "few.start", "trust.values", "evaluate.rows", "avg.round"] {
-        let found = silos[0].answer(&Message { kind: kind.into(), ..plain.clone() }).unwrap_err().to_string();
-        assert!(found.contains("masked sums alone"), "{kind}: {found}");
-    }
-    let found = silos[0].answer(&asked_for(plain.clone(), "s1", 0, &NAMES[..2], &keys)).unwrap_err().to_string();
-    assert!(found.contains("sums without noise are over all silos"), "{found}");
-    for kind in ["few.round", "avg.round", "vertical.factor"] {
-        let other = Message { kind: kind.into(), ..plain.clone() };
-        let found = silos[0].answer(&asked_for(other, "s1", 0, &NAMES, &keys)).unwrap_err().to_string();
-        assert!(found.contains("expected a request for a sum"), "{kind}: {found}");
-    }
-    // All of them answer, with numbers that are not their own.
-    let own = open(0, false).answer(&plain).unwrap();
-    let (_, hidden) = values_of(&silos[0].answer(&asked_for(plain.clone(), "s1", 0, &NAMES, &keys)).unwrap()).unwrap();
-    let (_, numbers) = apart(&own, &plain).unwrap();
-    assert!(numbers.len() == hidden.values.len() && !numbers.is_empty());
-    assert!(hidden.values.iter().zip(&numbers).all(|(hidden, own)| distance(*hidden, *own) > NEAR >> 20));
-    assert!(numbers.iter().all(|own| distance(*own, write(0.0).unwrap()) < 1 << 80));
 }

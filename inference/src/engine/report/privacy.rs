@@ -18,6 +18,10 @@ pub struct Privacy {
     pub releases: u64,
     /// The scale of their noise in units of the clip of a row.
     pub noise: f64,
+    /// How many silos may work together with the coordinator, where each has a share of the noise behind masks and the others
+    /// follow the protocol; `None` where every silo has all of it, and the promise holds whoever works together.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub colluders: Option<u64>,
     /// By how much noise widened the standard deviation of each unconstrained global, where the posterior of the report has
     /// it in it; empty where it has not, as after private visits of PVI.
     pub widened: Vec<f64>,
@@ -129,6 +133,15 @@ impl Privacy {
     /// What is protected where nothing else is said.
     pub(crate) const ROW: &'static str = "row";
 
+    /// What is protected where all that a silo's local steps change is clipped and noised at once; no grouping has such a name.
+    pub const WHOLE_SILO: &'static str = "whole silo";
+
+    /// What has noise, in a word, where this is protected.
+    #[must_use]
+    pub fn noised(unit: &str) -> &'static str {
+        if unit == Self::WHOLE_SILO { "clipped changes by local steps" } else { "sums over clipped rows" }
+    }
+
     /// A promise about one row by so many sums, of whose noise nothing is known in the posterior.
     pub(crate) fn promised(epsilon: f64, delta: f64, releases: u64, noise: f64) -> Self {
         let [widened, last_step, last_step_of_noise] = [const { Vec::new() }; 3];
@@ -139,6 +152,7 @@ impl Privacy {
             unit,
             releases,
             noise,
+            colluders: None,
             widened,
             last_step,
             last_step_of_noise,
@@ -147,12 +161,34 @@ impl Privacy {
         }
     }
 
+    /// Against whom a promise is, in words that follow what is protected; nothing where it is against all others together.
+    ///
+    /// # Example
+    /// ```
+    /// use partita_inference::Privacy;
+    /// assert_eq!(Privacy::against(None), "");
+    /// assert_eq!(Privacy::against(Some(0)), ", against the coordinator alone");
+    /// assert_eq!(Privacy::against(Some(2)), ", against the coordinator and at most 2 silos together");
+    /// ```
+    #[must_use]
+    pub fn against(colluders: Option<u64>) -> String {
+        match colluders {
+            None => String::new(),
+            Some(0) => ", against the coordinator alone".to_owned(),
+            Some(1) => ", against the coordinator and any one silo together".to_owned(),
+            Some(silos) => format!(", against the coordinator and at most {silos} silos together"),
+        }
+    }
+
     /// What was promised, and by which noise it is kept.
     #[must_use]
     pub fn promise(&self) -> String {
-        let Self { epsilon, delta, unit, releases, noise, .. } = self;
+        let Self { epsilon, delta, unit, releases, noise, colluders, .. } = self;
+        let against = Self::against(*colluders);
+        let of = if colluders.is_some() { ", of which each silo gave a share" } else { "" };
         let promise = format!(
-            "everything that a silo sent is ({epsilon}, {delta:e})-differentially private for one {unit}: {releases} sums over clipped rows, with noise of {noise:.2} clips on every number"
+            "everything that a silo sent is ({epsilon}, {delta:e})-differentially private for one {unit}{against}: {releases} {}, with noise of {noise:.2} clips on every number{of}",
+            Self::noised(unit)
         );
         match self.clipped {
             None => promise,
@@ -167,7 +203,7 @@ impl Privacy {
 
     /// What speaks against the answer, for the verdict.
     pub(super) fn warnings(&self) -> Vec<Warning> {
-        self.of_last_step().into_iter().chain([self.of_noise()]).collect()
+        self.of_last_step().into_iter().chain([self.of_noise()]).chain(self.of_shares()).collect()
     }
 
     /// That the last round moved a mean farther than its noise explains.
@@ -179,6 +215,18 @@ impl Privacy {
         let remedy = "The rounds of this study did not suffice. Declare ranges nearer to what the columns can hold, or ask for more `rounds` in a new study, which needs a budget of its own; a larger epsilon or more rows let a round go farther.";
         let warning = Warning::new(Severity::Doubt, problem, remedy).measured(step);
         Some(warning.beyond(LATE, "standard deviations"))
+    }
+
+    /// That the promise rests on the masks, and on silos that do not work together.
+    fn of_shares(&self) -> Option<Warning> {
+        let colluders = self.colluders?;
+        let problem = format!(
+            "the promise for one {} rests on masks: each silo gave a share of the noise, so that it holds{}, and no more",
+            self.unit,
+            Self::against(Some(colluders)).replace(',', "")
+        );
+        let remedy = "Where more silos may work together, ask for more `colluders` under `[privacy]` in a new study; without that entry every silo has all of the noise, and the promise rests on no other.";
+        Some(Warning::new(Severity::Limit, problem, remedy))
     }
 
     /// What noise did.
@@ -193,8 +241,11 @@ impl Privacy {
         }
         let widest = self.widened.iter().copied().fold(1.0, f64::max);
         let problem = format!(
-            "noise for differential privacy (epsilon {} at delta {:e} for one {}) is in this posterior: it widened a standard deviation by a factor of up to",
-            self.epsilon, self.delta, self.unit
+            "noise for differential privacy (epsilon {} at delta {:e} for one {}{}) is in this posterior: it widened a standard deviation by a factor of up to",
+            self.epsilon,
+            self.delta,
+            self.unit,
+            Self::against(self.colluders)
         );
         let remedy = "More rows, fewer silos or a larger epsilon need less; intervals have the noise in them, and the estimate moves with it.";
         let severity = if widest > MOSTLY_NOISE { Severity::Doubt } else { Severity::Limit };
@@ -214,6 +265,22 @@ mod tests {
         assert!(own.promise().ends_with(words), "{}", own.promise());
         let words = "it widened a standard deviation by a factor of up to (1.9, threshold 3.0). More rows";
         assert!(own.of_noise().to_string().contains(words), "{}", own.of_noise());
+    }
+
+    #[test]
+    fn a_promise_by_shares_of_noise_says_against_whom_it_is() {
+        let whole = Privacy { widened: vec![1.2], ..Privacy::promised(3.0, 1e-5, 24, 7.5) };
+        assert!(whole.promise().contains("for one row: 24 sums") && whole.warnings().len() == 1, "{}", whole.promise());
+        let own = Privacy { colluders: Some(2), ..whole };
+        let promise = own.promise();
+        assert!(promise.contains("for one row, against the coordinator and at most 2 silos together: 24"), "{promise}");
+        assert!(promise.ends_with("7.50 clips on every number, of which each silo gave a share"), "{promise}");
+        let told: Vec<String> = own.warnings().iter().map(ToString::to_string).collect();
+        let words = "for one row, against the coordinator and at most 2 silos together) is in this posterior";
+        assert!(told[0].contains(words), "{told:?}");
+        let words = "so that it holds against the coordinator and at most 2 silos together, and no more";
+        assert!(told.len() == 2 && told[1].contains(words), "{told:?}");
+        assert!(own.of_shares().is_some_and(|own| own.severity == Severity::Limit));
     }
 
     #[test]

@@ -66,6 +66,10 @@ impl Silo {
             return Err(Error::Setting { setting: "privacy", found, expected });
         };
         how.check()?;
+        if how.whole_silo {
+            let (found, expected) = ("a promise for a whole silo".into(), "SFVI-Avg or FedOpt, whose rounds keep it");
+            return Err(Error::Setting { setting: "privacy", found, expected });
+        }
         if matches!(self.settings.schedule, Schedule::Adaptive { .. }) {
             let found = "Schedule::Adaptive in private local steps".into();
             return Err(Error::Setting { setting: "schedule", found, expected: "a function of the step" });

@@ -3,6 +3,7 @@
 use partita_core::{Part, Purpose};
 
 use super::messages::{POINT_ROUND, Round, RoundAnswer, Sizes};
+use super::private::NoisedChange;
 use crate::engine::checkpoint::NamedVectors;
 use crate::engine::error::{Error, Result};
 use crate::engine::moments::mean_and_variance;
@@ -28,6 +29,8 @@ pub struct AveragingSilo {
     clipped: u64,
     /// The most local steps of a round that its owner allows.
     most_steps: u64,
+    /// What a round changes leaves the silo through this, where the silo as a whole is protected.
+    pub(super) noised_change: Option<NoisedChange>,
 }
 
 /// Where a silo stands within a round.
@@ -74,7 +77,7 @@ impl AveragingSilo {
     #[must_use]
     pub fn new(silo: Silo, index: u32) -> Self {
         let descent = Descent::new(&silo.settings, &silo.device);
-        Self { silo, index, descent, clipped: 0, most_steps: LARGEST_COUNT }
+        Self { silo, index, descent, clipped: 0, most_steps: LARGEST_COUNT, noised_change: None }
     }
 
     /// The same silo, which refuses rounds of more local steps than this.
@@ -100,6 +103,7 @@ impl AveragingSilo {
     fn round(&mut self, kind: &str, message: &Message) -> Result<Message> {
         let request = &Round::read_as(kind, message, &self.sizes())?;
         let Round { round, step: first, local_steps: count, ref global, ref theta, .. } = *request;
+        self.noised_change.as_ref().map_or(Ok(()), |own| own.check(round))?;
         let is_undone = request.undone.is_some();
         if !request.keep_optimiser || is_undone {
             self.descent.restart();
@@ -126,11 +130,16 @@ impl AveragingSilo {
         }
         self.silo.step = first + count;
         self.silo.see(&start[..parameters]);
+        let mut clipped = self.clipped;
+        if let Some(own) = &mut self.noised_change {
+            // Which steps were clipped follows from rows without noise.
+            (point, clipped) = (own.release(message, &start, &point)?, 0);
+        }
         let theta = point.split_off(parameters);
         let clipped_rows = self.silo.clipped_rows(count);
         // Bounds of rows have no noise.
-        let elbo = clipped_rows.is_none().then(|| mean_and_variance(&last).0);
-        Ok(RoundAnswer { round, global: point, elbo, clipped_rows, clipped: self.clipped, theta }.write())
+        let elbo = (!self.is_private()).then(|| mean_and_variance(&last).0);
+        Ok(RoundAnswer { round, global: point, elbo, clipped_rows, clipped, theta }.write())
     }
 
     /// One step on this silo's data.
@@ -170,7 +179,7 @@ impl Program for AveragingSilo {
     fn reply(&mut self, request: &Message) -> Result<Message> {
         match request.kind.as_str() {
             kind @ (Round::KIND | POINT_ROUND) => self.round(kind, request),
-            other if self.silo.noised.is_some() => {
+            other if self.is_private() => {
                 let problem = "a private silo answers rounds alone: bounds, weights and checks have no noise".into();
                 Err(Error::Message { kind: other.to_owned(), problem })
             }

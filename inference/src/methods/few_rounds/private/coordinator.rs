@@ -12,7 +12,7 @@ use super::silo::begin;
 use crate::engine::algorithm::{Algorithm, ElboSamples, Ending, Posterior, StepInfo, Tally, finite, replies};
 use crate::engine::belief::Heard;
 use crate::engine::believing::{Beginning, Believing};
-use crate::engine::clipped::{CountedSums, counted, whole};
+use crate::engine::clipped::{counted, whole};
 use crate::engine::error::{Error, Result};
 use crate::engine::exchange::{Outcome, Request};
 use crate::engine::natural::triangle::unpack;
@@ -72,6 +72,7 @@ impl PrivateRounds {
             manifest: Manifest { fields: PrivateAnswer::fields(&Sizes::of(len)) },
         };
         let run = Believing::new((model, device, table), (silos, rows), settings.seed, beginning)?;
+        run.check_shares(options.shares)?;
         Ok(Self { run, options: options.clone() })
     }
 
@@ -113,7 +114,7 @@ impl Algorithm for PrivateRounds {
             marks += clipped;
             total = total.plus(&Share { value: 0.0, gradient, curvature });
         }
-        let noise = request.noise * request.clip * whole() * run.count_of_silos().sqrt();
+        let noise = request.noise * request.clip * whole() * run.noises(self.options.shares).sqrt();
         run.hear(&Heard {
             curvature: unpack(len, &total.curvature, 1.0, 1.0),
             gradient: total.gradient,
@@ -145,10 +146,9 @@ impl Algorithm for PrivateRounds {
     }
 
     fn privacy(&self) -> Option<Privacy> {
-        let PrivateRoundsOptions { epsilon, delta, noise, ref unit, .. } = self.options;
+        let PrivateRoundsOptions { epsilon, delta, noise, shares, ref unit, .. } = self.options;
         let unit = if unit == PrivateRoundsOptions::UNIT { Privacy::ROW } else { unit };
-        let sums = CountedSums { silos: self.run.count_of_silos(), a_round: 1.0, noise, rate: 1.0 };
-        Some(Privacy { unit: unit.to_owned(), ..self.run.privacy(epsilon, delta, sums) })
+        Some(Privacy { unit: unit.to_owned(), ..self.run.privacy(epsilon, delta, (noise, shares, 1.0)) })
     }
 
     fn manifest(&self) -> &Manifest {

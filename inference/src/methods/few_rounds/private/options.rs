@@ -20,6 +20,10 @@ pub struct PrivateRoundsOptions {
     pub rounds: u64,
     /// The scale of the noise on each number that leaves a silo, in units of the clip.
     pub noise: f64,
+    /// How many silos have that noise together, each a share of it, where masks hide their single sums: all but those that may
+    /// collude. 1 where every silo has all of it.
+    #[serde(default = "one")]
+    pub shares: u64,
     /// The clip of a row's gradient in units of its root mean square over rows where the posterior is right: there
     /// squares sum to the number of globals, so that nobody has to look at data. `None` for as much as lets noise widen
     /// standard deviations by about 6 %, and at least 3: longer rows are shorter in the sums, which moves the answer, and moves it
@@ -52,6 +56,7 @@ impl PrivateRoundsOptions {
             epsilon,
             delta,
             noise,
+            shares: one(),
             rounds,
             clip: None,
             curvature: 0.25,
@@ -72,10 +77,12 @@ impl PrivateRoundsOptions {
     /// The clip in root mean squares, of a run over so many rows in all and silos for so many globals.
     ///
     /// After $`T`$ sums of $`J`$ silos over $`N`$ rows, noise of $`\sigma`$ clips is about
-    /// $`\sigma c \sqrt{d J / (N T)}`$ standard deviations of the posterior of $`d`$ globals, with the clip $`c`$.
+    /// $`\sigma c \sqrt{d J / (N T)}`$ standard deviations of the posterior of $`d`$ globals, with the clip $`c`$; of $`S`$
+    /// shares it is less by $`\sqrt S`$.
     #[expect(clippy::cast_precision_loss, reason = "rows, silos, rounds and globals are far fewer than 2^52")]
     pub(super) fn times(&self, globals: usize, rows: f64, silos: usize) -> f64 {
-        let one = self.noise * whole() * ((globals * silos) as f64 / (rows * self.rounds as f64)).sqrt();
+        let (noises, rounds) = ((globals * silos) as f64 / self.shares as f64, self.rounds as f64);
+        let one = self.noise * whole() * (noises / (rows * rounds)).sqrt();
         self.clip.unwrap_or_else(|| (OF_NOISE / one).clamp(LEAST_CLIP, MOST_CLIP))
     }
 
@@ -89,11 +96,16 @@ impl PrivateRoundsOptions {
                 return Err(Error::Setting { setting, found: value.to_string(), expected: "a finite number > 0" });
             }
         }
-        match self.rounds {
-            0 => Err(Error::Setting { setting: "rounds", found: "0".into(), expected: "at least 1" }),
+        match (self.rounds, self.shares) {
+            (0, _) => Err(Error::Setting { setting: "rounds", found: "0".into(), expected: "at least 1" }),
+            (_, 0) => Err(Error::Setting { setting: "shares", found: "0".into(), expected: "at least 1" }),
             _ => Ok(()),
         }
     }
+}
+
+fn one() -> u64 {
+    1
 }
 
 fn row() -> String {

@@ -8,7 +8,7 @@ use super::options::PrivateSfviOptions;
 use crate::engine::algorithm::{Algorithm, ElboSamples, Ending, Posterior, StepInfo, Tally, finite, replies};
 use crate::engine::belief::Heard;
 use crate::engine::believing::{Beginning, Believing};
-use crate::engine::clipped::{CountedSums, counted, whole};
+use crate::engine::clipped::{counted, whole};
 use crate::engine::error::{Error, Result};
 use crate::engine::exchange::{Outcome, Request};
 use crate::engine::family::FullRankGaussian;
@@ -126,6 +126,7 @@ impl PrivateSfvi {
             manifest: Manifest { fields: StepAnswer::fields(&Sizes::of(len)) },
         };
         let run = Believing::new((model, device, table), (silos, rows), settings.seed, beginning)?;
+        run.check_shares(options.shares)?;
         Ok(Self { run, options: options.clone(), gathered: Gathered::new(len) })
     }
 
@@ -200,7 +201,7 @@ impl Algorithm for PrivateSfvi {
         }
         run.step += 1;
         if self.place() == 0 {
-            self.hear(self.run.count_of_silos() * (noise * clip * whole() / rate).powi(2))?;
+            self.hear(self.run.noises(self.options.shares) * (noise * clip * whole() / rate).powi(2))?;
         }
         Ok(StepInfo::still(self.run.step, Tally::steps(1, self.run.silos.len())))
     }
@@ -224,9 +225,8 @@ impl Algorithm for PrivateSfvi {
     }
 
     fn privacy(&self) -> Option<Privacy> {
-        let PrivateSfviOptions { epsilon, delta, noise, rate, .. } = self.options;
-        let sums = CountedSums { silos: self.run.count_of_silos(), a_round: 1.0, noise, rate };
-        Some(self.run.privacy(epsilon, delta, sums))
+        let PrivateSfviOptions { epsilon, delta, noise, shares, rate, .. } = self.options;
+        Some(self.run.privacy(epsilon, delta, (noise, shares, rate)))
     }
 
     fn manifest(&self) -> &Manifest {

@@ -19,6 +19,10 @@ pub struct PrivateSfviOptions {
     pub rounds: u64,
     /// The scale of the noise on each number that leaves a silo, in units of the clip.
     pub noise: f64,
+    /// How many silos have that noise together, each a share of it, where masks hide their single sums: all but those that may
+    /// collude. 1 where every silo has all of it.
+    #[serde(default = "one")]
+    pub shares: u64,
     /// The probability with which each row is in a sum: a sample is drawn anew for each, and below 1 saves the evaluation
     /// of rows.
     pub rate: f64,
@@ -40,7 +44,7 @@ impl PrivateSfviOptions {
     #[must_use]
     pub fn new(epsilon: f64, delta: f64, noise: f64) -> Self {
         let (rounds, rate, local_steps, least_rows) = (Self::ROUNDS, 1.0, 10, 1);
-        Self { epsilon, delta, noise, rounds, rate, clip: 3.0, start: 2.0, local_steps, least_rows }
+        Self { epsilon, delta, noise, shares: one(), rounds, rate, clip: 3.0, start: 2.0, local_steps, least_rows }
     }
 
     /// The rounds unless options say otherwise.
@@ -71,9 +75,14 @@ impl PrivateSfviOptions {
             let expected = "a number above 0 and at most 1";
             return Err(Error::Setting { setting: "rate", found: self.rate.to_string(), expected });
         }
-        match self.rounds {
-            0 => Err(Error::Setting { setting: "rounds", found: "0".into(), expected: "at least 1" }),
+        match (self.rounds, self.shares) {
+            (0, _) => Err(Error::Setting { setting: "rounds", found: "0".into(), expected: "at least 1" }),
+            (_, 0) => Err(Error::Setting { setting: "shares", found: "0".into(), expected: "at least 1" }),
             _ => Ok(()),
         }
     }
+}
+
+fn one() -> u64 {
+    1
 }
