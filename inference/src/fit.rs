@@ -41,7 +41,6 @@ use crate::engine::error::{Error, Result};
 use crate::engine::exchange::{Exchange, InProcess, SiloProgram};
 use crate::engine::family::{Family, NamedFamily};
 use crate::engine::listed_party::ListedParty;
-use crate::engine::optimiser::Schedule;
 use crate::engine::panic::{COORDINATOR, caught};
 use crate::engine::report::{Report, Warning, algorithm_name};
 use crate::engine::run::{Counters, Progress, RunOptions, RunRecord, Tolerance, run};
@@ -472,10 +471,8 @@ pub(crate) fn settled(options: &FitOptions, silos: usize) -> Settings {
         StartFrom::Chosen => StartFrom::Mode,
         asked => asked,
     };
-    let schedule = match options.settings.schedule {
-        Schedule::Adaptive { .. } if !options.algorithm.adapts() => Schedule::cosine(),
-        asked => asked,
-    };
+    let asked = options.settings.schedule;
+    let schedule = if options.algorithm.adapts() { asked } else { asked.of_steps() };
     let settings = Settings { threads, start, schedule, ..options.settings.clone() };
     match &options.algorithm {
         AlgorithmChoice::FedOpt(how) => how.settings(settings),

@@ -3,7 +3,7 @@
 use partita_core::{Device, Model};
 use partita_inference::{
     AlgorithmChoice, AveragingSilo, Error, FedOptOptions, FitOptions, Manifest, PrivateParty, PrivateRoundsSilo,
-    PrivateSfviSilo, PrivateSteps, PviOptions, PviSilo, Result, RoundOptions, Silo, SiloProgram,
+    PrivateSfviSilo, PrivateSteps, PviOptions, PviSilo, Result, RoundOptions, Settings, Silo, SiloProgram,
 };
 
 use super::NoisedSums;
@@ -31,7 +31,9 @@ pub(crate) fn silo<M: Model>(
     sums: NoisedSums,
 ) -> Result<(Box<dyn SiloProgram>, usize)> {
     let about = subject(study, model, data, device).map_err(|error| error.in_silo(name, 0))?;
-    let (sums, settings) = (Box::new(sums.about(about)), &fit.settings);
+    // No rate of private steps follows from bounds.
+    let schedule = fit.settings.schedule.of_steps();
+    let (sums, settings) = (Box::new(sums.about(about)), &Settings { schedule, ..fit.settings.clone() });
     let own = |settings| -> Result<Silo> {
         let silo = Silo::new(name, index, model, data, device, settings)?;
         Ok(match fit.private_seed {

@@ -140,7 +140,7 @@ fn rows_of_many_latents_are_integrated_by_draws() {
 fn twenty_steps() -> FitOptions {
     FitOptions {
         algorithm: AlgorithmChoice::Sfvi,
-        settings: Settings { steps: 20, ..Settings::default() },
+        settings: Settings { steps: 20, schedule: Schedule::cosine(), ..Settings::default() },
         ..FitOptions::default()
     }
 }

@@ -80,6 +80,12 @@ impl Schedule {
         Self::Cosine { initial: 0.02, last: 0.0 }
     }
 
+    /// The same, with [`Schedule::cosine`] in the place of a rate that the run finds: for methods without its phases.
+    #[must_use]
+    pub const fn of_steps(self) -> Self {
+        if let Self::Adaptive { .. } = self { Self::cosine() } else { self }
+    }
+
     /// The rate at `step` of a run of `steps`; of [`Schedule::Adaptive`] that of the methods which do not know phases.
     #[must_use]
     #[expect(clippy::cast_precision_loss, reason = "a run has far fewer than 2^52 steps")]
