@@ -305,7 +305,8 @@ fn a_model_of_a_users_own_is_fitted_and_checked_by_the_commands_of_its_program()
     let (mean, sd) = (sum / precision, precision.sqrt().recip());
     let of = |entry: &str| result["answer"][0][entry].as_f64().unwrap();
     assert!(result["answer"][0]["label"] == "mean", "{result:#}");
-    assert!((of("mean") - mean).abs() < 0.01 * sd && (of("sd") / sd - 1.0).abs() < 0.01, "{result:#}");
+    // Of 4,000 draws: three standard errors of a mean and of a standard deviation.
+    assert!((of("mean") - mean).abs() < 0.047 * sd && (of("sd") / sd - 1.0).abs() < 0.034, "{result:#}");
     let rest = squares - sum * sum / precision + (1.0 + 100.0 * count).ln();
     let evidence = -0.5 * (count * std::f64::consts::TAU.ln() + rest);
     assert!((result["elbo"].as_f64().unwrap() - evidence).abs() < 1e-6, "{evidence}: {result:#}");
