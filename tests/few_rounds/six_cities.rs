@@ -36,7 +36,7 @@ fn agrees(name: &str, parts: &[Vec<Child>], most_rounds: u64) {
     let rounds = fit.record.counters.rounds;
     let (means, sds) = moments(&fit);
     assert_eq!(fit.record.ending, Ending::Converged, "{name}");
-    assert!(rounds <= most_rounds, "{name}: {rounds} rounds");
+    assert!(rounds <= most_rounds, "{name}: {rounds} rounds, {:?}", fit.record.trace);
     assert!(fit.report.elbo >= -819.42, "{name}: bound {}", fit.report.elbo);
     for (index, [mean, sd]) in EXPECTED.into_iter().enumerate() {
         assert!((means[index] - mean).abs() < 0.02, "{name}: mean {index} {}", means[index]);
