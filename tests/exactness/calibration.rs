@@ -14,7 +14,7 @@ use partita::inference::{
 use partita::models::{GaussianMean, LinearRegression, MeasuredRows, MixedLogistic, RepeatedBinary};
 use partita::{
     Censoring, Design, Device, Exponential, FamilyPlan, FitOptions, Gaussian, Groups, LogNormal, Model, Normal, Nuts,
-    Result, Scope, Settings, SiteTable,
+    Result, Schedule, Scope, Settings, SiteTable,
 };
 
 /// The seed of every calibration here, literal: each test has the same outcome at every run.
@@ -297,7 +297,8 @@ fn pictures_have_a_histogram_of_each_number_over_its_band() {
 fn biased_posteriors_are_found_and_the_direction_is_named() {
     let (device, silos) = (Device::flex(), numbers(&Device::flex(), [1, 1]));
     // One step leaves the posterior where it starts, and importance weights take it to where it belongs.
-    let settings = Settings { steps: 1, start: StartFrom::Declared, ..Settings::default() };
+    let (schedule, start) = (Schedule::cosine(), StartFrom::Declared);
+    let settings = Settings { steps: 1, start, schedule, ..Settings::default() };
     let fit = FitOptions { algorithm: AlgorithmChoice::Sfvi, settings, ..options(60).fit };
     let options = CalibrationOptions { fit, ..options(60) };
     for (at, finding, words) in [
