@@ -12,6 +12,7 @@ pub(crate) const AGE_OF_RUN: &str = "the age of a run";
 pub(crate) const START_OF_RUN: &str = "the start of a run";
 pub(crate) const STATE: &str = "the state of this silo";
 pub(crate) const STATES: &str = "the states that a run asks to be kept";
+pub(crate) const ROWS: &str = "the rows of this silo";
 pub(crate) const REQUESTS_OF_A_DAY: &str = "the requests of a day";
 
 /// The word of a silo's `allow` that a request needs: what stands before its first dot.
@@ -56,6 +57,9 @@ fn remedy(kind: &str, what: &str) -> String {
             "its state folder is not the latest one of this run. It was put back, replaced or deleted, or the silo was started from a copy of its folder. Start it with the latest one, or give the run up by `--restart`"
         }
         STATES => "too many rounds have passed without a checkpoint. Let the coordinator write checkpoints more often",
+        ROWS => {
+            "it began the run with another number of rows than it has now. Have its owner restore the file of its rows, or give the run up by `--restart`"
+        }
         REQUESTS_OF_A_DAY => {
             "it has answered as many requests today as its owner allows. Go on tomorrow by `--resume`, or have the owner raise `requests_a_day` in the silo's file"
         }
@@ -85,6 +89,7 @@ mod tests {
             (AGE_OF_RUN, "another coordinator has begun a run"),
             (REQUESTS_OF_A_DAY, "`requests_a_day`"),
             (STATE, "a copy of its folder"),
+            (ROWS, "restore the file of its rows"),
         ] {
             let found = told("pvi.solve", "Unwelcome", Some(what));
             assert!(found.contains(what) && found.contains(words), "{found}");
