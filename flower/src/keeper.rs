@@ -179,7 +179,8 @@ impl Keeper {
     ///
     /// # Errors
     /// [`Error::Unwelcome`] for a request of the past, or after a round of which this silo has no state, or of a run that
-    /// the silo began with another number of rows; otherwise the error of the program. A failed answer leaves the state as it was.
+    /// the silo began with another number of rows; otherwise the error of the program. A failed answer leaves the state
+    /// as it was.
     pub fn answer(&mut self, envelope: &Envelope, request: &Message) -> Result<Message> {
         if envelope.run != self.state.run {
             self.begin(envelope)?;

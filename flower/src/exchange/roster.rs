@@ -114,6 +114,18 @@ impl Roster {
         }
     }
 
+    /// Takes up what silos said before this coordinator was started. Who says another number now, and which.
+    fn recall(&mut self, before: &[u64]) -> Vec<(usize, u64)> {
+        let mut others = Vec::new();
+        for (silo, (rows, before)) in self.rows.iter_mut().zip(before).enumerate().filter(|(_, (_, own))| **own != 0) {
+            let now = std::mem::replace(rows, *before);
+            if now != 0 && now != *before {
+                others.push((silo, now));
+            }
+        }
+        others
+    }
+
     /// How many silos are there.
     pub(super) fn here(&self) -> usize {
         self.nodes.iter().filter(|node| **node != 0).count()
@@ -121,6 +133,33 @@ impl Roster {
 }
 
 impl Flower {
+    /// Compares what silos say of their rows with what they said before this coordinator was started. Where the run may go
+    /// on without some, those with other rows are not there.
+    ///
+    /// # Errors
+    /// [`Error::Unwelcome`] for a silo with other rows, in a run that needs all.
+    pub(super) fn recall(&mut self, before: &[u64]) -> Result<()> {
+        for (silo, now) in self.roster.recall(before) {
+            let expected = format!("{}, as it said when the run began", before[silo]);
+            let what = format!("it says {now} rows, expected {expected}: refused");
+            self.note(silo, self.place.round, EventKind::Refused, what);
+            self.roster.forget(silo);
+            if self.options.patience.lost_silo != LostSilo::GoOn {
+                return Err(self.other_rows(silo, now, expected));
+            }
+        }
+        Ok(())
+    }
+
+    fn other_rows(&self, silo: usize, rows: u64, expected: String) -> Error {
+        Error::Unwelcome {
+            what: "the number of rows of a silo",
+            found: format!("{rows} at silo `{}`", self.options.silos[silo]),
+            expected,
+            remedy: "Ask the silo's owner which rows it was started with.",
+        }
+    }
+
     /// Waits until all silos are there; where the run may go on without some, until the time is over and a quorum is
     /// there.
     pub(super) fn assemble(&mut self) -> Result<()> {
@@ -310,12 +349,7 @@ impl Flower {
                 one.is_answered = false;
             }
             if moment == Moment::Start && self.options.patience.lost_silo != LostSilo::GoOn {
-                return Err(Error::Unwelcome {
-                    what: "the number of rows of a silo",
-                    found: format!("{rows} at silo `{}`", self.options.silos[silo]),
-                    expected,
-                    remedy: "Ask the silo's owner which rows it was started with.",
-                });
+                return Err(self.other_rows(silo, rows, expected));
             }
             return Ok(());
         }
@@ -361,5 +395,18 @@ mod tests {
         roster.rows[0] = 5;
         assert_eq!((roster.refuses(0, 5), roster.refuses(1, 6)), (None, None));
         assert_eq!(roster.refuses(0, 6).unwrap(), "5, as it said before");
+    }
+
+    #[test]
+    fn a_coordinator_that_is_started_again_knows_what_silos_said_before() {
+        let mut roster = Roster::new(4);
+        // The third has not appeared before, and the last not yet.
+        roster.rows = vec![5, 6, 7, 0];
+        assert_eq!(roster.recall(&[5, 5, 0, 8]), [(1, 6)]);
+        assert_eq!(roster.rows, [5, 5, 7, 8]);
+        assert_eq!(roster.refuses(3, 9).unwrap(), "8, as it said before");
+        // An earlier version wrote none.
+        assert!(roster.recall(&[]).is_empty());
+        assert_eq!(roster.rows, [5, 5, 7, 8]);
     }
 }
