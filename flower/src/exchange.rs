@@ -336,7 +336,8 @@ impl Flower {
         history.append(&mut self.history);
         self.history = history;
         let rows = place.rows.clone();
-        self.place = Place { start: place.start + 1, task: self.task.leftover(), ..place };
+        let (place, oldest) = place.take_up(folder, self.task.leftover())?;
+        (self.place, self.latest) = (place, Some(oldest));
         self.recall(&rows)?;
         self.place.rows.clone_from(&self.roster.rows);
         self.write_place(folder, self.place.clone())
