@@ -12,6 +12,7 @@ use crate::connection::Connection;
 use crate::error::{Error, Result};
 use crate::heart::Heart;
 use crate::keeper::Keeper;
+use crate::notice::Seldom;
 use crate::object::Limits;
 use crate::pace::Pace;
 use crate::silo::{AtWork, SiloOptions};
@@ -69,21 +70,6 @@ struct FleetNode {
     strange: u32,
     /// When it last said that it gets no message.
     said: Seldom,
-}
-
-/// When a line was last said that must not fill a log.
-#[derive(Debug, Default)]
-struct Seldom(Option<Instant>);
-
-impl Seldom {
-    /// Whether to say it now: the first time, and `pause` after the last.
-    fn is_due(&mut self, pause: Duration) -> bool {
-        let is_due = self.0.is_none_or(|said| said.elapsed() >= pause);
-        if is_due {
-            self.0 = Some(Instant::now());
-        }
-        is_due
-    }
 }
 
 /// Serves requests as a node until `stop` is set; `log` receives one line for each event.
@@ -341,11 +327,5 @@ mod tests {
         assert!(beaten("429 Too Many Requests").is_err());
         assert!(beaten("403 Forbidden").is_err());
         assert!(!beaten("401 Unauthorized").unwrap());
-    }
-
-    #[test]
-    fn a_line_is_said_at_once_and_not_again_before_its_pause() {
-        let mut said = Seldom::default();
-        assert!(said.is_due(SAID_AGAIN) && !said.is_due(SAID_AGAIN) && said.is_due(Duration::ZERO));
     }
 }

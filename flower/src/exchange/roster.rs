@@ -10,6 +10,7 @@ use crate::carrier::Parcel;
 use crate::entries::{differing, short};
 use crate::error::{Error, Result};
 use crate::exchange::LostSilo;
+use crate::notice::Seldom;
 use crate::object::ObjectId;
 use crate::silo::{ENTRIES, FAILED, HELLO, SEAL, told};
 
@@ -26,6 +27,9 @@ pub(super) struct Roster {
     /// What requests to each silo can be sealed to.
     pub(super) seals: Vec<Option<String>>,
     greeted: Vec<Greeting>,
+    /// What went wrong last with a hello, and when that was said.
+    trouble: Option<String>,
+    said: Seldom,
     /// When the engine was asked last who is there.
     looked: Option<Instant>,
 }
@@ -73,12 +77,17 @@ const LOOK_AT_ALL: Duration = Duration::from_secs(10);
 /// How long after a hello without an answer a node is asked again; after a second one twice as long, and so on: with
 /// many silos on a slow engine the first may take long.
 const AGAIN: Duration = Duration::from_secs(20);
+/// What is said of a hello that the engine did not store.
+const NOT_TAKEN: &str = "the engine did not take a hello: its node is not connected any more, or the clocks of this machine and of the engine differ: set them";
+/// How often it is said that hellos cannot be sent.
+const TROUBLE: Duration = Duration::from_secs(60);
 
 impl Roster {
     pub(super) fn new(silos: usize) -> Self {
         let none = || vec![0; silos];
         let (seals, greeted) = (vec![None; silos], Vec::new());
-        Self { nodes: none(), first: none(), rows: none(), seals, greeted, looked: None }
+        let (trouble, said, looked) = (None, Seldom::default(), None);
+        Self { nodes: none(), first: none(), rows: none(), seals, greeted, trouble, said, looked }
     }
 
     /// Whether every silo is there, and no other node that may want to be one.
@@ -124,6 +133,12 @@ impl Roster {
             }
         }
         others
+    }
+
+    /// Keeps what went wrong with a hello; whether to say it now.
+    fn is_troubled(&mut self, what: &str) -> bool {
+        self.trouble = Some(what.to_owned());
+        self.said.is_due(TROUBLE)
     }
 
     /// How many silos are there.
@@ -180,7 +195,8 @@ impl Flower {
                 }
                 let names = missing.iter().map(|silo| format!("`{}`", self.options.silos[*silo]));
                 let missing = names.collect::<Vec<_>>().join(", ");
-                return Err(Error::Missing { missing, found: connected, seconds });
+                let trouble = self.roster.trouble.clone();
+                return Err(Error::Missing { missing, found: connected, seconds, trouble });
             }
             let (nodes, names) = (&self.roster.nodes, &self.options.silos);
             let absent = || names.iter().zip(nodes).filter(|(_, node)| **node == 0).map(|(name, _)| name.as_str());
@@ -225,8 +241,17 @@ impl Flower {
         let hello = told(Message::new(HELLO), &self.options.entries);
         // Hellos are not sealed, so that there is no parcel that cannot be made.
         let parcels: Vec<Parcel<'_>> = nodes.iter().flat_map(|node| self.parcel(&hello, *node, attempt)).collect();
-        // Nodes that cannot be reached now are asked at the next look.
-        let Ok(ids) = self.push(&parcels) else { return };
+        let ids = match self.push(&parcels) {
+            Ok(ids) => ids,
+            // Nodes that cannot be reached now are asked at the next look.
+            Err(error) => {
+                self.trouble(&format!("no hello could be sent: {error}"));
+                return;
+            }
+        };
+        if ids.iter().any(Option::is_none) {
+            self.trouble(NOT_TAKEN);
+        }
         for (node, id) in nodes.into_iter().zip(ids).filter_map(|(node, id)| Some((node, id?))) {
             match self.roster.greeted.iter_mut().find(|one| one.node == node) {
                 Some(one) => {
@@ -238,6 +263,13 @@ impl Flower {
                     self.roster.greeted.push(Greeting { node, ids, at, is_answered: false, claims: None });
                 }
             }
+        }
+    }
+
+    /// Keeps what went wrong with a hello, and says it now and then.
+    fn trouble(&mut self, what: &str) {
+        if self.roster.is_troubled(what) {
+            (self.user.log)(what);
         }
     }
 
@@ -256,10 +288,12 @@ impl Flower {
             let (objects, root) = match arrived.content {
                 Ok(content) => content,
                 Err(trouble) => {
-                    (self.user.log)(&format!(
-                        "node {} could not answer this coordinator's hello ({trouble}): its silo's log says why; all parties need the same version of Partita",
+                    let said = format!(
+                        "node {} could not answer this coordinator's hello ({trouble}): its silo's log says why; all parties need the same version of Partita, and clocks that are set",
                         greeting.node
-                    ));
+                    );
+                    (self.user.log)(&said);
+                    self.roster.trouble = Some(said);
                     continue;
                 }
             };
@@ -267,7 +301,9 @@ impl Flower {
             let (message, envelope) = match self.answer_key.read(objects, &root, limits, &self.options.signatures) {
                 Ok(found) => found,
                 Err(error @ Error::Unwelcome { .. }) => {
-                    (self.user.log)(&format!("what node {} says is refused: {error}", greeting.node));
+                    let said = format!("what node {} says is refused: {error}", greeting.node);
+                    (self.user.log)(&said);
+                    self.roster.trouble = Some(said);
                     continue;
                 }
                 Err(_) => continue,
@@ -275,9 +311,11 @@ impl Flower {
             if message.kind == FAILED && envelope.run == self.place.run {
                 let what = message.get_setting("what").map_or("an unknown reason", |what| what);
                 let (node, what) = (greeting.node, crate::error::shown(what));
-                (self.user.log)(&format!(
+                let said = format!(
                     "node {node} refused this coordinator's hello for {what}: its silo's file names another key than `key` in the coordinator's, or the clocks of the two machines differ by more than an hour"
-                ));
+                );
+                (self.user.log)(&said);
+                self.roster.trouble = Some(said);
             }
             if message.kind != HELLO || envelope.run != self.place.run {
                 continue;
@@ -408,5 +446,13 @@ mod tests {
         // An earlier version wrote none.
         assert!(roster.recall(&[]).is_empty());
         assert_eq!(roster.rows, [5, 5, 7, 8]);
+    }
+
+    #[test]
+    fn why_a_hello_was_not_sent_is_said_once_and_kept_for_the_error() {
+        let mut roster = Roster::new(1);
+        assert!(roster.is_troubled("the engine refused") && !roster.is_troubled("it refused again"));
+        assert_eq!(roster.trouble.as_deref(), Some("it refused again"));
+        assert!(NOT_TAKEN.contains("clocks of this machine and of the engine"));
     }
 }
