@@ -278,7 +278,7 @@ impl Keeper {
         let own = format!("run `{}`, the one this silo has the state of", self.state.run);
         if envelope.began < self.state.began {
             let found = format!("run `{}`, made {} ms earlier", envelope.run, self.state.began - envelope.began);
-            let remedy = "Another coordinator has begun a run with this silo since, or this is a message of the past. Stop one of the two; to go on with the earlier run, give this silo its state folder, or what `archive` in it has of that run.";
+            let remedy = "Another coordinator has begun a run with this silo since, or this is a message of the past, or the clock of the coordinator's machine was set back. Stop one of the two, or correct the clock and start the run again; to go on with the earlier run, give this silo its state folder, or what `archive` in it has of that run.";
             return unwelcome(refused::AGE_OF_RUN, found, own, remedy);
         }
         // A start in the future would make every later run one of the past.

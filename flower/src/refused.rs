@@ -14,6 +14,7 @@ pub(crate) const STATE: &str = "the state of this silo";
 pub(crate) const STATES: &str = "the states that a run asks to be kept";
 pub(crate) const ROWS: &str = "the rows of this silo";
 pub(crate) const REQUESTS_OF_A_DAY: &str = "the requests of a day";
+pub(crate) const DAY_OF_REQUESTS: &str = "the day of the requests that a silo has counted";
 
 /// The word of a silo's `allow` that a request needs: what stands before its first dot.
 pub(crate) fn word(kind: &str) -> &str {
@@ -48,7 +49,7 @@ fn remedy(kind: &str, what: &str) -> String {
             "it has answered a later request of this run. Another coordinator, or this one from a later state, went on with the run. Stop one of the two; give the run up by `--restart` where the later state is lost"
         }
         AGE_OF_RUN => {
-            "another coordinator has begun a run with these silos since. Stop one of the two, and begin this run anew by `--restart`; or give the silos their state folders of this run, of which `archive` in each has three"
+            "another coordinator has begun a run with these silos since, or this machine's clock was set back. Stop one of the two, or correct the clock, and begin this run anew by `--restart`; or give the silos their state folders of this run, of which `archive` in each has three"
         }
         START_OF_RUN => {
             "the clocks of coordinator and silo differ by more than an hour. Set them, and begin anew by `--restart`"
@@ -62,6 +63,9 @@ fn remedy(kind: &str, what: &str) -> String {
         }
         REQUESTS_OF_A_DAY => {
             "it has answered as many requests today as its owner allows. Go on tomorrow by `--resume`, or have the owner raise `requests_a_day` in the silo's file"
+        }
+        DAY_OF_REQUESTS => {
+            "it has answered as many requests as its owner allows, on a day to come: the clock of its machine was set back, or was ahead. Have its owner correct the clock, or remove `requests.json` in its state folder"
         }
         _ => "its own log says what was found and what to do",
     };
@@ -87,7 +91,9 @@ mod tests {
         assert!(asked.contains("add `leave_one_out` to `allow`"), "{asked}");
         for (what, words) in [
             (AGE_OF_RUN, "another coordinator has begun a run"),
+            (AGE_OF_RUN, "or this machine's clock was set back"),
             (REQUESTS_OF_A_DAY, "`requests_a_day`"),
+            (DAY_OF_REQUESTS, "the clock of its machine was set back"),
             (STATE, "a copy of its folder"),
             (ROWS, "restore the file of its rows"),
         ] {

@@ -1,4 +1,4 @@
-//! Holds a silo to the rows with which it began a run.
+//! Holds a silo to the rows with which it began a run, and to words for clocks.
 #![allow(clippy::unwrap_used, reason = "a failure in a test is to be loud")]
 
 use super::*;
@@ -63,4 +63,13 @@ fn a_run_whose_record_says_no_rows_is_gone_on_with_and_held_to_those_of_its_next
     ask(&mut open(folder.path(), Some(5)), ("a", 1), 2).unwrap();
     assert!(ask(&mut open(folder.path(), Some(6)), ("a", 1), 3).is_err());
     ask(&mut open(folder.path(), Some(5)), ("a", 1), 3).unwrap();
+}
+
+#[test]
+fn a_run_that_seems_older_is_told_of_the_clock_too() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut keeper = open(folder.path(), None);
+    ask(&mut keeper, ("a", 5_000), 1).unwrap();
+    let said = ask(&mut keeper, ("b", 2_000), 1).unwrap_err().to_string();
+    assert!(said.contains("made 3000 ms earlier") && said.contains("or the clock of the coordinator's machine"), "{said}");
 }
