@@ -71,5 +71,7 @@ fn a_run_that_seems_older_is_told_of_the_clock_too() {
     let mut keeper = open(folder.path(), None);
     ask(&mut keeper, ("a", 5_000), 1).unwrap();
     let said = ask(&mut keeper, ("b", 2_000), 1).unwrap_err().to_string();
-    assert!(said.contains("made 3000 ms earlier") && said.contains("or the clock of the coordinator's machine"), "{said}");
+    for words in ["made 3000 ms earlier", "or the clock of the coordinator's machine was set back"] {
+        assert!(said.contains(words), "{said}");
+    }
 }
