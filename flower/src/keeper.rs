@@ -332,7 +332,11 @@ impl Keeper {
         let (round, after, folder) = (answer.round, answer.after, self.round(answer.round));
         settled.answers.push(answer);
         let saved = (|| {
-            std::fs::create_dir_all(&folder).map_err(|error| file(&folder, &error))?;
+            // What a kill, or an answer that was undone, has left there is of another state.
+            match std::fs::remove_dir_all(&folder) {
+                Err(error) if error.kind() != std::io::ErrorKind::NotFound => return Err(file(&folder, &error)),
+                _ => std::fs::create_dir_all(&folder).map_err(|error| file(&folder, &error))?,
+            }
             self.program(after)?.answer(&Message::new("silo.save").setting("folder", &folder.to_string_lossy()))?;
             write_atomically(&folder.join("reply.partita"), &reply.encode())?;
             self.write(settled)

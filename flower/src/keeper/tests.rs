@@ -1,4 +1,4 @@
-//! Holds a silo to the rows with which it began a run, and to words for clocks.
+//! Holds a silo to the rows with which it began a run, to states without remains of others, and to words for clocks.
 #![allow(clippy::unwrap_used, reason = "a failure in a test is to be loud")]
 
 use super::*;
@@ -74,4 +74,16 @@ fn a_run_that_seems_older_is_told_of_the_clock_too() {
     for words in ["made 3000 ms earlier", "or the clock of the coordinator's machine was set back"] {
         assert!(said.contains(words), "{said}");
     }
+}
+
+#[test]
+fn what_a_kill_left_of_a_state_is_no_part_of_the_one_that_is_saved_in_its_place() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut keeper = open(folder.path(), None);
+    ask(&mut keeper, ("a", 1), 1).unwrap();
+    let place = folder.path().join("round-00000002");
+    std::fs::create_dir(&place).unwrap();
+    std::fs::write(place.join("answered"), "by a process that was killed").unwrap();
+    ask(&mut keeper, ("a", 1), 2).unwrap();
+    assert!(place.join("reply.partita").exists() && !place.join("answered").exists());
 }
