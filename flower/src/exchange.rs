@@ -338,7 +338,7 @@ impl Flower {
         let rows = place.rows.clone();
         let (place, oldest) = place.take_up(folder, self.task.leftover())?;
         (self.place, self.latest) = (place, Some(oldest));
-        self.recall(&rows)?;
+        self.recall(&rows);
         self.place.rows.clone_from(&self.roster.rows);
         self.write_place(folder, self.place.clone())
     }

@@ -193,7 +193,6 @@ impl Keeper {
                 remedy: "Start the coordinator with the settings of the run that it continues.",
             });
         }
-        self.has_its_rows()?;
         let hash = ObjectId::of(&request.encode()).to_string();
         let asked = Answer { round: envelope.round, after: envelope.accepted, request: hash };
         let order = (envelope.start, envelope.round);
@@ -205,6 +204,11 @@ impl Keeper {
             return Ok(reply);
         }
         self.welcome(envelope)?;
+        if let Err(refused) = self.has_its_rows() {
+            // A program whose state knows more of its rows says so itself.
+            self.program(envelope.accepted)?;
+            return Err(refused);
+        }
         if let Some(most) = self.requests_a_day {
             allowance::count(&self.folder, most)?;
         }

@@ -148,30 +148,12 @@ impl Roster {
 }
 
 impl Flower {
-    /// Compares what silos say of their rows with what they said before this coordinator was started. Where the run may go
-    /// on without some, those with other rows are not there.
-    ///
-    /// # Errors
-    /// [`Error::Unwelcome`] for a silo with other rows, in a run that needs all.
-    pub(super) fn recall(&mut self, before: &[u64]) -> Result<()> {
+    /// Compares what silos say of their rows with what they said before this coordinator was started: who says something
+    /// else is named, and refuses the next request by itself; later hellos are held to what was said first.
+    pub(super) fn recall(&mut self, before: &[u64]) {
         for (silo, now) in self.roster.recall(before) {
-            let expected = format!("{}, as it said when the run began", before[silo]);
-            let what = format!("it says {now} rows, expected {expected}: refused");
+            let what = format!("it says {now} rows, expected {}, as it said when the run began", before[silo]);
             self.note(silo, self.place.round, EventKind::Refused, what);
-            self.roster.forget(silo);
-            if self.options.patience.lost_silo != LostSilo::GoOn {
-                return Err(self.other_rows(silo, now, expected));
-            }
-        }
-        Ok(())
-    }
-
-    fn other_rows(&self, silo: usize, rows: u64, expected: String) -> Error {
-        Error::Unwelcome {
-            what: "the number of rows of a silo",
-            found: format!("{rows} at silo `{}`", self.options.silos[silo]),
-            expected,
-            remedy: "Ask the silo's owner which rows it was started with.",
         }
     }
 
@@ -387,7 +369,12 @@ impl Flower {
                 one.is_answered = false;
             }
             if moment == Moment::Start && self.options.patience.lost_silo != LostSilo::GoOn {
-                return Err(self.other_rows(silo, rows, expected));
+                return Err(Error::Unwelcome {
+                    what: "the number of rows of a silo",
+                    found: format!("{rows} at silo `{}`", self.options.silos[silo]),
+                    expected,
+                    remedy: "Ask the silo's owner which rows it was started with.",
+                });
             }
             return Ok(());
         }
