@@ -64,7 +64,8 @@ pub enum Error {
     },
     /// Parties that did not appear.
     #[error(
-        "waited {seconds} s for the silos {missing}; {found} nodes are connected. Start them, or check their names."
+        "waited {seconds} s for the silos {missing}; {found} nodes are connected{}. Start them, or check their names.",
+        last(trouble.as_deref())
     )]
     Missing {
         /// The names of those absent.
@@ -73,6 +74,8 @@ pub enum Error {
         found: usize,
         /// How long it waited, in seconds.
         seconds: u64,
+        /// What went wrong last when nodes were asked who they are.
+        trouble: Option<String>,
     },
     /// Its user interrupted this party while it waited.
     #[error(
@@ -104,6 +107,12 @@ impl Error {
     }
 }
 
+/// What went wrong last, as a part of a sentence.
+fn last(trouble: Option<&str>) -> String {
+    let sentence = |trouble: &str| format!("; the last trouble with a hello: {}", trouble.trim_end_matches('.'));
+    trouble.map(sentence).unwrap_or_default()
+}
+
 /// The most letters of a peer's text in an error.
 const SHOWN: usize = 400;
 
@@ -124,5 +133,19 @@ mod tests {
         assert_eq!(shown("one\r\ntwo"), "onetwo");
         assert_eq!(shown(&"é".repeat(400)), "é".repeat(400));
         assert_eq!(shown(&"é".repeat(401)), "é".repeat(400) + "…");
+    }
+
+    #[test]
+    fn silos_that_did_not_appear_are_named_with_what_went_wrong_last() {
+        let missing = |trouble: Option<&str>| {
+            let trouble = trouble.map(str::to_owned);
+            Error::Missing { missing: "`north`".into(), found: 2, seconds: 300, trouble }.to_string()
+        };
+        assert_eq!(
+            missing(None),
+            "waited 300 s for the silos `north`; 2 nodes are connected. Start them, or check their names."
+        );
+        let said = missing(Some("the engine refused."));
+        assert!(said.contains("connected; the last trouble with a hello: the engine refused. Start"), "{said}");
     }
 }

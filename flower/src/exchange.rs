@@ -2,6 +2,7 @@
 
 mod history;
 mod options;
+mod place;
 mod roster;
 mod round;
 mod under_way;
@@ -17,9 +18,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use partita_inference::{Message, write_atomically};
-use serde::{Deserialize, Serialize};
-use sha2::{Digest, Sha256};
+use partita_inference::Message;
 
 use crate::carrier::Parcel;
 use crate::connection::Connection;
@@ -31,9 +30,10 @@ use crate::history_file::HistoryFile;
 use crate::notice::{User, Wait};
 use crate::object::{ObjectId, hexadecimal};
 use crate::seal::{SealKey, Sealing, seal};
-use crate::task::{COORDINATOR, Leftover, Task, now};
+use crate::task::{COORDINATOR, Task, now};
 use crate::transit::Inbox;
 use crate::wire::Metadata;
+use place::{PLACE, Place, read_place};
 use roster::Roster;
 use under_way::UnderWay;
 
@@ -73,23 +73,6 @@ impl std::fmt::Debug for Flower {
     }
 }
 
-/// Where a run is: what `flower.json` in a checkpoint says.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-struct Place {
-    run: String,
-    began: u64,
-    /// How often the run has gone on from a checkpoint.
-    start: u64,
-    round: u64,
-    /// The latest round of each silo whose answer was taken.
-    accepted: Vec<u64>,
-    /// The engine's task of the coordinator that wrote this.
-    task: Leftover,
-    /// Whether the run has ended as it should: another may take its folder.
-    #[serde(default)]
-    is_over: bool,
-}
-
 /// One sending of a message.
 #[derive(Clone, Copy)]
 struct Attempt {
@@ -100,9 +83,6 @@ struct Attempt {
     /// How long an answer may take.
     time: Duration,
 }
-
-/// The file of a checkpoint that says where a run is.
-const PLACE: &str = "flower.json";
 
 const PAUSE: Duration = Duration::from_millis(200);
 
@@ -158,6 +138,7 @@ impl Flower {
             round: 0,
             accepted: vec![0; count],
             task: task.leftover(),
+            rows: vec![0; count],
             is_over: false,
         };
         let (identity, roster, missing) = (identity.to_owned(), Roster::new(count), vec![false; count]);
@@ -338,7 +319,8 @@ impl Flower {
     fn save_place(&mut self, folder: &Path) -> Result<()> {
         let accepted = self.under_way.handed_over(&self.place.accepted);
         self.history_file.append(folder, &self.history)?;
-        self.write_place(folder, Place { accepted, ..self.place.clone() })
+        let rows = self.roster.rows.clone();
+        self.write_place(folder, Place { accepted, rows, ..self.place.clone() })
     }
 
     /// Goes on from where a run was, under a start of its own: silos tell by it what this coordinator asks from what
@@ -353,41 +335,22 @@ impl Flower {
         let mut history = self.history_file.take_up(folder)?;
         history.append(&mut self.history);
         self.history = history;
-        self.place = Place { start: place.start + 1, task: self.task.leftover(), ..place };
+        let rows = place.rows.clone();
+        let (place, oldest) = place.take_up(folder, self.task.leftover())?;
+        (self.place, self.latest) = (place, Some(oldest));
+        self.recall(&rows);
+        self.place.rows.clone_from(&self.roster.rows);
         self.write_place(folder, self.place.clone())
     }
 
     fn write_place(&mut self, folder: &Path, place: Place) -> Result<()> {
-        let path = folder.join(PLACE);
-        let wrong = |problem: String| Error::File { path: path.clone(), problem };
-        let text = serde_json::to_string_pretty(&place).map_err(|error| wrong(error.to_string()))?;
-        write_atomically(&path, format!("{text}\n{}\n", digest(&text)).as_bytes())?;
+        place.write(folder)?;
         // The checkpoint before the latest is on disk too: the run may have to return to it.
         let before = self.latest.replace(place.accepted.clone());
         self.kept = Some(before.unwrap_or(place.accepted));
         self.folder = Some(folder.to_owned());
         Ok(())
     }
-}
-
-fn read_place(folder: &Path) -> Result<Place> {
-    let path = folder.join(PLACE);
-    let wrong = |problem: String| Error::File { path: path.clone(), problem };
-    let text = std::fs::read_to_string(&path).map_err(|error| wrong(error.to_string()))?;
-    let whole = text.trim_end().rsplit_once('\n').filter(|(place, last)| digest(place) == *last);
-    let Some((place, _)) = whole else {
-        return Err(wrong(
-            "the SHA-256 in its last line is not that of what stands above: it is damaged. Resume from the `step-N` folder before \
-             it by writing its name into `latest`, or start anew with `--restart`"
-                .into(),
-        ));
-    };
-    serde_json::from_str(place).map_err(|error| wrong(error.to_string()))
-}
-
-/// The SHA-256 of a text, in hexadecimal.
-fn digest(text: &str) -> String {
-    hexadecimal(&Sha256::digest(text.as_bytes()))
 }
 
 /// The task of a run that was just started.
@@ -410,22 +373,5 @@ fn take_task(connection: &Connection, run_id: u64, seconds: u64, user: &User) ->
         }
         wait.look(user, || "the engine to give this coordinator its task".into())?;
         std::thread::sleep(PAUSE);
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_place_of_which_a_digit_has_changed_is_refused() {
-        let folder = tempfile::tempdir().unwrap();
-        let text = r#"{"run": "a", "began": 1, "start": 2, "round": 9, "accepted": [12], "task": {"token": "", "task_id": 0, "run_id": 0}}"#;
-        let path = folder.path().join(PLACE);
-        std::fs::write(&path, format!("{text}\n{}\n", digest(text))).unwrap();
-        assert_eq!(read_place(folder.path()).unwrap().accepted, [12]);
-        std::fs::write(&path, format!("{}\n{}\n", text.replace("[12]", "[13]"), digest(text))).unwrap();
-        let error = read_place(folder.path()).unwrap_err().to_string();
-        assert!(error.contains("damaged") && error.contains("`latest`"), "{error}");
     }
 }

@@ -12,6 +12,7 @@ use crate::connection::Connection;
 use crate::error::{Error, Result};
 use crate::heart::Heart;
 use crate::keeper::Keeper;
+use crate::notice::Seldom;
 use crate::object::Limits;
 use crate::pace::Pace;
 use crate::silo::{AtWork, SiloOptions};
@@ -71,21 +72,6 @@ struct FleetNode {
     said: Seldom,
 }
 
-/// When a line was last said that must not fill a log.
-#[derive(Debug, Default)]
-struct Seldom(Option<Instant>);
-
-impl Seldom {
-    /// Whether to say it now: the first time, and `pause` after the last.
-    fn is_due(&mut self, pause: Duration) -> bool {
-        let is_due = self.0.is_none_or(|said| said.elapsed() >= pause);
-        if is_due {
-            self.0 = Some(Instant::now());
-        }
-        is_due
-    }
-}
-
 /// Serves requests as a node until `stop` is set; `log` receives one line for each event.
 pub(crate) fn serve_as_node(
     connection: Connection,
@@ -100,7 +86,6 @@ pub(crate) fn serve_as_node(
     silo.settle(&node.carrier, log);
     let mut pace = Pace::new(LONGEST_PAUSE);
     while !stop.load(Ordering::Relaxed) {
-        node.revive(log)?;
         match node.carrier.pull(limits, &mut || stop.load(Ordering::Relaxed)) {
             Ok(arrived) => {
                 node.strange = 0;
@@ -144,23 +129,11 @@ impl FleetNode {
                 None => return Ok(None),
             },
         };
-        let heart = Some(heart_of(&connection, node)?);
+        let heart = Some(heart_of(&connection, node, BEAT)?);
         let carrier = Carrier { connection, node, api: Api::Fleet };
         let joined = Self { carrier, file, heart, answered: None, strange: 0, said: Seldom::default() };
         joined.keep()?;
         Ok(Some(joined))
-    }
-
-    /// Starts the heartbeats again where one was not taken: a node that the engine still knows is served all the same, and
-    /// without them it would be counted as gone in a minute. One that it does not know any more finds out by its looks.
-    fn revive(&mut self, log: &mut dyn FnMut(&str)) -> Result<()> {
-        if self.heart.as_ref().is_none_or(Heart::is_stopped) {
-            if self.said.is_due(SAID_AGAIN) {
-                log("the engine took no heartbeat of this node: it goes on with them");
-            }
-            self.heart = Some(heart_of(&self.carrier.connection, self.carrier.node)?);
-        }
-        Ok(())
     }
 
     /// Sees to a look for a message that the engine refused: a node that it does not know any more joins anew.
@@ -180,13 +153,13 @@ impl FleetNode {
     /// Becomes a node once more, as at the start, however long the engine takes none; a wait ends with `stop`.
     fn join_anew(&mut self, stop: &AtomicBool, log: &mut dyn FnMut(&str)) -> Result<()> {
         log("the engine does not know this node any more: it is registered anew");
-        self.heart = None;
+        drop(self.heart.take());
         let mut said = Seldom(Some(Instant::now()));
         while !stop.load(Ordering::Relaxed) {
             match activate(&self.carrier.connection) {
                 Ok(node) => {
                     self.carrier.node = node;
-                    self.heart = Some(heart_of(&self.carrier.connection, node)?);
+                    self.heart = Some(heart_of(&self.carrier.connection, node, BEAT)?);
                     self.strange = 0;
                     log("the engine has taken this node again");
                     return self.keep();
@@ -211,7 +184,7 @@ impl FleetNode {
     }
 
     fn leave(mut self, log: &mut dyn FnMut(&str)) {
-        self.heart = None;
+        drop(self.heart.take());
         // Its last answer may not have been fetched yet. The engine notices by itself within a minute that it left.
         if self.answered.is_some_and(|when| when.elapsed() < FETCHED) {
             return;
@@ -239,11 +212,15 @@ fn beat(connection: &Connection, node: u64) -> Result<bool> {
     }
 }
 
-/// The heartbeats of a node.
-fn heart_of(connection: &Connection, node: u64) -> Result<Heart> {
+/// The heartbeats of a node, which go on whatever becomes of one: the next may be taken, and while the silo computes nobody
+/// could start them again before the engine counts the node as gone. A node that the engine does not know any more finds
+/// out by its looks.
+fn heart_of(connection: &Connection, node: u64, interval: Duration) -> Result<Heart> {
     let own = connection.for_user(None);
-    // A call that fails is repeated by the next beat; only a node that the engine does not know has stopped.
-    Heart::start(BEAT, move || beat(&own, node).unwrap_or(true))
+    Heart::start(interval, move || {
+        let _ = beat(&own, node);
+        true
+    })
 }
 
 /// Waits at the start until the engine takes this silo as a node; `None` if it was stopped before.
@@ -303,6 +280,8 @@ fn activate(connection: &Connection) -> Result<u64> {
 #[cfg(test)]
 mod tests {
     use std::io::{Read, Write};
+    use std::sync::Arc;
+    use std::sync::atomic::AtomicUsize;
 
     use super::*;
 
@@ -318,34 +297,43 @@ mod tests {
         assert!(not_taken(401, "Invalid SuperNode authentication").contains("clocks"));
     }
 
-    /// What a heartbeat finds at an engine that answers every call with this status.
-    fn beaten(status: &'static str) -> Result<bool> {
+    /// An engine that answers every call with this status, and how often it was called.
+    fn answering(status: &'static str) -> (Connection, Arc<AtomicUsize>) {
         let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listener.local_addr().unwrap().to_string();
+        let calls = Arc::new(AtomicUsize::new(0));
+        let counted = Arc::clone(&calls);
         std::thread::spawn(move || {
             for stream in listener.incoming() {
                 let mut stream = stream.unwrap();
                 // A call of a few dozen bytes arrives as one piece.
                 let _ = stream.read(&mut [0; 4096]);
+                counted.fetch_add(1, Ordering::Relaxed);
                 let _ = stream.write_all(
                     format!("HTTP/1.1 {status}\r\nContent-Length: 0\r\nConnection: close\r\n\r\n").as_bytes(),
                 );
             }
         });
-        let connection = Connection::new(&crate::engine::Engine::insecure(&address)).unwrap();
-        beat(&connection, 5)
+        (Connection::new(&crate::engine::Engine::insecure(&address)).unwrap(), calls)
     }
 
     #[test]
-    fn a_heart_stops_only_where_the_engine_does_not_know_its_node() {
+    fn a_node_is_unknown_only_where_the_engine_says_so() {
+        let beaten = |status| beat(&answering(status).0, 5);
         assert!(beaten("429 Too Many Requests").is_err());
         assert!(beaten("403 Forbidden").is_err());
         assert!(!beaten("401 Unauthorized").unwrap());
     }
 
     #[test]
-    fn a_line_is_said_at_once_and_not_again_before_its_pause() {
-        let mut said = Seldom::default();
-        assert!(said.is_due(SAID_AGAIN) && !said.is_due(SAID_AGAIN) && said.is_due(Duration::ZERO));
+    fn heartbeats_go_on_after_one_that_was_not_taken() {
+        let (connection, calls) = answering("401 Unauthorized");
+        let heart = heart_of(&connection, 5, Duration::from_millis(1)).unwrap();
+        let started = Instant::now();
+        while calls.load(Ordering::Relaxed) < 3 {
+            assert!(started.elapsed() < Duration::from_secs(60), "{} heartbeats", calls.load(Ordering::Relaxed));
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        assert!(!heart.is_stopped());
     }
 }

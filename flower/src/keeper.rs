@@ -2,6 +2,8 @@
 
 mod allowance;
 mod archive;
+#[cfg(test)]
+mod tests;
 
 use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -40,6 +42,8 @@ pub struct Keeper {
     state: State,
     /// The most requests that are answered in a day.
     requests_a_day: Option<u64>,
+    /// The rows that the silo has; none where nobody said.
+    rows: Option<u64>,
     /// What requests are sealed to.
     seal_key: SealKey,
     /// No other silo uses the folder.
@@ -62,6 +66,9 @@ struct State {
     run: String,
     began: u64,
     identity: String,
+    /// The rows with which the silo began the run; none where nobody said, or an earlier version began it.
+    #[serde(default)]
+    rows: Option<u64>,
     /// The round of the oldest state that is kept; 0 for the state before any.
     kept: u64,
     /// The answers given since, each from the state after the one before it.
@@ -126,7 +133,8 @@ impl Keeper {
             Err(error) => return Err(file(&path, &error)),
         };
         let (folder, seal_key) = (folder.to_owned(), SealKey::kept(&folder.join("seal.key"))?);
-        Ok(Self { folder, make, program: None, state, requests_a_day: None, seal_key, _lock: lock })
+        let (program, requests_a_day, rows) = (None, None, None);
+        Ok(Self { folder, make, program, state, requests_a_day, rows, seal_key, _lock: lock })
     }
 
     /// Answers at most so many requests a day; a repeated answer is not counted.
@@ -134,6 +142,11 @@ impl Keeper {
     pub fn at_most(mut self, requests_a_day: Option<u64>) -> Self {
         self.requests_a_day = requests_a_day;
         self
+    }
+
+    /// Says how many rows the silo has: a run that it began with another number is not gone on with.
+    pub(crate) fn set_rows(&mut self, rows: u64) {
+        self.rows = Some(rows);
     }
 
     pub(crate) fn folder(&self) -> &Path {
@@ -165,8 +178,9 @@ impl Keeper {
     /// Answers a request of a round, or repeats the earlier answer.
     ///
     /// # Errors
-    /// [`Error::Unwelcome`] for a request of the past, or after a round of which this silo has no state; otherwise the
-    /// error of the program. A failed answer leaves the state as it was.
+    /// [`Error::Unwelcome`] for a request of the past, or after a round of which this silo has no state, or of a run that
+    /// the silo began with another number of rows; otherwise the error of the program. A failed answer leaves the state
+    /// as it was.
     pub fn answer(&mut self, envelope: &Envelope, request: &Message) -> Result<Message> {
         if envelope.run != self.state.run {
             self.begin(envelope)?;
@@ -190,6 +204,11 @@ impl Keeper {
             return Ok(reply);
         }
         self.welcome(envelope)?;
+        if let Err(refused) = self.has_its_rows() {
+            // A program whose state knows more of its rows says so itself.
+            self.program(envelope.accepted)?;
+            return Err(refused);
+        }
         if let Some(most) = self.requests_a_day {
             allowance::count(&self.folder, most)?;
         }
@@ -217,8 +236,22 @@ impl Keeper {
                 return Err(error.into());
             }
         };
-        self.record(State { latest: order, ..settled }, asked, &reply)?;
+        let rows = settled.rows.or(self.rows);
+        self.record(State { latest: order, rows, ..settled }, asked, &reply)?;
         Ok(reply)
+    }
+
+    /// Refuses to go on with a run that the silo began with another number of rows.
+    fn has_its_rows(&self) -> Result<()> {
+        match (self.state.rows, self.rows) {
+            (Some(before), Some(now)) if before != now => Err(Error::Unwelcome {
+                what: refused::ROWS,
+                found: format!("{now} rows now"),
+                expected: format!("{before} rows, with which this silo began the run"),
+                remedy: "Restore the file of its rows, or have the coordinator give the run up by `--restart`.",
+            }),
+            _ => Ok(()),
+        }
     }
 
     /// Refuses a request of the past, and a request that follows a state which this silo does not have.
@@ -249,7 +282,7 @@ impl Keeper {
         let own = format!("run `{}`, the one this silo has the state of", self.state.run);
         if envelope.began < self.state.began {
             let found = format!("run `{}`, made {} ms earlier", envelope.run, self.state.began - envelope.began);
-            let remedy = "Another coordinator has begun a run with this silo since, or this is a message of the past. Stop one of the two; to go on with the earlier run, give this silo its state folder, or what `archive` in it has of that run.";
+            let remedy = "Another coordinator has begun a run with this silo since, or this is a message of the past, or the clock of the coordinator's machine was set back. Stop one of the two, or correct the clock and start the run again; to go on with the earlier run, give this silo its state folder, or what `archive` in it has of that run.";
             return unwelcome(refused::AGE_OF_RUN, found, own, remedy);
         }
         // A start in the future would make every later run one of the past.
@@ -275,7 +308,7 @@ impl Keeper {
         if self.state.newest() > 0 {
             archive::put_away(&self.folder, &self.state)?;
         }
-        self.write(State { run, began, identity, ..State::default() })?;
+        self.write(State { run, began, identity, rows: self.rows, ..State::default() })?;
         self.tidy();
         Ok(())
     }
@@ -303,7 +336,11 @@ impl Keeper {
         let (round, after, folder) = (answer.round, answer.after, self.round(answer.round));
         settled.answers.push(answer);
         let saved = (|| {
-            std::fs::create_dir_all(&folder).map_err(|error| file(&folder, &error))?;
+            // What a kill, or an answer that was undone, has left there is of another state.
+            match std::fs::remove_dir_all(&folder) {
+                Err(error) if error.kind() != std::io::ErrorKind::NotFound => return Err(file(&folder, &error)),
+                _ => std::fs::create_dir_all(&folder).map_err(|error| file(&folder, &error))?,
+            }
             self.program(after)?.answer(&Message::new("silo.save").setting("folder", &folder.to_string_lossy()))?;
             write_atomically(&folder.join("reply.partita"), &reply.encode())?;
             self.write(settled)

@@ -71,6 +71,21 @@ impl Wait {
     }
 }
 
+/// When a line was last said that must not fill a log.
+#[derive(Debug, Default)]
+pub(crate) struct Seldom(pub(crate) Option<Instant>);
+
+impl Seldom {
+    /// Whether to say it now: the first time, and `pause` after the last.
+    pub(crate) fn is_due(&mut self, pause: Duration) -> bool {
+        let is_due = self.0.is_none_or(|said| said.elapsed() >= pause);
+        if is_due {
+            self.0 = Some(Instant::now());
+        }
+        is_due
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use std::sync::Mutex;
@@ -89,5 +104,11 @@ mod tests {
             wait.look_at(began + Duration::from_millis(100 * tenths), &user, || "north".into()).unwrap();
         }
         assert_eq!(*said.lock().unwrap(), ["waiting for north, 2 s", "waiting for north, 12 s"]);
+    }
+
+    #[test]
+    fn a_line_is_said_at_once_and_not_again_before_its_pause() {
+        let mut said = Seldom::default();
+        assert!(said.is_due(AGAIN) && !said.is_due(AGAIN) && said.is_due(Duration::ZERO));
     }
 }

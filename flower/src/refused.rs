@@ -12,7 +12,9 @@ pub(crate) const AGE_OF_RUN: &str = "the age of a run";
 pub(crate) const START_OF_RUN: &str = "the start of a run";
 pub(crate) const STATE: &str = "the state of this silo";
 pub(crate) const STATES: &str = "the states that a run asks to be kept";
+pub(crate) const ROWS: &str = "the rows of this silo";
 pub(crate) const REQUESTS_OF_A_DAY: &str = "the requests of a day";
+pub(crate) const DAY_OF_REQUESTS: &str = "the day of the requests that a silo has counted";
 
 /// The word of a silo's `allow` that a request needs: what stands before its first dot.
 pub(crate) fn word(kind: &str) -> &str {
@@ -47,7 +49,7 @@ fn remedy(kind: &str, what: &str) -> String {
             "it has answered a later request of this run. Another coordinator, or this one from a later state, went on with the run. Stop one of the two; give the run up by `--restart` where the later state is lost"
         }
         AGE_OF_RUN => {
-            "another coordinator has begun a run with these silos since. Stop one of the two, and begin this run anew by `--restart`; or give the silos their state folders of this run, of which `archive` in each has three"
+            "another coordinator has begun a run with these silos since, or this machine's clock was set back. Stop one of the two, or correct the clock, and begin this run anew by `--restart`; or give the silos their state folders of this run, of which `archive` in each has three"
         }
         START_OF_RUN => {
             "the clocks of coordinator and silo differ by more than an hour. Set them, and begin anew by `--restart`"
@@ -56,8 +58,14 @@ fn remedy(kind: &str, what: &str) -> String {
             "its state folder is not the latest one of this run. It was put back, replaced or deleted, or the silo was started from a copy of its folder. Start it with the latest one, or give the run up by `--restart`"
         }
         STATES => "too many rounds have passed without a checkpoint. Let the coordinator write checkpoints more often",
+        ROWS => {
+            "it began the run with another number of rows than it has now. Have its owner restore the file of its rows, or give the run up by `--restart`"
+        }
         REQUESTS_OF_A_DAY => {
             "it has answered as many requests today as its owner allows. Go on tomorrow by `--resume`, or have the owner raise `requests_a_day` in the silo's file"
+        }
+        DAY_OF_REQUESTS => {
+            "it has answered as many requests as its owner allows, on a day to come: the clock of its machine was set back, or was ahead. Have its owner correct the clock, or remove `requests.json` in its state folder"
         }
         _ => "its own log says what was found and what to do",
     };
@@ -83,8 +91,11 @@ mod tests {
         assert!(asked.contains("add `leave_one_out` to `allow`"), "{asked}");
         for (what, words) in [
             (AGE_OF_RUN, "another coordinator has begun a run"),
+            (AGE_OF_RUN, "or this machine's clock was set back"),
             (REQUESTS_OF_A_DAY, "`requests_a_day`"),
+            (DAY_OF_REQUESTS, "the clock of its machine was set back"),
             (STATE, "a copy of its folder"),
+            (ROWS, "restore the file of its rows"),
         ] {
             let found = told("pvi.solve", "Unwelcome", Some(what));
             assert!(found.contains(what) && found.contains(words), "{found}");

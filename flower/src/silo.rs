@@ -87,6 +87,7 @@ const NEWER: Duration = Duration::from_secs(2);
 pub fn serve(options: &SiloOptions, keeper: &mut Keeper, stop: &Arc<AtomicBool>, log: &Log) -> Result<()> {
     let user = User { log: Arc::clone(log), interrupt: Arc::clone(stop) };
     let connection = Connection::new(&options.engine)?.for_user(Some(user));
+    keeper.set_rows(options.rows);
     log(&format!("waiting at {}", options.engine.address));
     if options.coordinator.is_none() {
         log(

@@ -10,6 +10,7 @@ use crate::carrier::Parcel;
 use crate::entries::{differing, short};
 use crate::error::{Error, Result};
 use crate::exchange::LostSilo;
+use crate::notice::Seldom;
 use crate::object::ObjectId;
 use crate::silo::{ENTRIES, FAILED, HELLO, SEAL, told};
 
@@ -26,6 +27,9 @@ pub(super) struct Roster {
     /// What requests to each silo can be sealed to.
     pub(super) seals: Vec<Option<String>>,
     greeted: Vec<Greeting>,
+    /// What went wrong last with a hello, and when that was said.
+    trouble: Option<String>,
+    said: Seldom,
     /// When the engine was asked last who is there.
     looked: Option<Instant>,
 }
@@ -73,12 +77,17 @@ const LOOK_AT_ALL: Duration = Duration::from_secs(10);
 /// How long after a hello without an answer a node is asked again; after a second one twice as long, and so on: with
 /// many silos on a slow engine the first may take long.
 const AGAIN: Duration = Duration::from_secs(20);
+/// What is said of a hello that the engine did not store.
+const NOT_TAKEN: &str = "the engine did not take a hello: its node is not connected any more, or the clocks of this machine and of the engine differ: set them";
+/// How often it is said that hellos cannot be sent.
+const TROUBLE: Duration = Duration::from_secs(60);
 
 impl Roster {
     pub(super) fn new(silos: usize) -> Self {
         let none = || vec![0; silos];
         let (seals, greeted) = (vec![None; silos], Vec::new());
-        Self { nodes: none(), first: none(), rows: none(), seals, greeted, looked: None }
+        let (trouble, said, looked) = (None, Seldom::default(), None);
+        Self { nodes: none(), first: none(), rows: none(), seals, greeted, trouble, said, looked }
     }
 
     /// Whether every silo is there, and no other node that may want to be one.
@@ -114,6 +123,24 @@ impl Roster {
         }
     }
 
+    /// Takes up what silos said before this coordinator was started. Who says another number now, and which.
+    fn recall(&mut self, before: &[u64]) -> Vec<(usize, u64)> {
+        let mut others = Vec::new();
+        for (silo, (rows, before)) in self.rows.iter_mut().zip(before).enumerate().filter(|(_, (_, own))| **own != 0) {
+            let now = std::mem::replace(rows, *before);
+            if now != 0 && now != *before {
+                others.push((silo, now));
+            }
+        }
+        others
+    }
+
+    /// Keeps what went wrong with a hello; whether to say it now.
+    fn is_troubled(&mut self, what: &str) -> bool {
+        self.trouble = Some(what.to_owned());
+        self.said.is_due(TROUBLE)
+    }
+
     /// How many silos are there.
     pub(super) fn here(&self) -> usize {
         self.nodes.iter().filter(|node| **node != 0).count()
@@ -121,6 +148,15 @@ impl Roster {
 }
 
 impl Flower {
+    /// Compares what silos say of their rows with what they said before this coordinator was started: who says something
+    /// else is named, and refuses the next request by itself; later hellos are held to what was said first.
+    pub(super) fn recall(&mut self, before: &[u64]) {
+        for (silo, now) in self.roster.recall(before) {
+            let what = format!("it says {now} rows, expected {}, as it said when the run began", before[silo]);
+            self.note(silo, self.place.round, EventKind::Refused, what);
+        }
+    }
+
     /// Waits until all silos are there; where the run may go on without some, until the time is over and a quorum is
     /// there.
     pub(super) fn assemble(&mut self) -> Result<()> {
@@ -141,7 +177,8 @@ impl Flower {
                 }
                 let names = missing.iter().map(|silo| format!("`{}`", self.options.silos[*silo]));
                 let missing = names.collect::<Vec<_>>().join(", ");
-                return Err(Error::Missing { missing, found: connected, seconds });
+                let trouble = self.roster.trouble.clone();
+                return Err(Error::Missing { missing, found: connected, seconds, trouble });
             }
             let (nodes, names) = (&self.roster.nodes, &self.options.silos);
             let absent = || names.iter().zip(nodes).filter(|(_, node)| **node == 0).map(|(name, _)| name.as_str());
@@ -186,8 +223,17 @@ impl Flower {
         let hello = told(Message::new(HELLO), &self.options.entries);
         // Hellos are not sealed, so that there is no parcel that cannot be made.
         let parcels: Vec<Parcel<'_>> = nodes.iter().flat_map(|node| self.parcel(&hello, *node, attempt)).collect();
-        // Nodes that cannot be reached now are asked at the next look.
-        let Ok(ids) = self.push(&parcels) else { return };
+        let ids = match self.push(&parcels) {
+            Ok(ids) => ids,
+            // Nodes that cannot be reached now are asked at the next look.
+            Err(error) => {
+                self.trouble(&format!("no hello could be sent: {error}"));
+                return;
+            }
+        };
+        if ids.iter().any(Option::is_none) {
+            self.trouble(NOT_TAKEN);
+        }
         for (node, id) in nodes.into_iter().zip(ids).filter_map(|(node, id)| Some((node, id?))) {
             match self.roster.greeted.iter_mut().find(|one| one.node == node) {
                 Some(one) => {
@@ -199,6 +245,13 @@ impl Flower {
                     self.roster.greeted.push(Greeting { node, ids, at, is_answered: false, claims: None });
                 }
             }
+        }
+    }
+
+    /// Keeps what went wrong with a hello, and says it now and then.
+    fn trouble(&mut self, what: &str) {
+        if self.roster.is_troubled(what) {
+            (self.user.log)(what);
         }
     }
 
@@ -217,10 +270,12 @@ impl Flower {
             let (objects, root) = match arrived.content {
                 Ok(content) => content,
                 Err(trouble) => {
-                    (self.user.log)(&format!(
-                        "node {} could not answer this coordinator's hello ({trouble}): its silo's log says why; all parties need the same version of Partita",
+                    let said = format!(
+                        "node {} could not answer this coordinator's hello ({trouble}): its silo's log says why; all parties need the same version of Partita, and clocks that are set",
                         greeting.node
-                    ));
+                    );
+                    (self.user.log)(&said);
+                    self.roster.trouble = Some(said);
                     continue;
                 }
             };
@@ -228,7 +283,9 @@ impl Flower {
             let (message, envelope) = match self.answer_key.read(objects, &root, limits, &self.options.signatures) {
                 Ok(found) => found,
                 Err(error @ Error::Unwelcome { .. }) => {
-                    (self.user.log)(&format!("what node {} says is refused: {error}", greeting.node));
+                    let said = format!("what node {} says is refused: {error}", greeting.node);
+                    (self.user.log)(&said);
+                    self.roster.trouble = Some(said);
                     continue;
                 }
                 Err(_) => continue,
@@ -236,9 +293,11 @@ impl Flower {
             if message.kind == FAILED && envelope.run == self.place.run {
                 let what = message.get_setting("what").map_or("an unknown reason", |what| what);
                 let (node, what) = (greeting.node, crate::error::shown(what));
-                (self.user.log)(&format!(
+                let said = format!(
                     "node {node} refused this coordinator's hello for {what}: its silo's file names another key than `key` in the coordinator's, or the clocks of the two machines differ by more than an hour"
-                ));
+                );
+                (self.user.log)(&said);
+                self.roster.trouble = Some(said);
             }
             if message.kind != HELLO || envelope.run != self.place.run {
                 continue;
@@ -361,5 +420,26 @@ mod tests {
         roster.rows[0] = 5;
         assert_eq!((roster.refuses(0, 5), roster.refuses(1, 6)), (None, None));
         assert_eq!(roster.refuses(0, 6).unwrap(), "5, as it said before");
+    }
+
+    #[test]
+    fn a_coordinator_that_is_started_again_knows_what_silos_said_before() {
+        let mut roster = Roster::new(4);
+        // The third has not appeared before, and the last not yet.
+        roster.rows = vec![5, 6, 7, 0];
+        assert_eq!(roster.recall(&[5, 5, 0, 8]), [(1, 6)]);
+        assert_eq!(roster.rows, [5, 5, 7, 8]);
+        assert_eq!(roster.refuses(3, 9).unwrap(), "8, as it said before");
+        // An earlier version wrote none.
+        assert!(roster.recall(&[]).is_empty());
+        assert_eq!(roster.rows, [5, 5, 7, 8]);
+    }
+
+    #[test]
+    fn why_a_hello_was_not_sent_is_said_once_and_kept_for_the_error() {
+        let mut roster = Roster::new(1);
+        assert!(roster.is_troubled("the engine refused") && !roster.is_troubled("it refused again"));
+        assert_eq!(roster.trouble.as_deref(), Some("it refused again"));
+        assert!(NOT_TAKEN.contains("clocks of this machine and of the engine"));
     }
 }

@@ -35,6 +35,14 @@ fn count_on(folder: &Path, most: u64, today: u64) -> Result<()> {
     };
     // A clock that is put back begins no new day.
     let now = if today > before.day { Counted { day: today, requests: 0 } } else { before };
+    if now.requests >= most && now.day > today {
+        return Err(Error::Unwelcome {
+            what: crate::refused::DAY_OF_REQUESTS,
+            found: format!("{}, {} counted, in {}", told(now.day - today), now.requests, path.display()),
+            expected: format!("today by this machine's clock, at most {most}"),
+            remedy: "This machine's clock was set back, or was ahead when they were counted. Correct the clock, or remove that file if the clock is right now.",
+        });
+    }
     if now.requests >= most {
         return Err(Error::Unwelcome {
             what: crate::refused::REQUESTS_OF_A_DAY,
@@ -46,6 +54,11 @@ fn count_on(folder: &Path, most: u64, today: u64) -> Result<()> {
     let counted = Counted { requests: now.requests + 1, ..now };
     let bytes = serde_json::to_vec(&counted).map_err(|error| wrong(error.to_string()))?;
     write_atomically(&path, &bytes).map_err(|error| wrong(error.to_string()))
+}
+
+/// A day that is so many days away.
+fn told(ahead: u64) -> String {
+    if ahead == 1 { "tomorrow".into() } else { format!("a day {ahead} days ahead") }
 }
 
 #[cfg(test)]
@@ -62,5 +75,23 @@ mod tests {
         assert!(ask(6).is_err());
         ask(8).unwrap();
         assert!(ask(7).is_ok() && ask(8).is_err());
+    }
+
+    #[test]
+    fn a_day_to_come_is_told_with_the_clock_and_the_file() {
+        let folder = tempfile::tempdir().unwrap();
+        count_on(folder.path(), 1, 4_000).unwrap();
+        let said = |day| count_on(folder.path(), 1, day).unwrap_err().to_string();
+        for (day, words) in [(3_000, "a day 1000 days ahead, 1 counted"), (3_999, "tomorrow, 1 counted")] {
+            let found = said(day);
+            for words in [words, "clock was set back", "Correct the clock, or remove that file", NAME] {
+                assert!(found.contains(words), "{found}");
+            }
+            assert!(!found.contains("go on tomorrow"), "{found}");
+        }
+        assert!(said(4_000).contains("go on tomorrow by `--resume`"));
+        // Without the file it counts anew.
+        std::fs::remove_file(folder.path().join(NAME)).unwrap();
+        count_on(folder.path(), 1, 3_000).unwrap();
     }
 }

@@ -20,6 +20,8 @@ use crate::engine::wire::message::{LARGEST_COUNT, Message};
 pub type NamedVectors = Vec<(String, Vec<f64>)>;
 
 const LATEST: &str = "latest";
+/// The file that is written last, so that a folder with it is whole.
+const COORDINATOR: &str = "coordinator.partita";
 
 /// Writes `bytes` to `path` so that a reader sees the old file or the whole new one.
 ///
@@ -145,18 +147,24 @@ pub(crate) fn other_model(folder: &Path, name: &str) -> Error {
     }
 }
 
-/// Starts a checkpoint at `step`: the folder parties write into, which is never the one that `latest` names.
+/// Starts a checkpoint at `step`: the folder parties write into, which is never the one that `latest` names, nor another
+/// that is whole: a kill while they write would leave files of two runs, or of two moments, in it.
 pub(crate) fn begin(root: &Path, step: u64) -> PathBuf {
     let name = format!("step-{step:09}");
     let latest = fs::read_to_string(root.join(LATEST)).unwrap_or_default();
-    let is_taken = latest.trim() == name;
-    root.join(if is_taken { format!("{name}.1") } else { name })
+    let is_taken = |name: &str| latest.trim() == name || root.join(name).join(COORDINATOR).exists();
+    let (mut free, mut again) = (name.clone(), 0_u64);
+    while is_taken(&free) {
+        again += 1;
+        free = format!("{name}.{again}");
+    }
+    root.join(free)
 }
 
 /// Ends a checkpoint: writes the coordinator's state, then names the folder the latest, then removes those older than the
 /// one before.
 pub(crate) fn commit(root: &Path, folder: &Path, state: &Message) -> Result<()> {
-    write(&folder.join("coordinator.partita"), state)?;
+    write(&folder.join(COORDINATOR), state)?;
     let name = folder.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
     // There is none before the first.
     let before = fs::read_to_string(root.join(LATEST)).unwrap_or_default();
@@ -190,7 +198,7 @@ pub fn latest(root: &Path) -> Result<Option<(PathBuf, Message)>> {
         problem: format!("it cannot be read ({error})."),
     })?;
     let folder = root.join(name.trim());
-    let state = read(&folder.join("coordinator.partita"))?;
+    let state = read(&folder.join(COORDINATOR))?;
     Ok(Some((folder, state)))
 }
 
@@ -210,5 +218,23 @@ mod tests {
             assert_eq!(latest(root.path()).unwrap().unwrap().0, folder);
             before = folder;
         }
+    }
+
+    #[test]
+    fn a_checkpoint_is_never_written_into_the_one_before_the_latest_or_that_of_another_run() {
+        let root = tempfile::tempdir().unwrap();
+        let state = Message::new("coordinator");
+        for step in [80, 100, 90] {
+            commit(root.path(), &begin(root.path(), step), &state).unwrap();
+        }
+        // Another run comes to the steps of both that are kept.
+        for (step, kept) in [(90, "step-000000090"), (100, "step-000000100")] {
+            assert!(root.path().join(kept).join(COORDINATOR).exists(), "{kept}");
+            let folder = begin(root.path(), step);
+            assert!(!folder.exists() && !folder.ends_with(kept), "{}", folder.display());
+        }
+        // What a kill left unfinished is written anew.
+        fs::create_dir(root.path().join("step-000000110")).unwrap();
+        assert!(begin(root.path(), 110).ends_with("step-000000110"));
     }
 }

@@ -1,5 +1,6 @@
 //! Answers with masked sums alone: a silo's own are for no one, and each roster and attempt has noise of its own.
 
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 use partita_inference::{Error, Message, Refusal, Result, SiloProgram, write_atomically};
@@ -106,23 +107,27 @@ impl MaskedSilo {
 
     /// Writes what was answered last beside the silo's state, or reads it from there.
     fn keep(&mut self, request: &Message) -> Result<()> {
+        let is_saved = match request.kind.as_str() {
+            "silo.save" => true,
+            "silo.restore" => false,
+            _ => return Ok(()),
+        };
         let [asked, answer] = self.files(request.get_setting("folder")?);
-        match request.kind.as_str() {
-            "silo.save" => {
-                let Some(last) = &self.last else { return Ok(()) };
+        match &self.last {
+            Some(last) if is_saved => {
                 write_atomically(&asked, &last.asked)?;
                 write_atomically(&answer, &last.answer.encode())
             }
-            "silo.restore" => {
+            // What a save that was cut off has left is of another state.
+            None if is_saved => [asked, answer].iter().try_for_each(|path| remove(path)),
+            _ => {
                 // A state without them is of before the first sum.
-                let read = |path: &Path| std::fs::read(path).ok();
-                self.last = match (read(&asked), read(&answer)) {
+                self.last = match (read(&asked)?, read(&answer)?) {
                     (Some(asked), Some(answer)) => Some(Last { asked, answer: Message::decode(&answer)? }),
                     _ => None,
                 };
                 Ok(())
             }
-            _ => Ok(()),
         }
     }
 
@@ -183,6 +188,27 @@ fn answered_once(own: &mut dyn SiloProgram, last: &mut Option<Last>, request: &M
     Ok(answer)
 }
 
+/// The bytes of a file, if it is there.
+fn read(path: &Path) -> Result<Option<Vec<u8>>> {
+    match std::fs::read(path) {
+        Ok(bytes) => Ok(Some(bytes)),
+        Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(file("reading", path, &error)),
+    }
+}
+
+/// Removes a file, if it is there.
+fn remove(path: &Path) -> Result<()> {
+    match std::fs::remove_file(path) {
+        Err(error) if error.kind() != ErrorKind::NotFound => Err(file("removing", path, &error)),
+        _ => Ok(()),
+    }
+}
+
+fn file(operation: &'static str, path: &Path, error: &std::io::Error) -> Error {
+    Error::File { operation, path: path.to_owned(), reason: error.to_string() }
+}
+
 fn unknown(session: &str) -> Error {
     let problem = format!("this silo has no key of session `{session}`. {}.", Refusal::Keys.remedy());
     Error::Refused { reason: Refusal::Keys, problem }
@@ -215,5 +241,49 @@ impl SiloProgram for MaskedSilo {
             }
             _ => self.own.answer(request),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A silo whose own state is nothing.
+    struct Stateless;
+
+    impl SiloProgram for Stateless {
+        fn name(&self) -> &str {
+            "south"
+        }
+
+        fn answer(&mut self, _: &Message) -> Result<Message> {
+            Ok(Message::new("silo.done"))
+        }
+    }
+
+    fn masked(last: Option<Last>) -> MaskedSilo {
+        let (key, departures) = (SiloKey::from_bytes(&[1; 32]), Departures::Refused);
+        let masking = Masking { key, peers: Peers::new(), fewest: 2, departures };
+        MaskedSilo { last, ..MaskedSilo::new(Box::new(Stateless), masking) }
+    }
+
+    #[test]
+    fn a_state_of_before_the_first_sum_has_no_answer_that_an_earlier_save_left() {
+        let folder = tempfile::tempdir().unwrap();
+        let told = |kind| Message::new(kind).setting("folder", &folder.path().to_string_lossy());
+        let restored = || {
+            let mut silo = masked(None);
+            silo.answer(&told("silo.restore")).map(|_| silo.last.map(|last| last.asked))
+        };
+        let last = Last { asked: vec![7], answer: Message::new("sum") };
+        masked(Some(last)).answer(&told("silo.save")).unwrap();
+        assert_eq!(restored().unwrap(), Some(vec![7]));
+        masked(None).answer(&told("silo.save")).unwrap();
+        assert_eq!(restored().unwrap(), None);
+        // An answer that is there and cannot be read is none that was never given.
+        std::fs::create_dir(&masked(None).files(&folder.path().to_string_lossy())[0]).unwrap();
+        assert!(matches!(restored(), Err(Error::File { operation: "reading", .. })));
+        // Other requests of the keeper name no folder.
+        masked(None).answer(&Message::new("silo.other")).unwrap();
     }
 }
