@@ -153,6 +153,11 @@ pub trait Family: Debug + Send + Sync {
     /// The covariance, as standard deviations alone where components are independent.
     fn covariance_matrix(&self, parameters: &[f64]) -> CovarianceMatrix;
 
+    /// The standard deviation of each component.
+    fn deviations(&self, parameters: &[f64]) -> Vec<f64> {
+        self.covariance_matrix(parameters).deviations()
+    }
+
     /// The parameters of the member with this mean and covariance, or of the nearest the family has.
     ///
     /// # Errors

@@ -139,6 +139,14 @@ impl Family for Blocks {
         CovarianceMatrix::join(self.parts.iter().map(own).collect(), self.len)
     }
 
+    fn deviations(&self, parameters: &[f64]) -> Vec<f64> {
+        let (mut all, mut parameters) = (vec![0.0; self.len], parameters);
+        for (components, family) in &self.parts {
+            put(&mut all, components, &family.deviations(front(&mut parameters, family.parameter_len())));
+        }
+        all
+    }
+
     fn with_moments(&self, mean: &[f64], spread: &CovarianceMatrix) -> Result<Vec<f64>> {
         let mut all = Vec::new();
         for (components, family) in &self.parts {

@@ -173,7 +173,21 @@ impl Family for FullRankGaussian {
         CovarianceMatrix::Full(covariance)
     }
 
+    fn deviations(&self, parameters: &[f64]) -> Vec<f64> {
+        let (_, log_scale, lower) = self.split(parameters);
+        let length = |row: usize| 1.0 + lower_row(lower, row).iter().map(|entry| entry * entry).sum::<f64>();
+        log_scale.iter().enumerate().map(|(row, log_scale)| log_scale.exp() * length(row).sqrt()).collect()
+    }
+
     fn with_moments(&self, mean: &[f64], spread: &CovarianceMatrix) -> Result<Vec<f64>> {
+        if let CovarianceMatrix::Diagonal(sds) = spread
+            && sds.iter().all(|sd| *sd > 0.0)
+        {
+            let mut parameters = self.initial(1.0);
+            self.set_mean(&mut parameters, mean);
+            parameters[self.len..2 * self.len].iter_mut().zip(sds).for_each(|(slot, sd)| *slot = sd.ln());
+            return Ok(parameters);
+        }
         Ok(Self::of_factor(mean, &spread.cholesky()?))
     }
 }

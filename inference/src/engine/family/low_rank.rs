@@ -191,9 +191,28 @@ impl Family for LowRankGaussian {
         CovarianceMatrix::Full(covariance)
     }
 
-    /// The factor analysis of the covariance by alternating the diagonal and the leading eigenvectors of the rest.
+    fn deviations(&self, parameters: &[f64]) -> Vec<f64> {
+        let (_, log_scale, factor) = self.split(parameters);
+        let own = log_scale.iter().enumerate().map(|(i, log_scale)| {
+            let row = &factor[i * self.rank..(i + 1) * self.rank];
+            (2.0 * log_scale).exp() + row.iter().map(|entry| entry * entry).sum::<f64>()
+        });
+        own.map(f64::sqrt).collect()
+    }
+
+    /// The factor analysis of the covariance by alternating the diagonal and the leading eigenvectors of the rest. Of
+    /// independent components it is exact, and each column is at a component of its own, as at the start.
     fn with_moments(&self, mean: &[f64], spread: &CovarianceMatrix) -> Result<Vec<f64>> {
         const ROUNDS: usize = 200;
+        if let CovarianceMatrix::Diagonal(sds) = spread {
+            let mut factor = vec![0.0; self.len * self.rank];
+            let mut own: Vec<f64> = sds.iter().map(|sd| sd.ln()).collect();
+            for place in 0..self.rank.min(self.len) {
+                factor[place * self.rank + place] = 0.1 * sds[place];
+                own[place] += 0.5 * 0.99_f64.ln();
+            }
+            return Ok([mean, &own, &factor].concat());
+        }
         let covariance = spread.matrix();
         let variances = spread.deviations();
         let mut own: Vec<f64> = variances.iter().map(|sd| 0.5 * sd * sd).collect();

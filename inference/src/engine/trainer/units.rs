@@ -10,7 +10,7 @@ pub(crate) fn power_of_two(size: f64) -> f64 {
 /// The units of a family's parameters: of means their standard deviations, of the rest one; those of `known` where a
 /// component has no standard deviation.
 pub(crate) fn of_family(family: &dyn Family, parameters: &[f64], known: Option<&[f64]>) -> Vec<f64> {
-    let deviations = family.covariance_matrix(parameters).deviations();
+    let deviations = family.deviations(parameters);
     let by_component: Vec<f64> =
         deviations.iter().map(|sd| if *sd > 0.0 { power_of_two(*sd) } else { f64::NAN }).collect();
     let mut units = vec![1.0; parameters.len()];

@@ -6,11 +6,13 @@ use crate::engine::algorithm::finite;
 use crate::engine::checkpoint::NamedVectors;
 use crate::engine::divergence::{Divergence, KullbackLeibler};
 use crate::engine::error::{Error, Result};
+use crate::engine::estimator::add;
 use crate::engine::family::Family;
-use crate::engine::natural::{ExponentialFamily, NormalFamily};
+use crate::engine::natural::{ExponentialFamily, NormalFamily, dot};
 use crate::engine::party::{Commit, Program, Standing};
 use crate::engine::plug::Plug;
 use crate::engine::rows::StepRows;
+use crate::engine::terms::climbing::climb;
 use crate::engine::terms::objective::GlobalPrior;
 use crate::engine::terms::particles::{Draws, Worker};
 use crate::engine::terms::silo::{Silo, describe_global};
@@ -121,8 +123,9 @@ impl PviSilo {
         let update = LocalUpdate { received, is_prior: version == 1, first, steps, total: self.silo.settings.steps };
         let (index, divergence, trains_private) = (self.index, &self.options.divergence, self.options.theta_every > 0);
         let theta = Theta { shared: &theta, trains_private };
+        let is_first = self.silo.step == 0 && factor.iter().all(|number| *number == 0.0);
         let (silo, natural, rows) = (&mut self.silo, &self.natural, None);
-        let mut problem = Problem { silo, index, natural, cavity: &cavity, divergence, theta, rows };
+        let mut problem = Problem { silo, index, natural, cavity: &cavity, divergence, theta, is_first, rows };
         let solved = self.solver.solve(&mut problem, &update)?;
         let operation = format!("the solution of a local problem, which damping by rho = {damping} would come after");
         self.natural.check(&operation, &solved.natural)?;
@@ -199,6 +202,8 @@ struct Problem<'a> {
     cavity: &'a [f64],
     divergence: &'a Plug<dyn Divergence>,
     theta: Theta<'a>,
+    /// Whether the silo has solved none before.
+    is_first: bool,
     /// The rows last evaluated without draws, and their step.
     rows: Option<(u64, StepRows)>,
 }
@@ -217,6 +222,28 @@ impl LocalProblem for Problem<'_> {
 
     fn initial(&self) -> Vec<f64> {
         self.silo.settings.family.start(&*self.silo.family, &self.silo.table)
+    }
+
+    fn begin(&mut self, update: &LocalUpdate) -> Result<Vec<f64>> {
+        let known = match update.is_prior {
+            true => self.initial(),
+            false => self.natural.member(&*self.silo.family, &update.received)?,
+        };
+        // Of a private silo nothing may be read without noise.
+        if !self.is_first || self.silo.noised.is_some() {
+            return Ok(known);
+        }
+        let Silo { settings, device, table, family, .. } = &*self.silo;
+        let Some(climb) = climb(settings, device, table, (&**family, known.as_slice())) else { return Ok(known) };
+        let summit = self.silo.summit(climb, |density, latents, data| {
+            let point = latents.globals;
+            let mut found = density.local(latents, data)?;
+            found.value += dot(self.cavity, &self.natural.statistics(point));
+            add(&mut found.globals, &self.natural.score(self.cavity, point));
+            Ok(found)
+        })?;
+        let footing = summit.and_then(|summit| summit.footing(&**family, false));
+        Ok(footing.map_or(known, |footing| footing.parameters))
     }
 
     fn cavity(&self) -> &[f64] {

@@ -15,7 +15,8 @@ use crate::engine::trainer::{Descent, units};
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
 #[non_exhaustive]
 pub enum Start {
-    /// At the posterior that the coordinator sent; while that is still the prior, at [`crate::FamilyPlan::start`].
+    /// At the posterior that the coordinator sent; while that is still the prior, at [`crate::FamilyPlan::start`]. The
+    /// first visit of a silo starts at the mode of its local problem where [`Settings::start`] says so.
     #[default]
     Received,
     /// At the silo's own last solution; on the first visit as [`Start::Received`].
@@ -142,7 +143,7 @@ struct GradientSolver {
 }
 
 impl GradientSolver {
-    fn start(&self, problem: &dyn LocalProblem, update: &LocalUpdate) -> Result<Vec<f64>> {
+    fn start(&self, problem: &mut dyn LocalProblem, update: &LocalUpdate) -> Result<Vec<f64>> {
         match self.options.start {
             Start::Previous if !self.previous.is_empty() => Ok(self.previous.clone()),
             Start::Plan => Ok(problem.initial()),
@@ -151,8 +152,7 @@ impl GradientSolver {
                 family.check("starting a local update at its cavity", problem.cavity())?;
                 family.member(problem.family(), problem.cavity())
             }
-            Start::Received | Start::Previous if update.is_prior => Ok(problem.initial()),
-            Start::Received | Start::Previous => problem.natural_family().member(problem.family(), &update.received),
+            Start::Received | Start::Previous => problem.begin(update),
             Start::Tight { deviation } => {
                 let (mean, _) = problem.natural_family().moments(&update.received);
                 let mut parameters = problem.family().initial(deviation);
