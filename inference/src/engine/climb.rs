@@ -57,8 +57,7 @@ impl Summit {
     /// The member of a family that is nearest to the normal density with this mode and curvature, of those with its
     /// covariance and with its conditional standard deviations, and with one for all of them.
     ///
-    /// `is_full_rank`: whether it has any covariance, in the parametrisation of [`crate::FullRankGaussian`].
-    pub(crate) fn footing(&self, family: &dyn Family, is_full_rank: bool) -> Option<Footing> {
+    pub(crate) fn footing(&self, family: &dyn Family) -> Option<Footing> {
         let size = self.mode.len();
         let (conditional, covariance) = match &self.spread {
             Spread::Full { precision, covariance } => {
@@ -82,7 +81,7 @@ impl Summit {
         let mut units = vec![0.0; parameters.len()];
         family.set_mean(&mut units, &by_component);
         units.iter_mut().filter(|unit| **unit == 0.0).for_each(|unit| *unit = 1.0);
-        let factor = covariance.filter(|_| is_full_rank).and_then(|spread| spread.cholesky().ok());
+        let factor = covariance.filter(|_| family.full_rank().is_some()).and_then(|spread| spread.cholesky().ok());
         let factor = factor.map(|factor| row_major(&factor));
         Some(Footing { mode: self.mode.clone(), parameters, units, factor })
     }

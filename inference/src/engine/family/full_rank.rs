@@ -94,6 +94,10 @@ impl Family for FullRankGaussian {
         2 * self.len + self.len * self.len.saturating_sub(1) / 2
     }
 
+    fn full_rank(&self) -> Option<FullRankGaussian> {
+        Some(*self)
+    }
+
     fn log_scales(&self) -> Vec<Option<usize>> {
         (self.len..2 * self.len).map(Some).collect()
     }

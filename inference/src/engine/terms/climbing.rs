@@ -8,7 +8,7 @@ use super::coordinator::Coordinator;
 use super::messages::{Slope, SlopeRequest};
 use super::silo::Silo;
 use crate::engine::algorithm::{StepInfo, Tally, replies};
-use crate::engine::climb::{Climb, Summit};
+use crate::engine::climb::{Climb, Footing, Summit};
 use crate::engine::error::{Error, Result, is_outside};
 use crate::engine::exchange::{Outcome, Request};
 use crate::engine::family::Family;
@@ -31,7 +31,7 @@ pub(super) struct Ascent {
 pub(crate) enum Steps {
     /// The party that starts there: in coordinates of the covariance, where the family has any.
     Own,
-    /// Others, in units of the parameters.
+    /// Silos, each in coordinates of its own.
     OfSilos,
 }
 
@@ -55,10 +55,10 @@ pub(crate) fn climb(
 }
 
 /// Starts what is trained at a mode.
-pub(crate) fn begin_at(summit: &Summit, settings: &Settings, table: &SiteTable, trainer: &mut Trainer, steps: Steps) {
-    let is_full_rank = steps == Steps::Own && settings.family.is_full_rank(table);
-    if let Some(footing) = summit.footing(&*trainer.family, is_full_rank) {
-        trainer.begin_at(&footing);
+pub(crate) fn begin_at(summit: &Summit, trainer: &mut Trainer, steps: Steps) {
+    if let Some(footing) = summit.footing(&*trainer.family) {
+        let factor = footing.factor.filter(|_| steps == Steps::Own);
+        trainer.begin_at(&Footing { factor, ..footing });
     }
 }
 
@@ -135,7 +135,7 @@ impl Coordinator {
             if climb.ask().is_some() {
                 self.ascent = Some(Ascent { climb, steps });
             } else if let Some(summit) = climb.summit() {
-                begin_at(&summit, &self.settings, &self.table, &mut self.trainer, steps);
+                begin_at(&summit, &mut self.trainer, steps);
             }
         }
         Ok(StepInfo::still(self.step, Tally::default()))
@@ -180,6 +180,12 @@ impl Silo {
             return Ok(None);
         }
         summit(climb, |point| self.at(point, &read))
+    }
+
+    /// Whether the settings ask for climbs that the silo may make by itself: of a private one nothing is read without
+    /// noise.
+    pub(crate) fn can_climb(&self) -> bool {
+        self.settings.start == StartFrom::Mode && self.noised.is_none() && self.has_globals_alone()
     }
 
     /// Whether no latents are local.

@@ -106,7 +106,7 @@ impl LocalProblem for PriorProblem<'_> {
         let Some(climb) = climb(settings, device, table, (family, known.as_slice())) else { return Ok(known) };
         let density = LogDensity::new(model, device, table);
         let summit = summit(climb, |point| density.global(point))?;
-        let footing = summit.and_then(|summit| summit.footing(family, false));
+        let footing = summit.and_then(|summit| summit.footing(family));
         Ok(footing.map_or(known, |footing| footing.parameters))
     }
 

@@ -124,8 +124,10 @@ impl PviSilo {
         let (index, divergence, trains_private) = (self.index, &self.options.divergence, self.options.theta_every > 0);
         let theta = Theta { shared: &theta, trains_private };
         let is_first = self.silo.step == 0 && factor.iter().all(|number| *number == 0.0);
+        let is_whitened = !is_first && self.silo.can_climb();
         let (silo, natural, rows) = (&mut self.silo, &self.natural, None);
-        let mut problem = Problem { silo, index, natural, cavity: &cavity, divergence, theta, is_first, rows };
+        let mut problem =
+            Problem { silo, index, natural, cavity: &cavity, divergence, theta, is_first, is_whitened, rows };
         let solved = self.solver.solve(&mut problem, &update)?;
         let operation = format!("the solution of a local problem, which damping by rho = {damping} would come after");
         self.natural.check(&operation, &solved.natural)?;
@@ -204,6 +206,8 @@ struct Problem<'a> {
     theta: Theta<'a>,
     /// Whether the silo has solved none before.
     is_first: bool,
+    /// Whether it began at a mode, now or in its first visit.
+    is_whitened: bool,
     /// The rows last evaluated without draws, and their step.
     rows: Option<(u64, StepRows)>,
 }
@@ -229,8 +233,7 @@ impl LocalProblem for Problem<'_> {
             true => self.initial(),
             false => self.natural.member(&*self.silo.family, &update.received)?,
         };
-        // Of a private silo nothing may be read without noise.
-        if !self.is_first || self.silo.noised.is_some() {
+        if !self.is_first || !self.silo.can_climb() {
             return Ok(known);
         }
         let Silo { settings, device, table, family, .. } = &*self.silo;
@@ -242,8 +245,13 @@ impl LocalProblem for Problem<'_> {
             add(&mut found.globals, &self.natural.score(self.cavity, point));
             Ok(found)
         })?;
-        let footing = summit.and_then(|summit| summit.footing(&**family, false));
-        Ok(footing.map_or(known, |footing| footing.parameters))
+        let Some(footing) = summit.and_then(|summit| summit.footing(&**family)) else { return Ok(known) };
+        self.is_whitened = true;
+        Ok(footing.parameters)
+    }
+
+    fn is_whitened(&self) -> bool {
+        self.is_whitened
     }
 
     fn cavity(&self) -> &[f64] {

@@ -64,6 +64,12 @@ pub trait LocalProblem {
         }
     }
 
+    /// Whether a full-rank posterior moves in coordinates of the covariance at which the visit began: after a start at a
+    /// mode.
+    fn is_whitened(&self) -> bool {
+        false
+    }
+
     /// Natural parameters of the cavity.
     fn cavity(&self) -> &[f64];
 

@@ -52,6 +52,8 @@ message! {
         proximal: f64 = Request <= 1,
         /// the learning rates of the first and the last local step, where they follow from the run and not from the step
         rates: Option<Vec<f64>> = Request <= 2,
+        /// whether parameters move in coordinates of the covariance at which the round begins, after a start at a mode
+        whitened: Option<u64> = Request <= 1,
     }
 }
 

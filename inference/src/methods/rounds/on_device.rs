@@ -75,7 +75,7 @@ impl DeviceAveragingSilo {
         }
         self.fit.set(global, theta);
         let pace = round_pace(request)?;
-        let units = pace.as_ref().map(|_| self.fit.units(&round_units(&self.silo, request)));
+        let units = pace.as_ref().map(|_| self.fit.units(&round_units(&self.silo, request).units()));
         let settings = &self.silo.settings;
         let rate = |step: u64| match &pace {
             Some(pace) => pace.rate(step - first, count),

@@ -155,7 +155,10 @@ impl Algorithm for SfviAvg {
 
     fn incoming_in_turn(&mut self, outcomes: &mut dyn Iterator<Item = Result<Outcome>>) -> Result<StepInfo> {
         if self.join.globals.is_climbing() {
-            return self.join.globals.take_slope(outcomes);
+            let info = self.join.globals.take_slope(outcomes)?;
+            // Devices have units alone.
+            self.join.is_whitened = !self.options.on_device && self.join.globals.trainer.has_begun();
+            return Ok(info);
         }
         if self.is_over() {
             return self.join.globals.take_step(outcomes);

@@ -51,7 +51,7 @@ impl CentralSilo {
     fn step(&mut self, step: u64) -> Result<Message> {
         let summit = |climb| self.silo.summit(climb, |density, latents, data| density.joint(latents, data));
         if let Some(summit) = self.climb().map(summit).transpose()?.flatten() {
-            begin_at(&summit, &self.silo.settings, &self.silo.table, &mut self.trainer, Steps::Own);
+            begin_at(&summit, &mut self.trainer, Steps::Own);
         }
         // The rate of a step that is undone is the one that it was undone for.
         let adapts = self.trainer.rates(1).is_some();
