@@ -280,7 +280,7 @@ mod raw_scales {
             let split = [("a".to_owned(), rows(0..50)), ("b".to_owned(), rows(50..120))];
             for (algorithm, silos, steps) in [
                 (AlgorithmChoice::SfviAvg(RoundOptions::paper(100)), twins, 2_000),
-                (AlgorithmChoice::Pvi(PviOptions::new(1_000)), split, 4_000),
+                (AlgorithmChoice::Pvi(PviOptions::new(1_500)), split, 6_000),
             ] {
                 let name = format!("{name} by {algorithm:?}");
                 let exact = model.posterior(&silos.clone().map(|(_, rows)| rows)).unwrap().coefficients;

@@ -193,7 +193,7 @@ impl Family for LowRankGaussian {
 
     fn deviations(&self, parameters: &[f64]) -> Vec<f64> {
         let (_, log_scale, factor) = self.split(parameters);
-        let own = log_scale.iter().enumerate().map(|(i, log_scale)| {
+        let own = log_scale.iter().enumerate().map(|(i, &log_scale)| {
             let row = &factor[i * self.rank..(i + 1) * self.rank];
             (2.0 * log_scale).exp() + row.iter().map(|entry| entry * entry).sum::<f64>()
         });

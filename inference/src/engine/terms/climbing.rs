@@ -7,7 +7,7 @@ use partita_core::{
 use super::coordinator::Coordinator;
 use super::messages::{Slope, SlopeRequest};
 use super::silo::Silo;
-use crate::engine::algorithm::{StepInfo, Tally, replies};
+use crate::engine::algorithm::{StepInfo, Tally, each_reply};
 use crate::engine::climb::{Climb, Footing, Summit};
 use crate::engine::error::{Error, Result, is_outside};
 use crate::engine::exchange::{Outcome, Request};
@@ -127,7 +127,7 @@ impl Coordinator {
     pub(crate) fn take_slope(&mut self, outcomes: &mut dyn Iterator<Item = Result<Outcome>>) -> Result<StepInfo> {
         let point = self.ascent.as_ref().and_then(|own| own.climb.ask());
         let found = match point {
-            Some(point) => self.slope(&point, outcomes.collect::<Result<_>>()?)?,
+            Some(point) => self.slope(&point, outcomes)?,
             None => None,
         };
         if let Some(Ascent { mut climb, steps }) = self.ascent.take() {
@@ -142,19 +142,23 @@ impl Coordinator {
     }
 
     /// The log joint density at a point, and its gradient; `None` where a silo says that there is none.
-    fn slope(&self, point: &[f64], outcomes: Vec<Outcome>) -> Result<Found> {
-        let replies = replies(outcomes, &self.silos, self.step)?;
+    fn slope(&self, point: &[f64], outcomes: &mut dyn Iterator<Item = Result<Outcome>>) -> Result<Found> {
         let sizes = self.sizes(1);
         let prior = LogDensity::new(&self.model, &self.device, &self.table).global(point);
         let located = |error| Error::Model(error).in_silo("the coordinator", self.step);
-        let Some((mut value, mut gradient)) = found(prior).map_err(located)? else { return Ok(None) };
-        for reply in &replies {
-            let Slope { log_likelihood, slope } = Slope::read(reply, &sizes)?;
-            let (Some(own), Some(slope)) = (log_likelihood, slope) else { return Ok(None) };
-            value += own;
-            gradient.iter_mut().zip(&slope).for_each(|(sum, own)| *sum += own);
-        }
-        Ok(Some((value, gradient)))
+        let mut sum = found(prior).map_err(located)?;
+        each_reply(outcomes, &self.silos, self.step, |_, reply| {
+            let Slope { log_likelihood, slope } = Slope::read(&reply, &sizes)?;
+            sum = match (sum.take(), log_likelihood, slope) {
+                (Some((value, mut gradient)), Some(own), Some(slope)) => {
+                    gradient.iter_mut().zip(&slope).for_each(|(sum, own)| *sum += own);
+                    Some((value + own, gradient))
+                }
+                _ => None,
+            };
+            Ok(())
+        })?;
+        Ok(sum)
     }
 }
 
