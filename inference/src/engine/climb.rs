@@ -55,13 +55,12 @@ pub(crate) struct Footing {
 
 impl Summit {
     /// The member of a family that is nearest to the normal density with this mode and curvature, of those with its
-    /// covariance and with its conditional standard deviations, and with one for all of them.
-    ///
+    /// covariance, with its conditional standard deviations and with one for all of them.
     pub(crate) fn footing(&self, family: &dyn Family) -> Option<Footing> {
         let size = self.mode.len();
         let (conditional, covariance) = match &self.spread {
             Spread::Full { precision, covariance } => {
-                let own = precision.iter().step_by(size + 1).map(|p| p.abs().sqrt().recip()).collect();
+                let own: Vec<f64> = precision.iter().step_by(size + 1).map(|p| p.abs().sqrt().recip()).collect();
                 (own, Some(CovarianceMatrix::Full(covariance.clone())))
             }
             Spread::Conditional(own) => (own.clone(), None),
