@@ -19,6 +19,7 @@ pub(crate) mod explosion;
 pub(crate) mod family;
 pub(crate) mod gauss_hermite;
 pub(crate) mod integral;
+pub(crate) mod limited_memory;
 pub(crate) mod listed_party;
 pub(crate) mod mechanism;
 pub mod metrics;

@@ -393,7 +393,8 @@ fn parties_any(
         rows.push(own);
     }
     // Local latents rule out a climb to the mode: here nobody has to be asked whether there are any.
-    let climbs = settings.start == StartFrom::Mode && options.algorithm == AlgorithmChoice::Sfvi;
+    let can_climb = matches!(options.algorithm, AlgorithmChoice::Sfvi | AlgorithmChoice::SfviAvg(_));
+    let climbs = settings.start == StartFrom::Mode && can_climb;
     if climbs && LocalLatents::of(&programs)? == LocalLatents::Some {
         settings.start = StartFrom::Declared;
     }

@@ -5,7 +5,7 @@ use fixtures::worlds::{Visit, every_world};
 use partita::core::host_reads;
 use partita::inference::{
     Algorithm, AveragingSilo, DeviceAveragingSilo, Exchange, InProcess, Outcome, ParameterMean, SfviAvg, Silo,
-    SiloProgram,
+    SiloProgram, StartFrom,
 };
 use partita::{AlgorithmChoice, Clip, Device, Fit, FitOptions, Model, RoundOptions, Schedule, Settings, fit};
 
@@ -25,7 +25,8 @@ fn fitted<M: Model>(model: &M, data: &M::Data, settings: &Settings, how: RoundOp
     let silos = ["north", "south"].map(|name| (name.to_owned(), data.clone()));
     let options = FitOptions {
         algorithm: AlgorithmChoice::SfviAvg(how),
-        settings: Settings { steps: STEPS * ROUNDS, ..settings.clone() },
+        // After a start at a mode the host has coordinates of the covariance, and the device units.
+        settings: Settings { steps: STEPS * ROUNDS, start: StartFrom::Declared, ..settings.clone() },
         elbo_draws: 3,
         summary_draws: 2,
         trust_draws: Some(0),

@@ -6,7 +6,7 @@ use fixtures::counting::Counting;
 use fixtures::engine::{Deployment, Pace, installed};
 use fixtures::engine_run::{rows, seats, through};
 use partita::core::{Key, Noise, Purpose};
-use partita::inference::{AlgorithmChoice, Exchange, Manifest, Message, Outcome, Request, coordinator};
+use partita::inference::{AlgorithmChoice, Exchange, Manifest, Message, Outcome, Request, StartFrom, coordinator};
 use partita::models::{BinaryRows, LogisticRegression, MixedLogistic, RepeatedBinary, six_cities_silos};
 use partita::{Device, FamilyPlan, FitOptions, Gaussian, Model, RoundOptions, Settings};
 
@@ -34,7 +34,8 @@ where
     let folder = tempfile::tempdir().unwrap();
     let deployment = Deployment::start(&programs, folder.path(), 2, Pace::Capped);
     let door = Counting::before(&deployment.coordinator());
-    let settings = Settings { steps: 1, family, ..Settings::default() };
+    // A climb to the mode would come before the round.
+    let settings = Settings { steps: 1, family, start: StartFrom::Declared, ..Settings::default() };
     let algorithm = AlgorithmChoice::SfviAvg(RoundOptions::paper(1));
     let how = FitOptions { algorithm, settings, ..FitOptions::default() };
     let seats = seats(model, silos, &how);

@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use partita::core::{Key, Noise, Purpose};
 use partita::inference::{
-    Algorithm, Arrival, Exchange, InProcess, Manifest, Outcome, Request, RunOptions, Silent, SiloProgram,
+    Algorithm, Arrival, Exchange, InProcess, Manifest, Outcome, Request, RunOptions, Silent, SiloProgram, StartFrom,
     VerticalOptions, coordinator, run, silo_program, vertical,
 };
 use partita::models::{BinaryRows, LogisticRegression};
@@ -135,7 +135,8 @@ enum Answers {
 /// The largest number of live bytes beyond those of the parties in two steps over so many silos.
 fn peak_of_silos(silos: usize, algorithm: &AlgorithmChoice, answers: Answers) -> usize {
     let (device, family) = (Device::flex(), FamilyPlan::new().global(Gaussian::diagonal()));
-    let settings = Settings { steps: 2, family, schedule: Schedule::Constant { rate: 0.01 }, ..Settings::default() };
+    let (schedule, start) = (Schedule::Constant { rate: 0.01 }, StartFrom::Declared);
+    let settings = Settings { steps: 2, family, schedule, start, ..Settings::default() };
     let fit = FitOptions { algorithm: algorithm.clone(), settings, elbo_draws: 0, ..FitOptions::default() };
     let inputs: Vec<f64> = (0..2 * COLUMNS).map(|place| if place % 3 == 0 { 0.5 } else { -0.25 }).collect();
     let rows = BinaryRows::new(&inputs, COLUMNS, &[true, false], &device).unwrap();

@@ -44,6 +44,19 @@ fn members_are_rebuilt_from_their_moments() {
 }
 
 #[test]
+fn independent_components_need_no_matrix_and_deviations_are_those_of_the_covariance() {
+    let sds = CovarianceMatrix::Diagonal(vec![0.2, 3.0, 1e-3]);
+    let correlated = [vec![0.0; 3], vec![-1.0, 0.4, 0.2], vec![0.9, -0.5, 0.4]].concat();
+    let [low, full]: [&dyn Family; 2] = [&LowRankGaussian::new(3, 1), &FullRankGaussian::new(3)];
+    for family in [low, full] {
+        let member = family.with_moments(&[1.0, -2.0, 0.5], &sds).unwrap();
+        close(&family.mean(&member), &[1.0, -2.0, 0.5], 1e-12);
+        close(&family.covariance(&member), &sds.dense(), 1e-12);
+        close(&family.deviations(&correlated), &family.covariance_matrix(&correlated).deviations(), 1e-12);
+    }
+}
+
+#[test]
 fn barycentre_of_diagonal_members_averages_standard_deviations() {
     let family = DiagonalGaussian::new(2);
     let members = [vec![0.0, 2.0, 1.0_f64.ln(), 4.0_f64.ln()], vec![2.0, 0.0, 3.0_f64.ln(), 2.0_f64.ln()]];

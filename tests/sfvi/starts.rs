@@ -5,8 +5,8 @@ use partita::burn::module::Module;
 use partita::burn::tensor::Tensor;
 use partita::inference::{Nuts, PviOptions, Verdict, Warning, parties};
 use partita::{
-    AlgorithmChoice, Device, FamilyPlan, FitOptions, Gamma, Gaussian, Model, Normal, Result, RoundOptions, Schedule,
-    Scope, Settings, SiteTable, fit,
+    AlgorithmChoice, Device, FamilyPlan, Fit, FitOptions, Gamma, Gaussian, Model, Normal, Result, RoundOptions,
+    Schedule, Scope, Settings, SiteTable, fit,
 };
 
 /// Squares of a number whose sign the data do not know, and of numbers a row of which the same is true.
@@ -248,17 +248,101 @@ mod raw_scales {
                 (AlgorithmChoice::Sfvi, split.to_vec()),
             ] {
                 let fit = fit(&model, &silos, &device, &options(algorithm), None).unwrap();
-                let posterior = fit.posterior();
-                let found = posterior.family.mean(posterior.parameters);
-                let sds = posterior.family.covariance_matrix(posterior.parameters).deviations();
-                let exactly = exact.mean().iter().zip(exact.variances());
-                for (place, ((mean, sd), (exact, variance))) in found.iter().zip(&sds).zip(exactly).enumerate() {
-                    let away = (mean - exact) / variance.sqrt();
-                    assert!(away.abs() < 0.01, "{name}, {place}: mean {mean}, exact {exact}: {away} sds");
-                    let ratio = sd / variance.sqrt();
-                    assert!((ratio - 1.0).abs() < 0.01, "{name}, {place}: sd {ratio} of the exact one");
-                }
+                assert_near(name, &fit, exact.mean(), &exact.variances(), [0.01, 0.01]);
             }
+        }
+    }
+
+    /// Holds the globals of a fit to these means and variances: so many standard deviations, and that part of them.
+    fn assert_near(name: &str, fit: &Fit, means: &[f64], variances: &[f64], [by_mean, by_sd]: [f64; 2]) {
+        let posterior = fit.posterior();
+        let found = posterior.family.mean(posterior.parameters);
+        let sds = posterior.family.covariance_matrix(posterior.parameters).deviations();
+        let exactly = means.iter().zip(variances);
+        for (place, ((mean, sd), (exact, variance))) in found.iter().zip(&sds).zip(exactly).enumerate() {
+            let away = (mean - exact) / variance.sqrt();
+            assert!(away.abs() < by_mean, "{name}, {place}: mean {mean}, exact {exact}: {away} sds");
+            let ratio = sd / variance.sqrt();
+            assert!((ratio - 1.0).abs() < by_sd, "{name}, {place}: sd {ratio} of the exact one");
+        }
+    }
+
+    #[test]
+    fn averages_and_factors_on_raw_scales_have_their_exact_posteriors() {
+        let device = Device::flex();
+        for Case { name, columns, sds: [sd, prior], x, y } in cases() {
+            let model = LinearRegression::new(columns, sd).prior_sd(prior);
+            let rows = |range: std::ops::Range<usize>| {
+                MeasuredRows::new(&x[columns * range.start..columns * range.end], columns, &y[range], &device).unwrap()
+            };
+            // Twins stand in for each other exactly: local steps of either have the posterior of all rows as target.
+            let twins = [("a".to_owned(), rows(0..60)), ("b".to_owned(), rows(0..60))];
+            let split = [("a".to_owned(), rows(0..50)), ("b".to_owned(), rows(50..120))];
+            for (algorithm, silos, steps) in [
+                (AlgorithmChoice::SfviAvg(RoundOptions::paper(100)), twins, 2_000),
+                (AlgorithmChoice::Pvi(PviOptions::new(1_500)), split, 6_000),
+            ] {
+                let name = format!("{name} by {algorithm:?}");
+                let exact = model.posterior(&silos.clone().map(|(_, rows)| rows)).unwrap().coefficients;
+                let mut options = options(algorithm);
+                options.settings.steps = steps;
+                let fit = fit(&model, &silos, &device, &options, None).unwrap();
+                assert_near(&name, &fit, exact.mean(), &exact.variances(), [0.05, 0.05]);
+            }
+        }
+    }
+
+    #[test]
+    fn an_adaptive_rate_leads_averages_and_factors_from_afar_to_exact_posteriors() {
+        let (device, mut stream) = (Device::flex(), noise(31));
+        let model = LinearRegression::new(2, 1.0).prior_sd(10.0);
+        let x: Vec<f64> = (0..160).map(|_| stream.standard_normal()).collect();
+        let y: Vec<f64> = x.chunks(2).map(|x| 3.0 + 0.5 * x[0] - 2.0 * x[1] + stream.standard_normal()).collect();
+        let rows = |range: std::ops::Range<usize>| {
+            MeasuredRows::new(&x[2 * range.start..2 * range.end], 2, &y[range], &device).unwrap()
+        };
+        let twins = [("a".to_owned(), rows(0..40)), ("b".to_owned(), rows(0..40))];
+        let split = [("a".to_owned(), rows(0..30)), ("b".to_owned(), rows(30..80))];
+        for (algorithm, silos) in [
+            (AlgorithmChoice::SfviAvg(RoundOptions::paper(100)), twins),
+            (AlgorithmChoice::Pvi(PviOptions::new(2_500)), split),
+        ] {
+            let name = format!("{algorithm:?}");
+            let exact = model.posterior(&silos.clone().map(|(_, rows)| rows)).unwrap().coefficients;
+            let mut options = options(algorithm);
+            (options.settings.steps, options.settings.start) = (10_000, StartFrom::Declared);
+            let fit = fit(&model, &silos, &device, &options, None).unwrap();
+            assert_near(&name, &fit, exact.mean(), &exact.variances(), [0.05, 0.05]);
+        }
+    }
+
+    #[test]
+    fn a_hundred_coefficients_on_raw_scales_begin_at_their_mode_and_end_at_their_best_diagonal() {
+        const COLUMNS: usize = 99;
+        let (device, mut stream) = (Device::flex(), noise(41));
+        // Columns of sizes from a thousandth to a thousand, and one that is not centred.
+        let sizes: Vec<f64> = (0..98_u32).map(|column| 10_f64.powf(f64::from(column * 37 % 98) / 16.0 - 3.0)).collect();
+        let (mut x, mut y) = (Vec::new(), Vec::new());
+        for _ in 0..600 {
+            let mut row: Vec<f64> = sizes.iter().map(|size| size * stream.standard_normal()).collect();
+            let terms = (0..98_u32).zip(&row).zip(&sizes).map(|((at, x), size)| f64::from(at).sin() * x / size);
+            let mean: f64 = terms.sum();
+            row.push(10.0 + (10.0 * stream.standard_normal()).floor());
+            y.push(mean + 0.1 * row[COLUMNS - 1] + stream.standard_normal());
+            x.extend(row);
+        }
+        let model = LinearRegression::new(COLUMNS, 1.0).prior_sd(1e4);
+        let rows = |range: std::ops::Range<usize>| {
+            MeasuredRows::new(&x[COLUMNS * range.start..COLUMNS * range.end], COLUMNS, &y[range], &device).unwrap()
+        };
+        let exact = model.posterior(&[rows(0..600)]).unwrap();
+        let (means, variances) = (exact.coefficients.mean(), exact.mean_field_variances());
+        let split = vec![("a".to_owned(), rows(0..200)), ("b".to_owned(), rows(200..600))];
+        for (algorithm, silos) in
+            [(AlgorithmChoice::Central, vec![("all".to_owned(), rows(0..600))]), (AlgorithmChoice::Sfvi, split)]
+        {
+            let fit = fit(&model, &silos, &device, &options(algorithm.clone()), None).unwrap();
+            assert_near(&format!("{algorithm:?}"), &fit, means, &variances, [0.5, 0.1]);
         }
     }
 
@@ -304,7 +388,8 @@ mod raw_scales {
     }
 
     #[test]
-    fn models_with_local_latents_start_as_declared() {
+    fn a_climb_ends_at_the_first_answer_of_a_silo_with_latents_of_rows() {
+        // Of these a log density by the globals alone would be an integral.
         let (device, model) = (Device::flex(), Squares { start: 2.0 });
         let options = |start| {
             let settings = Settings { steps: 50, start, ..Settings::default() };
@@ -323,6 +408,33 @@ mod raw_scales {
         assert_eq!(declared.report.rounds + 1, report.rounds);
         let fields = |algorithm: &dyn Algorithm| algorithm.manifest().fields.len();
         assert_eq!(fields(&*declared.algorithm) + 2, fields(&*algorithm));
+    }
+
+    #[test]
+    fn averages_climb_before_their_first_round_and_go_on_after_a_checkpoint() {
+        let device = Device::flex();
+        let Case { columns, sds: [sd, prior], x, y, .. } = cases().swap_remove(0);
+        let model = LinearRegression::new(columns, sd).prior_sd(prior);
+        let rows = |range: std::ops::Range<usize>| MeasuredRows::new(&x[range.clone()], 1, &y[range], &device).unwrap();
+        let split = [("a".to_owned(), rows(0..50)), ("b".to_owned(), rows(50..120))];
+        let folder = tempfile::tempdir().unwrap();
+        let fitted = |steps, start, resume| {
+            let mut options = options(AlgorithmChoice::SfviAvg(RoundOptions::paper(20)));
+            // The rate must not depend on where a run is cut.
+            options.settings.schedule = Schedule::Constant { rate: 0.01 };
+            (options.settings.steps, options.settings.start) = (steps, start);
+            let checkpoint = (steps == 60 || resume).then(|| (folder.path().to_owned(), 20));
+            let options = FitOptions { checkpoint, resume, trust_draws: Some(0), ..options };
+            fit(&model, &split, &device, &options, None).unwrap()
+        };
+        let (whole, declared) = (fitted(100, StartFrom::Mode, false), fitted(100, StartFrom::Declared, false));
+        // A gradient at the start, and some for each of the two coefficients.
+        let climb = whole.record.counters.rounds - declared.record.counters.rounds;
+        assert!((4..40).contains(&climb), "{climb} exchanges");
+        fitted(60, StartFrom::Mode, false);
+        let resumed = fitted(100, StartFrom::Mode, true);
+        assert_eq!(whole.posterior().parameters, resumed.posterior().parameters);
+        assert_eq!(whole.record.counters.rounds, resumed.record.counters.rounds);
     }
 
     /// A logistic trend over years, with what is taken off them and what they are divided by.

@@ -153,6 +153,12 @@ pub trait Family: Debug + Send + Sync {
     /// The covariance, as standard deviations alone where components are independent.
     fn covariance_matrix(&self, parameters: &[f64]) -> CovarianceMatrix;
 
+    /// The same family, if it is the full-rank Gaussian with its parameters: its steps may be taken in coordinates of a
+    /// covariance.
+    fn full_rank(&self) -> Option<FullRankGaussian> {
+        None
+    }
+
     /// The standard deviation of each component: without a matrix over all of them where the family has a way.
     fn deviations(&self, parameters: &[f64]) -> Vec<f64> {
         self.covariance_matrix(parameters).deviations()

@@ -26,13 +26,15 @@ pub enum StartFrom {
     Chosen,
     /// Where the model and the family plan say.
     Declared,
-    /// At the mode of the log joint density, with the curvature there as its covariance; from then on means move in
-    /// units of their standard deviations, so that neither start nor learning rate depends on the units of the data.
+    /// At the mode of the log joint density, with the curvature there as its covariance, of more than 64 globals with
+    /// its conditional standard deviations; from then on means move in units of their standard deviations, so that
+    /// neither start nor learning rate depends on the units of the data.
     ///
-    /// The way there is a climb by exact gradients on all rows, which no noise enters: a few exchanges for each global.
-    /// It begins where [`StartFrom::Declared`] does. SFVI and pooled fits make it for models of 1 to 64 globals without
-    /// modules and local latents, in 64 bits; other methods and models, point masses, and a log density without a mode
-    /// within reach, start as declared. θ stays as it is.
+    /// The way there is a climb by exact gradients on all rows, which no noise enters: a few exchanges for each of up to
+    /// 64 globals, at most 140 for more. It begins where [`StartFrom::Declared`] does. SFVI, SFVI-Avg and pooled fits
+    /// make it for models of 1 to 20,000 globals without modules and local latents, in 64 bits; so does each silo of
+    /// PVI, alone and before its first visit, to the mode of its local problem. Other methods and models, private silos,
+    /// point masses, and a log density without a mode within reach, start as declared. θ stays as it is.
     Mode,
 }
 

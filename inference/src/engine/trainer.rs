@@ -2,7 +2,10 @@
 
 pub(crate) mod adaptive;
 mod chart;
+mod coordinates;
 pub(crate) mod units;
+
+pub(crate) use coordinates::Coordinates;
 
 use adaptive::{Adaptive, Next};
 use chart::Chart;
@@ -81,12 +84,18 @@ impl Descent {
         self.step_at(rate, parameters, gradient)
     }
 
-    /// The same at a rate of the caller's, with parameters in these units.
-    pub(crate) fn step_in(&mut self, units: &[f64], rate: f64, parameters: &mut [f64], gradient: &mut [f64]) -> Moved {
+    /// The same at a rate of the caller's, in these coordinates.
+    pub(crate) fn step_in(
+        &mut self,
+        coordinates: &mut Coordinates,
+        rate: f64,
+        parameters: &mut [f64],
+        gradient: &mut [f64],
+    ) -> Moved {
         let gradient_norm = norm(gradient);
-        units::enter(units, parameters, gradient);
+        coordinates.enter(parameters, gradient);
         let moved = self.moved(gradient_norm, rate, parameters, gradient);
-        units::leave(units, parameters);
+        coordinates.leave(parameters);
         moved
     }
 

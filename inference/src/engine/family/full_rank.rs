@@ -94,6 +94,10 @@ impl Family for FullRankGaussian {
         2 * self.len + self.len * self.len.saturating_sub(1) / 2
     }
 
+    fn full_rank(&self) -> Option<FullRankGaussian> {
+        Some(*self)
+    }
+
     fn log_scales(&self) -> Vec<Option<usize>> {
         (self.len..2 * self.len).map(Some).collect()
     }
@@ -185,6 +189,14 @@ impl Family for FullRankGaussian {
     }
 
     fn with_moments(&self, mean: &[f64], spread: &CovarianceMatrix) -> Result<Vec<f64>> {
+        if let CovarianceMatrix::Diagonal(sds) = spread
+            && sds.iter().all(|sd| *sd > 0.0)
+        {
+            let mut parameters = self.initial(1.0);
+            self.set_mean(&mut parameters, mean);
+            parameters[self.len..2 * self.len].iter_mut().zip(sds).for_each(|(slot, sd)| *slot = sd.ln());
+            return Ok(parameters);
+        }
         Ok(Self::of_factor(mean, &spread.cholesky()?))
     }
 }

@@ -214,13 +214,6 @@ impl FamilyPlan {
         }
     }
 
-    /// Whether all globals have one full-rank Gaussian.
-    pub(crate) fn is_full_rank(&self, table: &SiteTable) -> bool {
-        let full_rank = Plug::from(Gaussian::full_rank());
-        let mut parts = self.parts(table).into_iter().filter(|(sites, _)| !sites.is_empty());
-        matches!((parts.next(), parts.next()), (Some((_, choice)), None) if choice == full_rank)
-    }
-
     /// The global family as normal densities in natural parameters, for algorithms that multiply and divide them.
     ///
     /// # Errors

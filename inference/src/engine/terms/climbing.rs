@@ -7,10 +7,11 @@ use partita_core::{
 use super::coordinator::Coordinator;
 use super::messages::{Slope, SlopeRequest};
 use super::silo::Silo;
-use crate::engine::algorithm::replies;
-use crate::engine::climb::{Climb, MOST, Summit};
+use crate::engine::algorithm::{StepInfo, Tally, each_reply};
+use crate::engine::climb::{Climb, Footing, Summit};
 use crate::engine::error::{Error, Result, is_outside};
 use crate::engine::exchange::{Outcome, Request};
+use crate::engine::family::Family;
 use crate::engine::settings::{Settings, StartFrom};
 use crate::engine::trainer::Trainer;
 use crate::engine::wire::message::Message;
@@ -18,24 +19,46 @@ use crate::engine::wire::message::Message;
 /// A log density with its gradient by the globals, where the model has one.
 type Found = Option<(f64, Vec<f64>)>;
 
-/// A climb from where a fit starts, if its settings ask for one and it can be made: in 64 bits, over few globals.
-pub(crate) fn climb(settings: &Settings, device: &Device, table: &SiteTable, trainer: &Trainer) -> Option<Climb> {
+/// The way of a coordinator to where its run starts.
+#[derive(Debug)]
+pub(super) struct Ascent {
+    climb: Climb,
+    steps: Steps,
+}
+
+/// Who takes the steps after a start at a mode.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Steps {
+    /// The party that starts there: in coordinates of the covariance, where the family has any.
+    Own,
+    /// Silos, each in coordinates of its own.
+    OfSilos,
+}
+
+/// A climb from these parameters, if the settings ask for one and it can be made: in 64 bits, over globals that are no
+/// parameters of a module.
+pub(crate) fn climb(
+    settings: &Settings,
+    device: &Device,
+    table: &SiteTable,
+    (family, parameters): (&dyn Family, &[f64]),
+) -> Option<Climb> {
     let wanted = settings.start == StartFrom::Mode && device.precision() == Precision::Double;
-    let (family, parameters) = (&*trainer.family, trainer.parameters());
-    // Point masses alone are no posterior: a climb would be all of their fit, and not its start. A network starts at its
-    // module's values: at one of its many modes a normal posterior is wider than where noise would lead.
-    if !wanted || table.has_modules() || !(1..=MOST).contains(&table.global_len()) || family.noise_len() == 0 {
+    // Point masses alone are no posterior: a climb would be all of their fit, and not its start. A network starts at
+    // its module's values: at one of its many modes a normal posterior is wider than where noise would lead.
+    if !wanted || table.has_modules() || family.noise_len() == 0 {
         return None;
     }
-    let scales = family.deviations(parameters).into_iter();
-    let scales: Vec<f64> = scales.map(|scale| if scale > 0.0 { scale } else { settings.family.scale() }).collect();
-    Some(Climb::new(family.mean(parameters), &scales))
+    let scales = family.deviations(parameters);
+    let scales = scales.into_iter().map(|scale| if scale > 0.0 { scale } else { settings.family.scale() }).collect();
+    Climb::new(family.mean(parameters), scales)
 }
 
 /// Starts what is trained at a mode.
-pub(crate) fn begin_at(summit: &Summit, settings: &Settings, table: &SiteTable, trainer: &mut Trainer) {
-    if let Some(footing) = summit.footing(&*trainer.family, settings.family.is_full_rank(table)) {
-        trainer.begin_at(&footing);
+pub(crate) fn begin_at(summit: &Summit, trainer: &mut Trainer, steps: Steps) {
+    if let Some(footing) = summit.footing(&*trainer.family) {
+        let factor = footing.factor.filter(|_| steps == Steps::Own);
+        trainer.begin_at(&Footing { factor, ..footing });
     }
 }
 
@@ -48,34 +71,94 @@ fn found(read: Read<ValueAndGradient>) -> Read<Found> {
     }
 }
 
+/// Where a climb leads, by what `read` finds at each of its points.
+///
+/// # Errors
+/// What `read` refuses more than the place for.
+pub(crate) fn summit(
+    mut climb: Climb,
+    mut read: impl FnMut(&[f64]) -> Read<ValueAndGradient>,
+) -> Result<Option<Summit>> {
+    while let Some(point) = climb.ask() {
+        climb.take(found(read(&point))?);
+    }
+    Ok(climb.summit())
+}
+
 impl Coordinator {
-    /// Asks every silo for its log likelihood and the gradient at a point of the globals.
-    pub(crate) fn ask_slope(&self, point: Vec<f64>) -> Vec<Request> {
-        let theta = self.trainer.theta().to_vec();
-        let message = SlopeRequest { seed: self.settings.seed, point, theta }.write();
-        Request::to_all(self.silos.len(), &message)
+    /// Lets the run begin with a climb, if its settings ask for one and it can be made.
+    pub(crate) fn begin_climb(&mut self, steps: Steps) {
+        let trained = (&*self.trainer.family, self.trainer.parameters());
+        let climb = climb(&self.settings, &self.device, &self.table, trained);
+        self.ascent = climb.map(|climb| Ascent { climb, steps });
+        if self.ascent.is_some() {
+            // A silo's answers to a climb.
+            let fields = Slope::fields(&self.sizes(1));
+            self.manifest.fields.extend(fields);
+        }
     }
 
-    /// The log joint density at that point, and its gradient; `None` where a silo says that there is none.
-    pub(crate) fn slope(&self, point: &[f64], outcomes: Vec<Outcome>) -> Result<Found> {
-        let replies = replies(outcomes, &self.silos, self.step)?;
+    /// Leaves the climb out.
+    pub(super) fn end_climb(&mut self) {
+        self.ascent = None;
+    }
+
+    /// Leaves the climb out of a run that has begun.
+    pub(super) fn end_climb_of_past(&mut self) {
+        if self.step > 0 || self.trainer.has_begun() {
+            self.end_climb();
+        }
+    }
+
+    /// Whether the climb is not over.
+    pub(crate) fn is_climbing(&self) -> bool {
+        self.ascent.is_some()
+    }
+
+    /// Asks every silo for its log likelihood and the gradient at the next point of the climb; `None` where it is over.
+    pub(crate) fn ask_slope(&self) -> Option<Vec<Request>> {
+        let point = self.ascent.as_ref()?.climb.ask()?;
+        let theta = self.trainer.theta().to_vec();
+        let message = SlopeRequest { seed: self.settings.seed, point, theta }.write();
+        Some(Request::to_all(self.silos.len(), &message))
+    }
+
+    /// Takes the answers, and starts at the mode once the climb is over.
+    pub(crate) fn take_slope(&mut self, outcomes: &mut dyn Iterator<Item = Result<Outcome>>) -> Result<StepInfo> {
+        let point = self.ascent.as_ref().and_then(|own| own.climb.ask());
+        let found = match point {
+            Some(point) => self.slope(&point, outcomes)?,
+            None => None,
+        };
+        if let Some(Ascent { mut climb, steps }) = self.ascent.take() {
+            climb.take(found);
+            if climb.ask().is_some() {
+                self.ascent = Some(Ascent { climb, steps });
+            } else if let Some(summit) = climb.summit() {
+                begin_at(&summit, &mut self.trainer, steps);
+            }
+        }
+        Ok(StepInfo::still(self.step, Tally::default()))
+    }
+
+    /// The log joint density at a point, and its gradient; `None` where a silo says that there is none.
+    fn slope(&self, point: &[f64], outcomes: &mut dyn Iterator<Item = Result<Outcome>>) -> Result<Found> {
         let sizes = self.sizes(1);
         let prior = LogDensity::new(&self.model, &self.device, &self.table).global(point);
         let located = |error| Error::Model(error).in_silo("the coordinator", self.step);
-        let Some((mut value, mut gradient)) = found(prior).map_err(located)? else { return Ok(None) };
-        for reply in &replies {
-            let Slope { log_likelihood, slope } = Slope::read(reply, &sizes)?;
-            let (Some(own), Some(slope)) = (log_likelihood, slope) else { return Ok(None) };
-            value += own;
-            gradient.iter_mut().zip(&slope).for_each(|(sum, own)| *sum += own);
-        }
-        Ok(Some((value, gradient)))
-    }
-
-    /// The fields of a silo's answers to a climb.
-    pub(crate) fn allow_slopes(&mut self) {
-        let fields = Slope::fields(&self.sizes(1));
-        self.manifest.fields.extend(fields);
+        let mut sum = found(prior).map_err(located)?;
+        each_reply(outcomes, &self.silos, self.step, |_, reply| {
+            let Slope { log_likelihood, slope } = Slope::read(&reply, &sizes)?;
+            sum = match (sum.take(), log_likelihood, slope) {
+                (Some((value, mut gradient)), Some(own), Some(slope)) => {
+                    gradient.iter_mut().zip(&slope).for_each(|(sum, own)| *sum += own);
+                    Some((value + own, gradient))
+                }
+                _ => None,
+            };
+            Ok(())
+        })?;
+        Ok(sum)
     }
 }
 
@@ -84,32 +167,44 @@ impl Silo {
     /// local latents, and where it has no density. Changes nothing but what is known of θ.
     pub(crate) fn slope(&mut self, request: &SlopeRequest) -> Result<Message> {
         self.set_theta(&request.theta)?;
-        let found = self.without_locals(|density, latents, data| density.local(latents, data), &request.point)?;
+        let at = || self.at(&request.point, |density, latents, data| density.local(latents, data));
+        let found = self.has_globals_alone().then(at).map(found).transpose()?.flatten();
         let finite = |(value, slope): &(f64, Vec<f64>)| value.is_finite() && slope.iter().all(|g| g.is_finite());
         let (log_likelihood, slope) = found.filter(finite).unzip();
         Ok(Slope { log_likelihood, slope }.write())
     }
 
-    /// The mode of the log joint density of all data, if `climb` finds it.
-    pub(crate) fn summit(&self, mut climb: Climb) -> Result<Option<Summit>> {
-        while let Some(point) = climb.ask() {
-            climb.take(self.without_locals(|density, latents, data| density.joint(latents, data), &point)?);
-        }
-        Ok(climb.summit())
-    }
-
-    /// What is read of all rows at a point of the globals, if no local latents are to be known for it.
-    fn without_locals(
+    /// The mode of a log density of all rows by the globals, if `climb` finds it and no local latents are to be known.
+    pub(crate) fn summit(
         &self,
-        read: impl FnOnce(LogDensity<'_, AnyModel>, Latents<'_>, &AnyData) -> Read<ValueAndGradient>,
-        globals: &[f64],
-    ) -> Result<Found> {
-        let blocks = self.table.blocks();
-        if blocks.iter().any(|block| block.width > 0) {
+        climb: Climb,
+        read: impl Fn(LogDensity<'_, AnyModel>, Latents<'_>, &AnyData) -> Read<ValueAndGradient>,
+    ) -> Result<Option<Summit>> {
+        if !self.has_globals_alone() {
             return Ok(None);
         }
-        let (worker, locals) = (&self.workers[0], vec![Vec::new(); blocks.len()]);
+        summit(climb, |point| self.at(point, &read))
+    }
+
+    /// Whether the settings ask for climbs that the silo may make by itself: of a private one nothing is read without
+    /// noise.
+    pub(crate) fn can_climb(&self) -> bool {
+        self.settings.start == StartFrom::Mode && self.noised.is_none() && self.has_globals_alone()
+    }
+
+    /// Whether no latents are local.
+    fn has_globals_alone(&self) -> bool {
+        self.table.blocks().iter().all(|block| block.width == 0)
+    }
+
+    /// What is read of all rows at a point of the globals.
+    fn at(
+        &self,
+        globals: &[f64],
+        read: impl FnOnce(LogDensity<'_, AnyModel>, Latents<'_>, &AnyData) -> Read<ValueAndGradient>,
+    ) -> Read<ValueAndGradient> {
+        let (worker, locals) = (&self.workers[0], vec![Vec::new(); self.table.blocks().len()]);
         let density = LogDensity::new(&worker.model, &self.device, &self.table).loss(self.settings.loss);
-        Ok(found(read(density, Latents { globals, locals: &locals }, &worker.data))?)
+        read(density, Latents { globals, locals: &locals }, &worker.data)
     }
 }

@@ -4,6 +4,7 @@ use partita_core::{
     AnyModel, Device, Purpose, SiteTable, device_theta, shared_theta, theta, with_shared_theta, with_theta,
 };
 
+use super::climbing::Ascent;
 use super::messages::{EstimateRequest, Sizes, StepRequest, Terms, manifest};
 use super::pending::LastWeights;
 use super::reweighted::reweighted;
@@ -29,6 +30,8 @@ pub(crate) struct Coordinator {
     pub(crate) silos: Vec<String>,
     pub(crate) step: u64,
     pub(crate) manifest: Manifest,
+    /// The way to where the run starts, where it is not over.
+    pub(super) ascent: Option<Ascent>,
     /// What the silos have yet to hear of the last step.
     last: LastWeights,
 }
@@ -65,6 +68,7 @@ impl Coordinator {
             silos: silos.to_vec(),
             step: 0,
             manifest,
+            ascent: None,
             last: LastWeights::default(),
         })
     }
@@ -94,13 +98,14 @@ impl Coordinator {
         Sizes::new(self.family(), self.trainer.theta().len(), draws, &self.settings)
     }
 
-    /// Replaces the parameters of the global posterior.
+    /// Replaces the parameters of the global posterior: the run starts there.
     pub(crate) fn set_parameters(&mut self, parameters: &[f64]) -> Result<()> {
         let expected = self.trainer.parameters().len();
         if parameters.len() != expected {
             let problem = format!("{} parameters given, the family has {expected}", parameters.len());
             return Err(Error::Message { kind: "global parameters".into(), problem });
         }
+        self.end_climb();
         self.trainer.set_parameters(parameters);
         Ok(())
     }
@@ -268,6 +273,7 @@ impl Coordinator {
             return Err(Error::Message { kind: state.kind.clone(), problem });
         }
         (self.step, self.last) = (step, last);
+        self.end_climb_of_past();
         self.show_theta()
     }
 }

@@ -5,7 +5,7 @@ use faer::Mat;
 use super::units;
 use crate::engine::checkpoint::NamedVectors;
 use crate::engine::climb::Footing;
-use crate::engine::family::FullRankGaussian;
+use crate::engine::family::{Family, FullRankGaussian, row_major};
 
 /// The coordinates of a family's parameters for the update rule.
 ///
@@ -37,12 +37,17 @@ impl Chart {
     pub(super) fn of(footing: &Footing) -> Self {
         match &footing.factor {
             None => Self::Units(footing.units.clone()),
-            Some(factor) => Self::Whitened(Whitened {
-                mean: footing.mode.clone(),
-                factor: factor.clone(),
-                at: vec![0.0; footing.parameters.len()],
-            }),
+            Some(factor) => {
+                let at = vec![0.0; footing.parameters.len()];
+                Self::Whitened(Whitened { mean: footing.mode.clone(), factor: factor.clone(), at })
+            }
         }
+    }
+
+    /// Those of the covariance of a full-rank Gaussian at these parameters.
+    pub(super) fn whitened(family: FullRankGaussian, parameters: &[f64]) -> Self {
+        let (mean, factor) = (family.mean(parameters), row_major(&family.factor(parameters)));
+        Self::Whitened(Whitened { mean, factor, at: vec![0.0; parameters.len()] })
     }
 
     /// Replaces parameters and a gradient by them by coordinates and the gradient by these.
@@ -160,7 +165,7 @@ impl Whitened {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::engine::family::{CovarianceMatrix, Family};
+    use crate::engine::family::CovarianceMatrix;
 
     #[test]
     fn a_whitened_chart_is_the_affine_image_and_its_gradient_the_transpose() {

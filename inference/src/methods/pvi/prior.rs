@@ -7,6 +7,7 @@ use crate::engine::error::{Error, Result};
 use crate::engine::estimator::add;
 use crate::engine::family::Family;
 use crate::engine::natural::{ExponentialFamily, NormalFamily, dot};
+use crate::engine::terms::climbing::{climb, summit};
 use crate::engine::terms::coordinator::Coordinator;
 use crate::engine::terms::silo::{describe_global, global_key, noise_of};
 use crate::methods::pvi::solver::{LocalProblem, LocalUpdate, Sampled, SolverState, quadratic};
@@ -93,6 +94,20 @@ impl LocalProblem for PriorProblem<'_> {
 
     fn initial(&self) -> Vec<f64> {
         self.coordinator.settings.family.start(self.coordinator.family(), &self.coordinator.table)
+    }
+
+    fn begin(&mut self, update: &LocalUpdate) -> Result<Vec<f64>> {
+        let Coordinator { model, device, settings, table, .. } = self.coordinator;
+        let family = self.coordinator.family();
+        if !update.is_prior {
+            return self.natural.member(family, &update.received);
+        }
+        let known = self.initial();
+        let Some(climb) = climb(settings, device, table, (family, known.as_slice())) else { return Ok(known) };
+        let density = LogDensity::new(model, device, table);
+        let summit = summit(climb, |point| density.global(point))?;
+        let footing = summit.and_then(|summit| summit.footing(family));
+        Ok(footing.map_or(known, |footing| footing.parameters))
     }
 
     fn cavity(&self) -> &[f64] {

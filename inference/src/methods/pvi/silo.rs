@@ -6,11 +6,13 @@ use crate::engine::algorithm::finite;
 use crate::engine::checkpoint::NamedVectors;
 use crate::engine::divergence::{Divergence, KullbackLeibler};
 use crate::engine::error::{Error, Result};
+use crate::engine::estimator::add;
 use crate::engine::family::Family;
-use crate::engine::natural::{ExponentialFamily, NormalFamily};
+use crate::engine::natural::{ExponentialFamily, NormalFamily, dot};
 use crate::engine::party::{Commit, Program, Standing};
 use crate::engine::plug::Plug;
 use crate::engine::rows::StepRows;
+use crate::engine::terms::climbing::climb;
 use crate::engine::terms::objective::GlobalPrior;
 use crate::engine::terms::particles::{Draws, Worker};
 use crate::engine::terms::silo::{Silo, describe_global};
@@ -121,8 +123,11 @@ impl PviSilo {
         let update = LocalUpdate { received, is_prior: version == 1, first, steps, total: self.silo.settings.steps };
         let (index, divergence, trains_private) = (self.index, &self.options.divergence, self.options.theta_every > 0);
         let theta = Theta { shared: &theta, trains_private };
+        let is_first = self.silo.step == 0 && factor.iter().all(|number| *number == 0.0);
+        let is_whitened = !is_first && self.silo.can_climb();
         let (silo, natural, rows) = (&mut self.silo, &self.natural, None);
-        let mut problem = Problem { silo, index, natural, cavity: &cavity, divergence, theta, rows };
+        let mut problem =
+            Problem { silo, index, natural, cavity: &cavity, divergence, theta, is_first, is_whitened, rows };
         let solved = self.solver.solve(&mut problem, &update)?;
         let operation = format!("the solution of a local problem, which damping by rho = {damping} would come after");
         self.natural.check(&operation, &solved.natural)?;
@@ -199,6 +204,10 @@ struct Problem<'a> {
     cavity: &'a [f64],
     divergence: &'a Plug<dyn Divergence>,
     theta: Theta<'a>,
+    /// Whether the silo has solved none before.
+    is_first: bool,
+    /// Whether it began at a mode, now or in its first visit.
+    is_whitened: bool,
     /// The rows last evaluated without draws, and their step.
     rows: Option<(u64, StepRows)>,
 }
@@ -217,6 +226,32 @@ impl LocalProblem for Problem<'_> {
 
     fn initial(&self) -> Vec<f64> {
         self.silo.settings.family.start(&*self.silo.family, &self.silo.table)
+    }
+
+    fn begin(&mut self, update: &LocalUpdate) -> Result<Vec<f64>> {
+        let known = match update.is_prior {
+            true => self.initial(),
+            false => self.natural.member(&*self.silo.family, &update.received)?,
+        };
+        if !self.is_first || !self.silo.can_climb() {
+            return Ok(known);
+        }
+        let Silo { settings, device, table, family, .. } = &*self.silo;
+        let Some(climb) = climb(settings, device, table, (&**family, known.as_slice())) else { return Ok(known) };
+        let summit = self.silo.summit(climb, |density, latents, data| {
+            let point = latents.globals;
+            let mut found = density.local(latents, data)?;
+            found.value += dot(self.cavity, &self.natural.statistics(point));
+            add(&mut found.globals, &self.natural.score(self.cavity, point));
+            Ok(found)
+        })?;
+        let Some(footing) = summit.and_then(|summit| summit.footing(&**family)) else { return Ok(known) };
+        self.is_whitened = true;
+        Ok(footing.parameters)
+    }
+
+    fn is_whitened(&self) -> bool {
+        self.is_whitened
     }
 
     fn cavity(&self) -> &[f64] {

@@ -51,6 +51,25 @@ pub trait LocalProblem {
     /// Where the family's parameters start before anything is known: [`crate::FamilyPlan::start`].
     fn initial(&self) -> Vec<f64>;
 
+    /// Where a visit starts that goes on from the posterior that was sent: there, and at [`LocalProblem::initial`] while
+    /// that is still the prior. A silo whose settings say [`crate::StartFrom::Mode`] starts its first visit at the mode of
+    /// its local problem, where it finds one.
+    ///
+    /// # Errors
+    /// What the model reports; [`crate::Error::Improper`] for a posterior that is no density.
+    fn begin(&mut self, update: &LocalUpdate) -> Result<Vec<f64>> {
+        match update.is_prior {
+            true => Ok(self.initial()),
+            false => self.natural_family().member(self.family(), &update.received),
+        }
+    }
+
+    /// Whether a full-rank posterior moves in coordinates of the covariance at which the visit began: after a start at a
+    /// mode.
+    fn is_whitened(&self) -> bool {
+        false
+    }
+
     /// Natural parameters of the cavity.
     fn cavity(&self) -> &[f64];
 

@@ -23,6 +23,8 @@ pub(super) struct Join {
     pub(super) sizes: Vec<usize>,
     pub(super) round: u64,
     pub(super) manifest: Manifest,
+    /// Whether local steps are in coordinates of the covariance at which a round begins.
+    pub(super) is_whitened: bool,
     /// How silos hide their rows from local steps, where they do.
     private: Option<PrivateSteps>,
     /// Of private rounds in the last third of the run.
@@ -44,7 +46,16 @@ impl Join {
         globals.check_sizes(&sizes)?;
         let own = RoundAnswer::fields(&sizes_of(&globals, local_steps));
         let manifest = open_or_noised(&globals.manifest, own, private);
-        Ok(Self { globals, local_steps, sizes, round: 0, manifest, private, clipped_rows: ClippedCount::default() })
+        Ok(Self {
+            globals,
+            local_steps,
+            sizes,
+            round: 0,
+            manifest,
+            is_whitened: false,
+            private,
+            clipped_rows: ClippedCount::default(),
+        })
     }
 
     /// What is promised of the rows, where they are hidden.
@@ -102,6 +113,7 @@ impl Join {
             proximal,
             rates: rates.map(Vec::from),
             undone: self.globals.trainer.is_undone().then_some(1),
+            whitened: self.is_whitened.then_some(1),
         };
         let message = shared.iter().fold(message.write(), Message::share);
         Request { silo, message: Message { kind: kind.to_owned(), ..message } }
@@ -195,7 +207,9 @@ impl Join {
 
     /// The whole state, as the saved state of a method of this kind.
     pub(super) fn save(&self, kind: &str) -> Message {
-        self.clipped_rows.write(self.globals.save(kind).word("round", self.round), CLIPPED)
+        let state = self.globals.save(kind).word("round", self.round);
+        let state = if self.is_whitened { state.word(WHITENED, 1) } else { state };
+        self.clipped_rows.write(state, CLIPPED)
     }
 
     /// Takes it back.
@@ -204,6 +218,7 @@ impl Join {
         let clipped_rows = ClippedCount::read(state, CLIPPED)?;
         self.globals.load(state, kind)?;
         (self.round, self.clipped_rows) = (round, clipped_rows);
+        self.is_whitened = state.has(WHITENED);
         Ok(())
     }
 }
@@ -225,6 +240,9 @@ pub(super) struct LocalSteps {
     /// The learning rates of the first and the last of them, where they follow from the run.
     pub(super) rates: Option<[f64; 2]>,
 }
+
+/// The name of what says in a saved state that local steps are in coordinates of a covariance.
+const WHITENED: &str = "whitened";
 
 /// The name of the saved count of clipped rows.
 const CLIPPED: &str = "clipped_rows";

@@ -54,6 +54,8 @@ message! {
         rates: Option<Vec<f64>> = Request <= 2,
         /// 1 where steps were undone before this round: rules forget what they have seen
         undone: Option<u64> = Request <= 1,
+        /// whether parameters move in coordinates of the covariance at which the round begins, after a start at a mode
+        whitened: Option<u64> = Request <= 1,
     }
 }
 

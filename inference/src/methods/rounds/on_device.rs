@@ -16,7 +16,8 @@ use crate::engine::wire::message::{LARGEST_COUNT, Message};
 
 /// One party of SFVI-Avg whose local steps stay on its device: one read a round.
 ///
-/// Its steps are those of [`crate::AveragingSilo`] to rounding. Whatever else is asked of it, such as bounds, is computed
+/// Its steps are those of [`crate::AveragingSilo`] to rounding, but for units where that has coordinates of a covariance,
+/// after a start at a mode ([`crate::StartFrom::Mode`]). Whatever else is asked of it, such as bounds, is computed
 /// on the host: the local posterior is read for that once after a round.
 #[derive(Debug)]
 pub struct DeviceAveragingSilo {
@@ -85,7 +86,7 @@ impl DeviceAveragingSilo {
         }
         self.fit.set(global, theta);
         let pace = round_pace(request)?;
-        let units = pace.as_ref().map(|_| self.fit.units(&round_units(&self.silo, request)));
+        let units = pace.as_ref().map(|_| self.fit.units(&round_units(&self.silo, request).units()));
         let settings = &self.silo.settings;
         let rate = |step: u64| match &pace {
             Some(pace) => pace.rate(step - first, count),

@@ -14,6 +14,7 @@ use crate::engine::plug::Plug;
 use crate::engine::private_steps::PrivateSteps;
 use crate::engine::report::Privacy;
 use crate::engine::settings::Settings;
+use crate::engine::terms::climbing::Steps;
 use crate::engine::terms::coordinator::Coordinator;
 use crate::engine::wire::manifest::Manifest;
 use crate::engine::wire::message::Message;
@@ -106,6 +107,10 @@ impl SfviAvg {
             let found = format!("{most} rounds and plain SFVI after them, in a private run");
             return Err(Error::Setting { setting: "most", found, expected: "None: steps of plain SFVI have no noise" });
         }
+        if options.private.is_none() {
+            // Slopes have no noise.
+            globals.begin_climb(Steps::OfSilos);
+        }
         let join = Join::new(globals, options.local_steps, sizes, options.private)?;
         Ok(Self { join, options })
     }
@@ -145,6 +150,9 @@ impl SfviAvg {
 
 impl Algorithm for SfviAvg {
     fn outgoing(&mut self) -> Result<Vec<Request>> {
+        if let Some(slopes) = self.join.globals.ask_slope() {
+            return Ok(slopes);
+        }
         if self.is_over() {
             return Ok(self.join.globals.ask_step());
         }
@@ -166,6 +174,12 @@ impl Algorithm for SfviAvg {
     }
 
     fn incoming_in_turn(&mut self, outcomes: &mut dyn Iterator<Item = Result<Outcome>>) -> Result<StepInfo> {
+        if self.join.globals.is_climbing() {
+            let info = self.join.globals.take_slope(outcomes)?;
+            // Devices have units alone.
+            self.join.is_whitened = !self.options.on_device && self.join.globals.trainer.has_begun();
+            return Ok(info);
+        }
         if self.is_over() {
             return self.join.globals.take_step(outcomes);
         }

@@ -12,7 +12,7 @@ use crate::engine::terms::coordinator::tensors;
 use crate::engine::terms::objective::GlobalPrior;
 use crate::engine::terms::particles::Draws;
 use crate::engine::terms::silo::{Silo, check_rate};
-use crate::engine::trainer::{Descent, units, with_prefix};
+use crate::engine::trainer::{Coordinates, Descent, units, with_prefix};
 use crate::engine::wire::message::{LARGEST_COUNT, Message};
 
 /// What names of the state of the optimiser of globals begin with.
@@ -41,8 +41,8 @@ struct Point<'a> {
     parameters: usize,
     /// Where the round began.
     start: &'a [f64],
-    /// The learning rate with the units of the values, where they follow from the run.
-    rate: Option<(f64, &'a [f64])>,
+    /// The learning rate with the coordinates of the values, where they follow from the run.
+    rate: Option<(f64, &'a mut Coordinates)>,
 }
 
 /// The learning rates of the first and the last step of a round.
@@ -57,10 +57,9 @@ pub(super) fn round_pace(request: &Round) -> Result<Option<RoundPace>> {
 }
 
 /// The units in which parameters and θ move at the rates of a round.
-pub(super) fn round_units(silo: &Silo, request: &Round) -> Vec<f64> {
-    let mut units = units::of_family(&*silo.family, &request.global, None);
-    units.extend(units::of_theta(&request.theta, &tensors(&silo.workers[0].model)));
-    units
+pub(super) fn round_units(silo: &Silo, request: &Round) -> Coordinates {
+    let theta = units::of_theta(&request.theta, &tensors(&silo.workers[0].model));
+    Coordinates::of_units(&*silo.family, &request.global, theta)
 }
 
 impl RoundPace {
@@ -113,14 +112,18 @@ impl AveragingSilo {
         }
         self.silo.begin_noised(message, count)?;
         self.silo.set_theta(theta)?;
-        let pace = round_pace(request)?.map(|pace| (pace, round_units(&self.silo, request)));
+        let coordinates = |units: Coordinates| match request.whitened {
+            Some(_) => units.whitened(&*self.silo.family, global),
+            None => units,
+        };
+        let mut pace = round_pace(request)?.map(|pace| (pace, coordinates(round_units(&self.silo, request))));
         let parameters = global.len();
         let mut point = [global.as_slice(), theta].concat();
         let start = point.clone();
         let mut last = Vec::new();
         self.clipped = 0;
         for step in first..first + count {
-            let rate = pace.as_ref().map(|(pace, units)| (pace.rate(step - first, count), units.as_slice()));
+            let rate = pace.as_mut().map(|(pace, coordinates)| (pace.rate(step - first, count), coordinates));
             let at = Point { values: &mut point, parameters, start: &start, rate };
             let elbo = self.local_step(step, at, request)?;
             // The bound reported is the mean over the last tenth of the round.
@@ -157,7 +160,7 @@ impl AveragingSilo {
             pulled.for_each(|(g, (own, from))| *g += proximal * (own - from));
         }
         let moved = match rate {
-            Some((rate, units)) => self.descent.step_in(units, rate, values, &mut objective.gradient),
+            Some((rate, coordinates)) => self.descent.step_in(coordinates, rate, values, &mut objective.gradient),
             None => self.descent.step(step, values, &mut objective.gradient),
         };
         self.clipped += u64::from(moved.is_clipped);

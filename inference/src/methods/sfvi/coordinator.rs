@@ -2,12 +2,11 @@
 
 use partita_core::{AnyModel, Device, Model, SiteTable};
 
-use crate::engine::algorithm::{Algorithm, ElboSamples, Ending, Posterior, StepInfo, Tally};
-use crate::engine::climb::Climb;
+use crate::engine::algorithm::{Algorithm, ElboSamples, Ending, Posterior, StepInfo};
 use crate::engine::error::Result;
 use crate::engine::exchange::{Outcome, Request};
 use crate::engine::settings::Settings;
-use crate::engine::terms::climbing::{begin_at, climb};
+use crate::engine::terms::climbing::Steps;
 use crate::engine::terms::coordinator::{Bounds, Coordinator};
 use crate::engine::wire::manifest::Manifest;
 use crate::engine::wire::message::Message;
@@ -27,8 +26,6 @@ const STATE: &str = "sfvi.coordinator";
 #[derive(Debug)]
 pub struct Sfvi {
     globals: Coordinator,
-    /// The way to the start, where it is not over.
-    climb: Option<Climb>,
 }
 
 impl Sfvi {
@@ -40,11 +37,8 @@ impl Sfvi {
         let model = &AnyModel::new(model);
         let mut globals = Coordinator::new(model, device, settings, silos)?;
         globals.adapt();
-        let climb = climb(settings, device, &globals.table, &globals.trainer);
-        if climb.is_some() {
-            globals.allow_slopes();
-        }
-        Ok(Self { globals, climb })
+        globals.begin_climb(Steps::Own);
+        Ok(Self { globals })
     }
 
     /// The model's global sites.
@@ -58,16 +52,14 @@ impl Sfvi {
     /// # Errors
     /// [`crate::Error::Message`] if the length differs.
     pub fn set_parameters(&mut self, parameters: Vec<f64>) -> Result<()> {
-        self.climb = None;
         self.globals.set_parameters(&parameters)
     }
 }
 
 impl Algorithm for Sfvi {
     fn outgoing(&mut self) -> Result<Vec<Request>> {
-        let point = self.climb.as_ref().and_then(Climb::ask);
-        Ok(match point {
-            Some(point) => self.globals.ask_slope(point),
+        Ok(match self.globals.ask_slope() {
+            Some(slopes) => slopes,
             None => self.globals.ask_step(),
         })
     }
@@ -77,16 +69,10 @@ impl Algorithm for Sfvi {
     }
 
     fn incoming_in_turn(&mut self, outcomes: &mut dyn Iterator<Item = Result<Outcome>>) -> Result<StepInfo> {
-        let Some((climb, point)) = self.climb.as_mut().and_then(|climb| climb.ask().map(|point| (climb, point))) else {
-            return self.globals.take_step(outcomes);
-        };
-        climb.take(self.globals.slope(&point, outcomes.collect::<Result<_>>()?)?);
-        if climb.ask().is_none()
-            && let Some(summit) = self.climb.take().and_then(Climb::summit)
-        {
-            begin_at(&summit, &self.globals.settings, &self.globals.table, &mut self.globals.trainer);
+        if self.globals.is_climbing() {
+            return self.globals.take_slope(outcomes);
         }
-        Ok(StepInfo::still(self.globals.step, Tally::default()))
+        self.globals.take_step(outcomes)
     }
 
     fn ended(&self) -> Option<Ending> {
@@ -118,8 +104,6 @@ impl Algorithm for Sfvi {
     }
 
     fn load(&mut self, state: &Message) -> Result<()> {
-        self.globals.load(state, STATE)?;
-        self.climb = self.climb.take().filter(|_| self.globals.step == 0 && !self.globals.trainer.has_begun());
-        Ok(())
+        self.globals.load(state, STATE)
     }
 }

@@ -9,7 +9,7 @@ use crate::engine::error::{Error, Result};
 use crate::engine::party::{Commit, Program, Standing};
 use crate::engine::settings::Settings;
 use crate::engine::terms::Silo;
-use crate::engine::terms::climbing::{begin_at, climb};
+use crate::engine::terms::climbing::{Steps, begin_at, climb};
 use crate::engine::terms::coordinator::tensors;
 use crate::engine::terms::joint::NoiseAhead;
 use crate::engine::trainer::{Descent, Moved, Trainer};
@@ -44,12 +44,14 @@ impl CentralSilo {
     fn climb(&self) -> Option<Climb> {
         let Silo { settings, device, table, .. } = &self.silo;
         let is_first = self.silo.step == 0 && !self.trainer.has_begun();
-        is_first.then(|| climb(settings, device, table, &self.trainer)).flatten()
+        let trained = (&*self.trainer.family, self.trainer.parameters());
+        is_first.then(|| climb(settings, device, table, trained)).flatten()
     }
 
     fn step(&mut self, step: u64) -> Result<Message> {
-        if let Some(summit) = self.climb().map(|climb| self.silo.summit(climb)).transpose()?.flatten() {
-            begin_at(&summit, &self.silo.settings, &self.silo.table, &mut self.trainer);
+        let summit = |climb| self.silo.summit(climb, |density, latents, data| density.joint(latents, data));
+        if let Some(summit) = self.climb().map(summit).transpose()?.flatten() {
+            begin_at(&summit, &mut self.trainer, Steps::Own);
         }
         // The rate of a step that is undone is the one that it was undone for.
         let adapts = self.trainer.rates(1).is_some();

@@ -9,13 +9,14 @@ use crate::engine::family::Family;
 use crate::engine::natural::ExponentialFamily;
 use crate::engine::settings::Settings;
 use crate::engine::trainer::adaptive::{Adaptive, Next};
-use crate::engine::trainer::{Descent, units};
+use crate::engine::trainer::{Coordinates, Descent, units};
 
 /// Where the parameters of a visit start.
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
 #[non_exhaustive]
 pub enum Start {
-    /// At the posterior that the coordinator sent; while that is still the prior, at [`crate::FamilyPlan::start`].
+    /// At the posterior that the coordinator sent; while that is still the prior, at [`crate::FamilyPlan::start`]. The
+    /// first visit of a silo starts at the mode of its local problem where [`Settings::start`] says so.
     #[default]
     Received,
     /// At the silo's own last solution; on the first visit as [`Start::Received`].
@@ -142,7 +143,7 @@ struct GradientSolver {
 }
 
 impl GradientSolver {
-    fn start(&self, problem: &dyn LocalProblem, update: &LocalUpdate) -> Result<Vec<f64>> {
+    fn start(&self, problem: &mut dyn LocalProblem, update: &LocalUpdate) -> Result<Vec<f64>> {
         match self.options.start {
             Start::Previous if !self.previous.is_empty() => Ok(self.previous.clone()),
             Start::Plan => Ok(problem.initial()),
@@ -151,8 +152,7 @@ impl GradientSolver {
                 family.check("starting a local update at its cavity", problem.cavity())?;
                 family.member(problem.family(), problem.cavity())
             }
-            Start::Received | Start::Previous if update.is_prior => Ok(problem.initial()),
-            Start::Received | Start::Previous => problem.natural_family().member(problem.family(), &update.received),
+            Start::Received | Start::Previous => problem.begin(update),
             Start::Tight { deviation } => {
                 let (mean, _) = problem.natural_family().moments(&update.received);
                 let mut parameters = problem.family().initial(deviation);
@@ -163,31 +163,45 @@ impl GradientSolver {
     }
 }
 
-/// The adaptive rate of one visit, with the units in which parameters move at it.
+/// The adaptive rate of one visit, with the coordinates in which parameters move at it.
 struct VisitPace {
     rate: Adaptive,
-    units: Vec<f64>,
+    coordinates: Coordinates,
     steps: u64,
 }
 
 impl VisitPace {
     /// The rate of the next step from these parameters.
     fn rate(&mut self, family: &dyn Family, parameters: &[f64]) -> f64 {
-        if self.units.is_empty() || units::are_due(self.steps) {
-            let known = (!self.units.is_empty()).then_some(self.units.as_slice());
-            self.units = units::of_family(family, parameters, known);
+        if units::are_due(self.steps) {
+            self.coordinates.renew(family, parameters);
         }
         self.steps += 1;
-        self.rate.rates(1, parameters)[0]
+        self.rate.rates(1, &self.coordinates.place(parameters))[0]
+    }
+
+    /// Where the visit goes on from these parameters, with the bound sampled before the step.
+    fn take(&mut self, parameters: &[f64], bound: f64) -> Next {
+        let Self { rate, coordinates, .. } = self;
+        rate.take(&coordinates.place(parameters), bound, || coordinates.units())
     }
 }
 
 impl GradientSolver {
-    /// The adaptive rate of a visit; `None` for a schedule that is a function of the step, and where the optimiser goes
-    /// on from visit to visit.
-    fn pace(&self, update: &LocalUpdate) -> Option<VisitPace> {
-        let rate = self.descent.adaptive(update.steps).filter(|_| !self.options.keep_optimiser)?;
-        Some(VisitPace { rate, units: Vec::new(), steps: 0 })
+    /// The adaptive rate of a visit from these parameters; `None` for a schedule that is a function of the step, and
+    /// where the optimiser goes on from visit to visit.
+    fn pace(&self, problem: &dyn LocalProblem, update: &LocalUpdate, parameters: &[f64]) -> Option<VisitPace> {
+        let mut rate = self.descent.adaptive(update.steps).filter(|_| !self.options.keep_optimiser)?;
+        let units = Coordinates::of_units(problem.family(), parameters, Vec::new());
+        let begins_there = matches!(self.options.start, Start::Received | Start::Previous);
+        // Steps that are halved leave the coordinates behind.
+        let coordinates = if begins_there && problem.is_whitened() && !problem.divergence(update.first).has_domain() {
+            rate.leave_out_first();
+            units.whitened(problem.family(), parameters)
+        } else {
+            units
+        };
+        Some(VisitPace { rate, coordinates, steps: 0 })
     }
 
     /// The rate of a local step otherwise.
@@ -222,7 +236,7 @@ impl SolverState for GradientSolver {
         let (mut steps, mut clipped, mut shortened, mut last, mut latest) = (0, 0, 0, Vec::new(), f64::NAN);
         let has_domain = problem.divergence(update.first).has_domain();
         let mut watch = self.options.stop.map(Watch::new);
-        let mut pace = self.pace(update);
+        let mut pace = self.pace(problem, update, &parameters);
         for step in 0..update.steps {
             let rate = match &mut pace {
                 Some(pace) => pace.rate(problem.family(), &parameters),
@@ -233,7 +247,7 @@ impl SolverState for GradientSolver {
             let mut sampled = match (sampled, &mut pace) {
                 (Err(error), Some(pace)) if error.is_outside() && pace.rate.can_undo() => {
                     pace.rate.lose();
-                    parameters = pace.rate.undo();
+                    pace.coordinates.go_to(&pace.rate.undo(), &mut parameters);
                     self.descent.restart();
                     problem.forget();
                     continue;
@@ -243,8 +257,8 @@ impl SolverState for GradientSolver {
             // Where a step came from is kept only where it may have to be halved.
             let before = if has_domain { parameters.clone() } else { Vec::new() };
             let gradient = &mut sampled.gradient;
-            let moved = match &pace {
-                Some(pace) => self.descent.step_in(&pace.units, rate, &mut parameters, gradient),
+            let moved = match &mut pace {
+                Some(pace) => self.descent.step_in(&mut pace.coordinates, rate, &mut parameters, gradient),
                 None => self.descent.step_at(rate, &mut parameters, gradient),
             };
             clipped += u64::from(moved.is_clipped);
@@ -258,13 +272,12 @@ impl SolverState for GradientSolver {
                 last.push(latest);
             }
             if let Some(pace) = &mut pace {
-                let units = &pace.units;
-                match pace.rate.take(&parameters, sampled.free_energy, || units.clone()) {
+                match pace.take(&parameters, sampled.free_energy) {
                     Next::Here => {}
                     Next::Afresh => self.descent.restart(),
-                    Next::At(place) => parameters = place,
+                    Next::At(place) => pace.coordinates.go_to(&place, &mut parameters),
                     Next::Back(place) => {
-                        parameters = place;
+                        pace.coordinates.go_to(&place, &mut parameters);
                         self.descent.restart();
                         problem.forget();
                     }

@@ -1,7 +1,5 @@
 //! Solves a local problem by the quasi-Newton method of limited memory, on a deterministic objective.
 
-mod line_search;
-
 use partita_core::Device;
 use serde::{Deserialize, Serialize};
 
@@ -9,10 +7,10 @@ use super::expectation::{Expectation, Rule};
 use super::{LocalProblem, LocalSolver, LocalUpdate, Solved, SolverState};
 use crate::engine::divergence::Divergence;
 use crate::engine::error::{Error, Result};
+use crate::engine::limited_memory::{Along, Memory, strong_wolfe};
 use crate::engine::natural::{NormalFamily, dot};
 use crate::engine::plug::Plug;
 use crate::engine::settings::Settings;
-use line_search::{Along, strong_wolfe};
 
 /// Limited-memory BFGS over the family's parameters, for small problems: the objective is that of a Gauss-Hermite rule
 /// or of one fixed set of draws (sample average approximation), with the divergence in closed form.
@@ -108,64 +106,23 @@ impl Objective<'_> {
     }
 }
 
-/// Steps and the changes of the gradient along them, latest last.
-struct Memory {
-    pairs: Vec<(Vec<f64>, Vec<f64>)>,
-    most: usize,
-}
-
-impl Memory {
-    /// Keeps a pair along which the gradient rises, as every accepted step's does.
-    fn push(&mut self, step: Vec<f64>, change: Vec<f64>) {
-        if dot(&step, &change) > 0.0 {
-            if self.pairs.len() == self.most {
-                self.pairs.remove(0);
-            }
-            self.pairs.push((step, change));
-        }
-    }
-
-    /// Minus the inverse Hessian times a gradient, by the recursion of two loops.
-    fn direction(&self, gradient: &[f64]) -> Vec<f64> {
-        let mut direction: Vec<f64> = gradient.iter().map(|g| -g).collect();
-        let mut factors = Vec::new();
-        for (step, change) in self.pairs.iter().rev() {
-            let factor = dot(step, &direction) / dot(step, change);
-            direction.iter_mut().zip(change).for_each(|(slot, change)| *slot -= factor * change);
-            factors.push(factor);
-        }
-        if let Some((step, change)) = self.pairs.last() {
-            let scale = dot(step, change) / dot(change, change);
-            direction.iter_mut().for_each(|slot| *slot *= scale);
-        }
-        for ((step, change), factor) in self.pairs.iter().zip(factors.iter().rev()) {
-            let other = dot(change, &direction) / dot(step, change);
-            direction.iter_mut().zip(step).for_each(|(slot, step)| *slot += (factor - other) * step);
-        }
-        direction
-    }
-}
-
 impl SolverState for Lbfgs {
     fn solve(&mut self, problem: &mut dyn LocalProblem, update: &LocalUpdate) -> Result<Solved> {
         let Self { expectation, memory, tolerance } = *self;
         let family = problem.natural_family().clone();
-        let mut parameters = match update.is_prior {
-            true => problem.initial(),
-            false => family.member(problem.family(), &update.received)?,
-        };
+        let mut parameters = problem.begin(update)?;
         let (noise, key) = problem.noise(update.first);
         let rule = expectation.rule(problem.family().noise_len(), noise, key)?;
         let divergence = problem.divergence(update.first);
         let mut objective = Objective { problem, family, divergence, rule, step: update.first };
         let mut place = objective.at(&parameters)?;
-        let mut memory = Memory { pairs: Vec::new(), most: memory };
+        let mut memory = Memory::new(memory);
         let mut steps = 0;
         while steps < update.steps && place.gradient.iter().any(|g| g.abs() > tolerance) {
             let direction = memory.direction(&place.gradient);
             let size = dot(&direction, &direction).sqrt();
             // The first step knows no curvature: it moves by one unit of the parameters at most.
-            let first = if memory.pairs.is_empty() { (1.0 / size).min(1.0) } else { 1.0 };
+            let first = if memory.is_empty() { (1.0 / size).min(1.0) } else { 1.0 };
             let slope = dot(&direction, &place.gradient);
             let along = Along { value: place.value, slope, first };
             let mut latest = None;
