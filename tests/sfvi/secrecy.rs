@@ -250,17 +250,18 @@ fn a_silo_does_not_tell_what_the_manifest_of_its_run_does_not_list_whoever_asks(
     let (device, settings) = (Device::flex(), Settings::default());
     let model = LogisticRegression::new(1);
     let rows = BinaryRows::new(&[1.0, -1.0], 1, &[true, false], &device).unwrap();
-    // The gradient at a point, which a run of SFVI lists and one of averaging does not.
+    // The gradient at a point, which a run lists that begins with a climb, and another does not.
     let slope = Message::new("sfvi.slope").word("seed", settings.seed).floats("point", &[0.0; 2]);
     let mut bare = Silo::new("silo", 0, &model, &rows, &device, &settings).unwrap();
     assert!(bare.answer(&slope).unwrap().has("slope"));
-    let asked = |algorithm| {
-        let options = FitOptions { algorithm, settings: settings.clone(), ..FitOptions::default() };
+    let asked = |algorithm, start| {
+        let settings = Settings { start, ..settings.clone() };
+        let options = FitOptions { algorithm, settings, ..FitOptions::default() };
         let mut own = silo_program(&model, &["silo".to_owned()], 0, &rows, &device, &options).unwrap().0;
         own.answer(&slope)
     };
-    assert!(asked(AlgorithmChoice::Sfvi).unwrap().has("slope"));
-    let found = asked(AlgorithmChoice::SfviAvg(RoundOptions::paper(10))).unwrap_err();
+    assert!(asked(AlgorithmChoice::Sfvi, StartFrom::Mode).unwrap().has("slope"));
+    let found = asked(AlgorithmChoice::SfviAvg(RoundOptions::paper(10)), StartFrom::Declared).unwrap_err();
     assert!(
         matches!(&found, Error::Manifest { field, .. } if field == "log_likelihood" || field == "slope"),
         "{found}"

@@ -127,6 +127,31 @@ impl Whitened {
         FullRankGaussian::of_factor(&mean, &Mat::from_fn(size, size, entry))
     }
 
+    /// $`[\mu', \log\sigma', L']`$ of a member with the parameters $`[\mu, \log\sigma, L]`$.
+    pub(super) fn inside(&self, parameters: &[f64]) -> Vec<f64> {
+        let (size, family) = (self.size(), self.family());
+        let (mean, outer) = (family.mean(parameters), family.factor(parameters));
+        let row = |i: usize| &self.factor[i * size..i * size + i + 1];
+        let mut own = Vec::with_capacity(size);
+        for i in 0..size {
+            let known: f64 = row(i).iter().zip(&own).map(|(c, own)| c * own).sum();
+            own.push((mean[i] - self.mean[i] - known) / row(i)[i]);
+        }
+        let mut inner = Mat::<f64>::zeros(size, size);
+        for j in 0..size {
+            for i in j..size {
+                let known: f64 = (j..i).map(|k| row(i)[k] * inner[(k, j)]).sum();
+                inner[(i, j)] = (outer[(i, j)] - known) / row(i)[i];
+            }
+        }
+        FullRankGaussian::of_factor(&own, &inner)
+    }
+
+    /// The parameters of the member that stands here with $`[\mu', \log\sigma', L']`$.
+    pub(super) fn outside(&self, inner: Vec<f64>) -> Vec<f64> {
+        Self { at: inner, ..self.clone() }.parameters()
+    }
+
     /// The gradient by $`[\mu', \log\sigma', L']`$ from that by $`[\mu, \log\sigma, L]`$ at these parameters.
     fn pull(&self, parameters: &[f64], gradient: &[f64]) -> Vec<f64> {
         let (size, family) = (self.size(), self.family());
@@ -179,6 +204,9 @@ mod tests {
         let expected = image(&family.draw(&at, &noise).latent);
         let found = family.draw(&parameters, &noise).latent;
         assert!(found.iter().zip(&expected).all(|(a, b)| (a - b).abs() < 1e-12), "{found:?} {expected:?}");
+        // A member goes in and out.
+        assert!(own.inside(&parameters).iter().zip(&at).all(|(a, b)| (a - b).abs() < 1e-12));
+        assert_eq!(own.outside(at.to_vec()), parameters);
         // What reaches the draw comes to the inner parameters along both ways alike.
         let (reaching, mut outer, mut inner) = ([0.9, -0.4, 1.3], vec![0.0; 9], vec![0.0; 9]);
         family.vjp(&parameters, &noise, &reaching, &reaching, &mut outer);

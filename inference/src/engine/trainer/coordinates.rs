@@ -30,6 +30,22 @@ impl Coordinates {
         }
     }
 
+    /// A member of the family as it stands in coordinates of a covariance; in units as it is.
+    pub(crate) fn inside(&self, member: Vec<f64>) -> Vec<f64> {
+        match &self.chart {
+            Chart::Units(_) => member,
+            Chart::Whitened(own) => own.inside(&member),
+        }
+    }
+
+    /// The member that stands there like this.
+    pub(crate) fn outside(&self, member: Vec<f64>) -> Vec<f64> {
+        match &self.chart {
+            Chart::Units(_) => member,
+            Chart::Whitened(own) => own.outside(member),
+        }
+    }
+
     /// Finds units anew at these parameters; coordinates of a covariance stay.
     pub(crate) fn renew(&mut self, family: &dyn Family, parameters: &[f64]) {
         if let Chart::Units(known) = &mut self.chart {

@@ -16,6 +16,7 @@ use crate::engine::report::Privacy;
 use crate::engine::settings::Settings;
 use crate::engine::terms::climbing::Steps;
 use crate::engine::terms::coordinator::Coordinator;
+use crate::engine::trainer::Coordinates;
 use crate::engine::wire::manifest::Manifest;
 use crate::engine::wire::message::Message;
 
@@ -131,6 +132,10 @@ impl SfviAvg {
     fn average(&mut self, outcomes: &mut dyn Iterator<Item = Result<Outcome>>) -> Result<StepInfo> {
         let (weights, family) = (self.weights(), self.join.globals.family());
         let averaging = &*self.options.averaging;
+        // After a start at a mode members are averaged in the coordinates in which they moved, whatever their units.
+        let at = self.join.globals.trainer.parameters();
+        let frame = Coordinates::of_units(family, at, Vec::new());
+        let frame = if self.join.is_whitened { frame.whitened(family, at) } else { frame };
         let (mut elbo, mut clipped_steps, mut place) = (0.0, 0, 0);
         let (mut members, mut theta) = (Members::new(averaging, family), WeightedMean::default());
         let clipped_rows = self.join.each_answer(outcomes, &self.join.globals.silos, |answer| {
@@ -140,10 +145,10 @@ impl SfviAvg {
             theta.add(&answer.theta, weight);
             place += 1;
             // Without global latents there is only θ to average.
-            if family.is_empty() { Ok(()) } else { members.add(answer.global, weight) }
+            if family.is_empty() { Ok(()) } else { members.add(frame.inside(answer.global), weight) }
         })?;
         self.join.check_bound("the bound", elbo)?;
-        let parameters = if family.is_empty() { Vec::new() } else { members.average()? };
+        let parameters = if family.is_empty() { Vec::new() } else { frame.outside(members.average()?) };
         self.join.end_round(Joined { parameters, theta: theta.sum, elbo, clipped_steps, silos: place, clipped_rows })
     }
 }
