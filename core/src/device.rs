@@ -129,7 +129,16 @@ impl Device {
     /// assert_eq!(x.grad(&gradients).unwrap().into_scalar::<f64>(), 6.0);
     /// ```
     pub fn leaf<'v, const D: usize>(&self, values: impl Into<Cow<'v, [f64]>>, shape: [usize; D]) -> Tensor<D> {
-        Tensor::from_data(self.data(values.into(), &shape), self.options(&self.tracked)).require_grad()
+        self.unregistered_leaf(values, shape).require_grad()
+    }
+
+    /// Makes a tensor of the kind that operations track, of which Burn keeps no record: a leaf of Partita's own tape.
+    pub(crate) fn unregistered_leaf<'v, const D: usize>(
+        &self,
+        values: impl Into<Cow<'v, [f64]>>,
+        shape: [usize; D],
+    ) -> Tensor<D> {
+        Tensor::from_data(self.data(values.into(), &shape), self.options(&self.tracked))
     }
 
     fn data(&self, values: Cow<'_, [f64]>, shape: &[usize]) -> TensorData {

@@ -5,14 +5,16 @@ use std::borrow::Cow;
 use std::sync::Arc;
 
 use burn::backend::ops::FloatTensorOps;
-#[cfg(feature = "flex")]
-use burn::backend::{BackendTensor, DispatchTensorKind};
-use burn::backend::{Dispatch, DispatchAutodiffContext, DispatchTensor, TensorMetadata};
+#[cfg(any(feature = "flex", feature = "ndarray", feature = "wgpu", feature = "vulkan", feature = "cuda"))]
+use burn::backend::BackendTensor;
+use burn::backend::{Dispatch, DispatchAutodiffContext, DispatchTensor, DispatchTensorKind, TensorMetadata};
 use burn::tensor::{Shape, Tensor};
+use burn_autodiff::NodeId;
 
 use crate::array::Array;
 use crate::device::{count_read, data_to_array, slice_to_array};
 use crate::error::{Error, Result};
+use crate::math::operation::own_tape;
 
 /// A float tensor whose rank is known only at run time.
 #[derive(Debug, Clone)]
@@ -54,17 +56,24 @@ impl Handle {
         }
     }
 
+    /// Its node of a tape; `None` for a constant, and on backends that Partita is not built with.
+    pub(crate) fn node_id(&self) -> Option<NodeId> {
+        let DispatchTensorKind::Autodiff(own) = &self.tensor.kind else { return None };
+        match &**own {
+            #[cfg(feature = "flex")]
+            DispatchTensorKind::Flex(BackendTensor::Autodiff(own)) => Some(own.id()),
+            #[cfg(feature = "ndarray")]
+            DispatchTensorKind::NdArray(BackendTensor::Autodiff(own)) => Some(own.id()),
+            #[cfg(any(feature = "wgpu", feature = "vulkan", feature = "cuda"))]
+            DispatchTensorKind::Cube(BackendTensor::Autodiff(own)) => Some(own.id()),
+            _ => None,
+        }
+    }
+
     /// Whether both are the same node of a tape, or, off the tape, the same constant.
     pub(crate) fn is_same(&self, other: &Self) -> bool {
-        match (&self.tensor.kind, &other.tensor.kind) {
-            #[cfg(feature = "flex")]
-            (DispatchTensorKind::Autodiff(own), DispatchTensorKind::Autodiff(other)) => match (&**own, &**other) {
-                (
-                    DispatchTensorKind::Flex(BackendTensor::Autodiff(own)),
-                    DispatchTensorKind::Flex(BackendTensor::Autodiff(other)),
-                ) => own.id() == other.id(),
-                _ => false,
-            },
+        match (self.node_id(), other.node_id()) {
+            (Some(own), Some(other)) => own == other,
             _ => self.is_same_constant(other),
         }
     }
@@ -151,7 +160,13 @@ impl Handle {
         if self.shape() == shape {
             return self;
         }
-        Self { tensor: HostDispatch::float_reshape(self.tensor, Shape::from(shape.to_vec())) }
+        let shape = Shape::from(shape.to_vec());
+        own_tape::passing([self], |[own]| Self { tensor: HostDispatch::float_reshape(own.tensor, shape) })
+    }
+
+    /// The sum of two tensors of one dimension.
+    pub(crate) fn plus(self, other: Self) -> Self {
+        own_tape::passing([self, other], |[own, other]| (own.typed::<1>() + other.typed::<1>()).into())
     }
 
     /// The tensor with its rank in the type again.

@@ -11,6 +11,8 @@ mod on_device;
 mod on_device_encoding;
 mod simulated;
 mod table;
+#[cfg(all(test, feature = "flex"))]
+mod tapes;
 pub mod vertical;
 
 pub use density::LogDensity;

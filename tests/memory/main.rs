@@ -3,6 +3,7 @@
 #![expect(unsafe_code, reason = "an allocator that counts is the only witness of what was allocated")]
 
 mod fifty_silos;
+mod own_tape;
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};

@@ -195,7 +195,8 @@ fn a_start_or_a_step_outside_the_domain_is_an_error_that_says_how_to_start() {
     }
     // A posterior may have 1.07 times the variance of its cavity here, and one step of this size goes farther.
     let how = PviOptions { divergence: Renyi { alpha: 15.0 }.into(), ..PviOptions::new(5) };
-    let settings = Settings { schedule: Schedule::Constant { rate: 5.0 }, steps: 25, ..Settings::default() };
+    let (schedule, start) = (Schedule::Constant { rate: 5.0 }, StartFrom::Declared);
+    let settings = Settings { schedule, start, steps: 25, ..Settings::default() };
     let strict = GradientDescent { halvings: 0, ..GradientDescent::default() }.into();
     let found = fitted(PviOptions { solver: strict, ..how.clone() }, settings.clone()).unwrap_err();
     assert!(found.to_string().contains("Start::Tight"), "{found}");

@@ -3,6 +3,7 @@
 use std::borrow::Cow;
 use std::fmt;
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 
 use super::nesting::Nesting;
 use crate::bijector::Bijector;
@@ -141,6 +142,9 @@ pub struct SiteTable {
     pub(crate) global_len: usize,
     /// Whether some density of the global part depends on another global latent or on θ, and so needs the tape.
     pub(crate) global_tape: bool,
+    /// Whether an evaluation of the globals alone, and one with a silo's part, was found to need Burn's tape: the next
+    /// go there at once. It saves work and changes no number.
+    pub(crate) needs_burn_tape: Arc<[AtomicBool; 2]>,
 }
 
 impl SiteTable {
@@ -228,6 +232,11 @@ impl SiteTable {
     /// The latent sites of one part.
     pub fn latents(&self, part: Part) -> impl Iterator<Item = &Site> {
         self.sites.iter().filter(move |site| site.role == Role::Latent && site.part == part)
+    }
+
+    /// Whether an evaluation of this part was found to need Burn's tape.
+    pub(crate) fn needs_burn_tape(&self, part: Part) -> &AtomicBool {
+        &self.needs_burn_tape[usize::from(part == Part::Local)]
     }
 
     pub(crate) fn names(&self) -> String {

@@ -1,4 +1,4 @@
-//! Puts the log density of a whole batch of a law on Burn's tape, as one node where it has at most four inputs.
+//! Puts the log density of a whole batch of a law on the tape, as one node where it has at most four inputs.
 
 use std::borrow::Cow;
 use std::sync::{Arc, OnceLock};
@@ -214,6 +214,6 @@ fn with_others(tape: Handle, outputs: usize, others: Vec<Handle>, derivatives: &
         let derivatives = derivatives.to_vec();
         let zeros = Array { values: vec![0.0; outputs], shape: vec![outputs] };
         let node = operation::apply(inputs.to_vec(), Box::new(move |_| (zeros, vjp(derivatives))));
-        Handle::from(sum.typed::<1>() + node.typed::<1>())
+        sum.plus(node)
     })
 }

@@ -22,6 +22,7 @@ mod linear_form;
 mod ln_gamma;
 mod log_sum_exp;
 mod on_host;
+pub(crate) mod own_tape;
 mod scan;
 mod stages;
 mod triangle;
@@ -47,7 +48,7 @@ pub use triangular_solve::triangular_solve;
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use burn::backend::{Autodiff, Backend, TensorMetadata, backend_extension, tensor::FloatTensor};
+use burn::backend::{Autodiff, AutodiffBackend, Backend, TensorMetadata, backend_extension, tensor::FloatTensor};
 use burn::tensor::{DType, TensorData};
 use burn_autodiff::checkpoint::{base::Checkpointer, strategy::CheckpointStrategy};
 use burn_autodiff::grads::Gradients;
@@ -186,15 +187,24 @@ fn tracked<B: InPlace, C: CheckpointStrategy, const N: usize>(
     inputs: [FloatTensor<Autodiff<B, C>>; N],
     function: HostFunction,
 ) -> FloatTensor<Autodiff<B, C>> {
+    if let Some(places) = own_tape::find(inputs.each_ref().map(|input| Some(input.id()))) {
+        let (output, vjp) = forward::<B, N>(inputs.map(|input| input.into_primitive()), function);
+        let size = own_tape::Size::of(&output);
+        let output = Autodiff::<B, C>::from_inner(output);
+        own_tape::record(places, output.id(), size, vjp);
+        return output;
+    }
     let nodes = inputs.each_ref().map(|input| input.node());
-    let (output, saved) = forward::<B, N>(inputs.map(|input| input.into_primitive()), function);
+    let shapes = inputs.each_ref().map(|input| input.shape().to_vec());
+    let (output, vjp) = forward::<B, N>(inputs.map(|input| input.into_primitive()), function);
+    let saved = Saved { vjp: Arc::new(Mutex::new(Some(vjp))), shapes };
     match HostBackward.prepare::<C>(nodes).compute_bound().stateful() {
         OpsKind::Tracked(preparation) => preparation.finish(saved, output),
         OpsKind::UnTracked(preparation) => preparation.finish(output),
     }
 }
 
-/// What the backward pass needs: the vector-Jacobian product and the shapes to give its results.
+/// What Burn's backward pass needs: the vector-Jacobian product and the shapes to give its results.
 #[derive(Clone)]
 struct Saved<const N: usize> {
     vjp: Arc<Mutex<Option<Vjp>>>,
@@ -207,16 +217,12 @@ impl<const N: usize> fmt::Debug for Saved<N> {
     }
 }
 
-fn forward<B: InPlace, const N: usize>(
-    inputs: [FloatTensor<B>; N],
-    function: HostFunction,
-) -> (FloatTensor<B>, Saved<N>) {
+fn forward<B: InPlace, const N: usize>(inputs: [FloatTensor<B>; N], function: HostFunction) -> (FloatTensor<B>, Vjp) {
     let device = inputs[0].device();
     let dtype = inputs[0].dtype();
-    let shapes = inputs.each_ref().map(|input| input.shape().to_vec());
     let arrays = inputs.map(in_place::take::<B>);
     let (value, vjp) = function(arrays.into());
-    (write::<B>(value.values, &value.shape, dtype, &device), Saved { vjp: Arc::new(Mutex::new(Some(vjp))), shapes })
+    (write::<B>(value.values, &value.shape, dtype, &device), vjp)
 }
 
 fn write<B: Backend>(values: Vec<f64>, shape: &[usize], dtype: DType, device: &B::Device) -> FloatTensor<B> {

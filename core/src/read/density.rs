@@ -1,16 +1,22 @@
 //! Reads a model as the log density of unconstrained vectors, with its gradient.
 
-use super::gradient::{ValueAndGradient, collect};
+use std::sync::atomic::Ordering::Relaxed;
+
+use burn::module::Module;
+
+use super::gradient::{ValueAndGradient, collect, collect_own};
 use super::latents::Latents;
 use crate::declare::model::Model;
 use crate::declare::scope::{
     Density, Layers, LocalPart, Minibatch, Moments, Outcome, Reading, Scope, Source, Tape, Terms,
 };
-use crate::declare::site::SiteTable;
+use crate::declare::site::{Part, SiteTable};
 use crate::declare::theta;
 use crate::device::Device;
 use crate::distribution::Loss;
 use crate::error::{Error, Result};
+use crate::handle::Handle;
+use crate::math::operation::own_tape;
 
 /// A model bound to a device and a site table, ready to be evaluated as a log density.
 ///
@@ -46,13 +52,15 @@ pub struct LogDensity<'a, M> {
     pub(super) weight: f64,
     pub(super) loss: Loss,
     moments: Option<Moments<'a>>,
+    on_burn_tape: bool,
 }
 
 impl<'a, M: Model> LogDensity<'a, M> {
     /// Binds a model to a device and its site table.
     #[must_use]
     pub fn new(model: &'a M, device: &'a Device, table: &'a SiteTable) -> Self {
-        Self { model, device, table, minibatch: &[], weight: 1.0, loss: Loss::default(), moments: None }
+        let loss = Loss::default();
+        Self { model, device, table, minibatch: &[], weight: 1.0, loss, moments: None, on_burn_tape: false }
     }
 
     /// Evaluates only these rows of the plates named; their log densities are multiplied by N/B.
@@ -92,18 +100,31 @@ impl<'a, M: Model> LogDensity<'a, M> {
         self
     }
 
+    /// Evaluates on Burn's tape what Partita's own would do faster, to compare the two.
+    #[doc(hidden)]
+    #[must_use]
+    pub fn on_burn_tape(mut self) -> Self {
+        self.on_burn_tape = true;
+        self
+    }
+
     /// $\log p_\theta(Z_G)$ and its gradient by the unconstrained global vector.
     ///
     /// # Errors
     /// [`Error::Length`] for a vector of the wrong length; otherwise what the model's statements refuse.
     pub fn global(&self, globals: &[f64]) -> Result<ValueAndGradient> {
         self.table.check_latents(globals, None, |_| 0)?;
-        let latents = if self.table.global_tape { Tape::Leaves } else { Tape::Constants };
-        let reading = Density { latents, ..self.reading(Terms::Joint) };
-        let mut scope = self.scope(Source::globals(globals), reading);
-        scope.run(|scope| self.model.global(scope))?;
-        scope.ended()?;
-        self.finish(scope.outcome, ValueAndGradient::default(), &[])
+        let evaluate = |latents: Tape| -> Result<Outcome> {
+            let reading = Density { latents, ..self.reading(Terms::Joint) };
+            let mut scope = self.scope(Source::globals(globals), reading);
+            scope.run(|scope| self.model.global(scope))?;
+            scope.ended()?;
+            Ok(scope.outcome)
+        };
+        if self.table.global_tape {
+            return self.on_either_tape(Part::Global, ValueAndGradient::default(), evaluate);
+        }
+        self.finish(evaluate(Tape::Constants)?, ValueAndGradient::default(), &[])
     }
 
     /// $\log p_\theta(y_j, Z_{L_j} \mid Z_G)$ and its gradients: the share of one silo.
@@ -171,6 +192,23 @@ impl<'a, M: Model> LogDensity<'a, M> {
             blank.means = vec![0.0; self.table.global_len];
             blank.variances = vec![0.0; self.table.global_len];
         }
+        if reading.layers.is_some() {
+            return self.finish(self.outcome(latents, data, reading, particles)?, blank, &[]);
+        }
+        let terms = reading.terms;
+        self.on_either_tape(Part::Local, blank, |tape| {
+            self.outcome(latents, data, Density { latents: tape, ..self.reading(terms) }, particles)
+        })
+    }
+
+    /// What the whole model gives at these latents.
+    fn outcome(
+        &self,
+        latents: Latents<'_>,
+        data: &M::Data,
+        reading: Density<'_>,
+        particles: &[u32],
+    ) -> Result<Outcome> {
         let mut scope = self.scope(latents.source(), reading);
         let globals = scope.run(|scope| self.model.global(scope))?;
         scope.begin_local(self.local_part());
@@ -182,7 +220,30 @@ impl<'a, M: Model> LogDensity<'a, M> {
             scope.run(|scope| self.model.local(scope, &globals, data))?;
             scope.ended()?;
         }
-        self.finish(scope.outcome, blank, &[])
+        Ok(scope.outcome)
+    }
+
+    /// What `evaluate` gives with latents on Partita's own tape, or on Burn's where the sum of densities has met an
+    /// operation that is not Partita's, and for a model with θ.
+    fn on_either_tape(
+        &self,
+        part: Part,
+        blank: ValueAndGradient,
+        evaluate: impl Fn(Tape) -> Result<Outcome>,
+    ) -> Result<ValueAndGradient> {
+        let needs_burn_tape = self.table.needs_burn_tape(part);
+        if !self.on_burn_tape && !needs_burn_tape.load(Relaxed) && Module::num_params(self.model) == 0 {
+            let (outcome, tape) = own_tape::during(|| evaluate(Tape::Own));
+            let mut outcome = outcome?;
+            let root = outcome.tape.take().map(Handle::from);
+            let gradients = root.as_ref().map(|root| tape.backward(root));
+            if !matches!(gradients, Some(None)) {
+                own_tape::sweep(self.device);
+                return collect_own(outcome, self.table, blank, gradients.flatten());
+            }
+            needs_burn_tape.store(true, Relaxed);
+        }
+        self.finish(evaluate(Tape::Leaves)?, blank, &[])
     }
 
     pub(super) fn reading(&self, terms: Terms) -> Density<'a> {

@@ -7,6 +7,7 @@ use crate::declare::site::{Part, Site, SiteTable};
 use crate::device::{add_data, data_to_array};
 use crate::error::{Error, Result};
 use crate::math::kernel::add_scaled;
+use crate::math::operation::own_tape::OwnGradients;
 
 /// A log density (nats) and its gradient by the unconstrained latents and by θ.
 #[derive(Debug, Clone, PartialEq, Default)]
@@ -35,23 +36,49 @@ pub(crate) fn gradients_of(
     collect(outcome, table, ValueAndGradient::default(), &[], theta)
 }
 
-/// Runs the tape of a reading backward and puts every gradient in its place of `evaluated`.
+/// Runs Burn's tape of a reading backward and puts every gradient in its place of `evaluated`.
 pub(super) fn collect(
+    mut outcome: Outcome,
+    table: &SiteTable,
+    evaluated: ValueAndGradient,
+    row_weights: &[f64],
+    theta: impl FnOnce(Option<&Gradients>) -> Result<Vec<f64>>,
+) -> Result<ValueAndGradient> {
+    let gradients = outcome.tape.take().map(|tape| tape.backward());
+    let of_leaf = |leaf: &Leaf| gradients.as_ref().map_or(Ok(None), |gradients| tape_gradient(leaf, gradients));
+    let mut evaluated = placed(outcome, table, evaluated, row_weights, of_leaf)?;
+    evaluated.theta = theta(gradients.as_ref())?;
+    Ok(evaluated)
+}
+
+/// Puts every gradient of Partita's own tape in its place of `evaluated`; `None` where no density is on the tape.
+pub(super) fn collect_own(
+    outcome: Outcome,
+    table: &SiteTable,
+    evaluated: ValueAndGradient,
+    mut gradients: Option<OwnGradients>,
+) -> Result<ValueAndGradient> {
+    placed(outcome, table, evaluated, &[], |leaf| {
+        let numbers = gradients.as_mut().and_then(|gradients| gradients.take(&leaf.handle));
+        Ok(numbers.map(|numbers| {
+            let shape = [numbers.len()];
+            TensorData::new(numbers, shape)
+        }))
+    })
+}
+
+/// Puts what `of_leaf` has for every leaf, and the gradients found off the tape, in their places of `evaluated`.
+fn placed(
     outcome: Outcome,
     table: &SiteTable,
     mut evaluated: ValueAndGradient,
     row_weights: &[f64],
-    theta: impl FnOnce(Option<&Gradients>) -> Result<Vec<f64>>,
+    mut of_leaf: impl FnMut(&Leaf) -> Result<Option<TensorData>>,
 ) -> Result<ValueAndGradient> {
     evaluated.value = outcome.total;
     evaluated.globals = vec![0.0; table.global_len];
-    let gradients = outcome.tape.map(|tape| tape.backward());
     for leaf in outcome.leaves {
-        let tape = match &gradients {
-            Some(gradients) => tape_gradient(&leaf, gradients)?,
-            None => None,
-        };
-        match tape {
+        match of_leaf(&leaf)? {
             // Most numbers of most models: written once, where they belong.
             Some(tape) if leaf.constrained.is_empty() && table.sites[leaf.site].part == Part::Global => {
                 add_data(tape, &leaf.host_gradient, global_place(table, &leaf, &mut evaluated));
@@ -59,7 +86,6 @@ pub(super) fn collect(
             tape => vjp(table, leaf, tape, row_weights, &mut evaluated)?,
         }
     }
-    evaluated.theta = theta(gradients.as_ref())?;
     Ok(evaluated)
 }
 

@@ -10,6 +10,7 @@ use crate::declare::site::{Part, Role};
 use crate::distribution::{Domain, Law, Loss, Parameter, ParameterRule, Support, Wanted};
 use crate::error::{Error, Result};
 use crate::handle::Handle;
+use crate::math::operation::own_tape;
 use crate::noise::{Key, Purpose};
 
 /// A latent site in the table, with the law of its latent numbers.
@@ -116,9 +117,13 @@ impl<'a> Scope<'a> {
         let kept = if real { Vec::new() } else { constrained.to_vec() };
         let value: Tensor<D> = match tape {
             Tape::Leaves => self.device.leaf(constrained, shape),
+            Tape::Own => self.device.unregistered_leaf(constrained, shape),
             Tape::Constants | Tape::Fixed => self.device.tensor(constrained.into_owned(), shape),
         };
         let handle = Handle::from(value);
+        if tape == Tape::Own {
+            own_tape::note(&handle);
+        }
         let place = if score == Score::ByRow { self.row_place() } else { RowPlace::default() };
         if !on_host {
             let Entered { name, law, .. } = entered;

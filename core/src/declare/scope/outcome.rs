@@ -195,7 +195,7 @@ fn add_runs(sums: &mut [f64], places: &[usize], numbers: &[f64]) {
 fn add_node(sum: &mut Option<Tensor<1>>, term: Option<Tensor<1>>) {
     let Some(term) = term else { return };
     *sum = Some(match sum.take() {
-        Some(sum) => sum + term,
+        Some(sum) => Handle::from(sum).plus(term.into()).typed(),
         None => term,
     });
 }

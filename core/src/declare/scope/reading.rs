@@ -78,8 +78,10 @@ pub(crate) enum Terms {
 /// How latents enter the tape.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Tape {
-    /// Leaves, for gradients by them.
+    /// Leaves of Burn's tape, for gradients by them.
     Leaves,
+    /// Leaves of Partita's own tape, which is open on this thread.
+    Own,
     /// Constants: every density is evaluated on the host.
     Constants,
     /// Constants that no gradient is wanted of.
