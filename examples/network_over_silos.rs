@@ -54,7 +54,7 @@ fn main() -> std::result::Result<(), Box<dyn std::error::Error>> {
     // A round is fifty steps of every silo, of which its device is read once.
     let rounds = RoundOptions { on_device: true, ..RoundOptions::paper(50) };
     let settings = Settings {
-        steps: 2_000,
+        steps: 4_000,
         family: FamilyPlan::new().global(Gaussian::diagonal()).initial_scale(0.02),
         ..Settings::default()
     };

@@ -4,9 +4,9 @@ use std::borrow::Cow;
 #[cfg(feature = "flex")]
 use std::sync::Arc;
 
-use burn::backend::ops::FloatTensorOps;
 #[cfg(any(feature = "flex", feature = "ndarray", feature = "wgpu", feature = "vulkan", feature = "cuda"))]
 use burn::backend::BackendTensor;
+use burn::backend::ops::FloatTensorOps;
 use burn::backend::{Dispatch, DispatchAutodiffContext, DispatchTensor, DispatchTensorKind, TensorMetadata};
 use burn::tensor::{Shape, Tensor};
 use burn_autodiff::NodeId;

@@ -4,7 +4,7 @@
 use fixtures::local::{Partitioned, Toy, quadratic};
 use partita::inference::{
     Conjugate, Divergence, Error, Expectation, GammaDivergence, GradientDescent, KullbackLeibler, Lbfgs, LocalSolver,
-    NaturalGradient, NoDivergence, NormalFamily, Plug, Renyi,
+    NaturalGradient, NoDivergence, NormalFamily, Plug, Renyi, StartFrom,
 };
 use partita::models::GaussianMean;
 use partita::{

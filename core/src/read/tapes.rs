@@ -8,9 +8,9 @@ use burn::tensor::Tensor;
 use crate::math::kernel::testing::{bits, scattered};
 use crate::math::operation::own_tape;
 use crate::{
-    Array, Bernoulli, Design, Device, Differentiable, Error, Groups, HalfNormal, Handle, Latents, LogDensity, Minibatch,
-    Model, Normal, Part, Precision, Real, Recurrence, Result, Scan, Scope, SiteTable, ValueAndGradient, custom_vjp,
-    elementwise, hidden_markov, log_sum_exp, scan,
+    Array, Bernoulli, Design, Device, Differentiable, Error, Groups, HalfNormal, Handle, Latents, LogDensity,
+    Minibatch, Model, Normal, Part, Precision, Real, Recurrence, Result, Scan, Scope, SiteTable, ValueAndGradient,
+    custom_vjp, elementwise, hidden_markov, log_sum_exp, scan,
 };
 
 /// What the local part of the model does with its globals.
