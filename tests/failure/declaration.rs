@@ -191,7 +191,7 @@ fn a_site_that_changes_its_name_is_refused() {
     });
     let error = short_fit(&model, |_| {}).unwrap_err();
     assert!(matches!(inner(&error), Error::ChangingStructure { .. }), "{error:?}");
-    says(&error, &["declares `other Normal [2]`", "site table has `y Normal [2]`", "same sites in the same order"]);
+    says(&error, &["declares `other Normal [", "site table has `y Normal [", "same sites in the same order"]);
 }
 
 #[test]
@@ -215,7 +215,7 @@ fn a_site_that_disappears_is_refused() {
     });
     let error = short_fit(&model, |_| {}).unwrap_err();
     assert!(matches!(inner(&error), Error::ChangingStructure { .. }), "{error:?}");
-    says(&error, &["declares `no further site`", "site table has `y Normal [2]`"]);
+    says(&error, &["declares `no further site`", "site table has `y Normal ["]);
 }
 
 #[test]
