@@ -35,7 +35,7 @@ const LEAST_REACH: f64 = 1e-4;
 /// are combinations of points at which each is evaluated.
 const MOST_ROW_DRAWS: u64 = 100_000_000;
 /// The rounds in which silos may say again what they said: later ones are near enough for steps.
-const MOST_AGAIN: u64 = 5;
+const MOST_AGAIN: u64 = 4;
 /// The rounds after which a run that has not converged ends, and says so.
 const MOST_ROUNDS: u64 = 40;
 

@@ -14,6 +14,7 @@ use crate::engine::plug::Plug;
 use crate::engine::private_steps::PrivateSteps;
 use crate::engine::report::Privacy;
 use crate::engine::settings::Settings;
+use crate::engine::symmetric::Eigen;
 use crate::engine::terms::climbing::Steps;
 use crate::engine::terms::coordinator::Coordinator;
 use crate::engine::trainer::Coordinates;
@@ -132,10 +133,11 @@ impl SfviAvg {
     fn average(&mut self, outcomes: &mut dyn Iterator<Item = Result<Outcome>>) -> Result<StepInfo> {
         let (weights, family) = (self.weights(), self.join.globals.family());
         let averaging = &*self.options.averaging;
-        // After a start at a mode members are averaged in the coordinates in which they moved, whatever their units.
+        // Members whose units are too far apart for an average as they are have it in the coordinates in which they moved.
         let at = self.join.globals.trainer.parameters();
         let frame = Coordinates::of_units(family, at, Vec::new());
-        let frame = if self.join.is_whitened { frame.whitened(family, at) } else { frame };
+        let is_apart = self.join.is_whitened && family.full_rank().is_some() && condition(family, at) > MOST_APART;
+        let frame = if is_apart { frame.whitened(family, at) } else { frame };
         let (mut elbo, mut clipped_steps, mut place) = (0.0, 0, 0);
         let (mut members, mut theta) = (Members::new(averaging, family), WeightedMean::default());
         let clipped_rows = self.join.each_answer(outcomes, &self.join.globals.silos, |answer| {
@@ -151,6 +153,16 @@ impl SfviAvg {
         let parameters = if family.is_empty() { Vec::new() } else { frame.outside(members.average()?) };
         self.join.end_round(Joined { parameters, theta: theta.sum, elbo, clipped_steps, silos: place, clipped_rows })
     }
+}
+
+/// The condition number of a covariance above which averages of such covariances lose digits.
+const MOST_APART: f64 = 1e8;
+
+/// The condition number of the covariance of a family's member.
+fn condition(family: &dyn Family, parameters: &[f64]) -> f64 {
+    let values = Eigen::of(&family.covariance_matrix(parameters).matrix()).map(|eigen| eigen.values);
+    let ends = values.as_deref().and_then(|values| Some((*values.first()?, *values.last()?)));
+    ends.map_or(f64::INFINITY, |(least, most)| if least > 0.0 { most / least } else { f64::INFINITY })
 }
 
 impl Algorithm for SfviAvg {
