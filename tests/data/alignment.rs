@@ -178,4 +178,10 @@ fn columns_of_another_length_or_of_one_name_are_refused() {
     let twice = || PartyColumn::complete("age", vec![1.0, 2.0]);
     let error = rows(vec![twice(), twice()]);
     assert!(matches!(&error, DataError::DuplicateColumn { column, .. } if column == "age"), "{error}");
+    let dose = PartyColumn::with_missing("dose", vec![None, Some(1.0)]);
+    let error = rows(vec![twice(), dose.clone(), twice()]);
+    assert!(matches!(&error, DataError::DuplicateColumn { places: [1, 3], .. }), "{error}");
+    // The column that marks missing doses has its name too.
+    let error = rows(vec![dose, PartyColumn::complete("dose is missing", vec![1.0, 2.0])]);
+    assert!(matches!(&error, DataError::DuplicateColumn { column, .. } if column == "dose is missing"), "{error}");
 }

@@ -50,9 +50,21 @@ fn grown(evaluations: usize) -> usize {
 #[test]
 fn operations_of_burn_that_reach_no_density_leave_no_memory_behind() {
     let _alone = ALONE.lock().unwrap();
-    // What Burn keeps where nothing sweeps: of these evaluations none is the 1,024th.
+    // What Burn keeps where nothing sweeps: after the first evaluation of a thread the next to sweep is the 1,025th.
     let kept = grown(1_000);
     assert!(kept > 1_000 * 64, "{kept} bytes: Burn keeps nothing, and the sweep is not needed");
     let found = grown(100_000);
     assert!(found < 8 * kept, "{found} bytes for 100,000 evaluations, and {kept} for 1,000");
+}
+
+#[test]
+fn threads_that_end_soon_leave_no_memory_behind() {
+    let _alone = ALONE.lock().unwrap();
+    let kept = grown(1_000);
+    let before = LIVE.load(Relaxed);
+    for _ in 0..20 {
+        grown(1_000);
+    }
+    let found = LIVE.load(Relaxed).saturating_sub(before);
+    assert!(found < 4 * kept, "{found} bytes of twenty threads, and {kept} of one");
 }

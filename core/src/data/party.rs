@@ -67,6 +67,10 @@ impl PartyRows {
         check_keys(party, &keys)?;
         check_lengths(party, keys.len(), &columns)?;
         check_cells(party, &columns)?;
+        let rows = format!("rows of party `{party}`");
+        // By the places that the caller gave them, before columns that mark missing cells stand between.
+        let own: Vec<String> = columns.iter().map(|column| column.name.clone()).collect();
+        DataError::check_names(&rows, &own)?;
         let (mut names, mut values) = (Vec::new(), Vec::new());
         for PartyColumn { name, cells, may_miss } in columns {
             if may_miss {
@@ -78,7 +82,7 @@ impl PartyRows {
                 values.push(cells.into_iter().flatten().collect());
             }
         }
-        DataError::check_names(&format!("rows of party `{party}`"), &names)?;
+        DataError::check_names(&rows, &names)?;
         Ok(Self { party: party.into(), keys, names, columns: values })
     }
 

@@ -217,6 +217,35 @@ fn an_encoder_of_a_plate_that_the_model_has_not_is_refused_with_those_that_it_ha
     assert!(error.contains("`rows`") && error.contains("Name one of its plates: row"), "{error}");
 }
 
+/// `Plain` in a silo that may have no rows.
+#[derive(Module, Debug)]
+struct Perhaps {}
+
+impl Model for Perhaps {
+    type Globals = ();
+    type Data = Tensor<1>;
+
+    fn global(&self, _: &mut Scope<'_>) -> Result<()> {
+        Ok(())
+    }
+
+    fn local(&self, scope: &mut Scope<'_>, (): &(), data: &Tensor<1>) -> Result<()> {
+        if data.dims()[0] > 0 { Plain {}.local(scope, &(), data) } else { Ok(()) }
+    }
+}
+
+#[test]
+fn an_encoder_of_a_silo_without_rows_has_no_plate_to_serve() {
+    let device = Device::flex();
+    let model = Amortised::new(Perhaps {}, "row", rule(&device));
+    let blocks = |rows: Vec<f64>| {
+        let shape = [rows.len()];
+        let table = SiteTable::of(&model, &device, &device.tensor(rows, shape)).unwrap();
+        table.blocks().iter().filter(|block| block.width > 0).count()
+    };
+    assert_eq!([blocks(vec![]), blocks(vec![1.0, 2.0])], [0, 1]);
+}
+
 #[test]
 fn an_encoder_around_a_model_with_an_encoder_leaves_it_its_plate() {
     let device = Device::flex();

@@ -351,15 +351,15 @@ impl<'a> Scope<'a> {
         Err(Error::Plate { plate: name.into(), problem })
     }
 
-    /// Refuses an encoder of rows that the model does not have.
+    /// Refuses an encoder of rows that the model does not have; a silo that has no rows opens no plate at all.
     pub(crate) fn check_encoded(&self, plate: &str) -> Result<()> {
         let Table::Building(table) = &self.table else { return Ok(()) };
         let plates: Vec<&str> = table.blocks.iter().filter_map(|block| block.plate.as_deref()).collect();
-        if plates.contains(&plate) {
+        if plates.is_empty() || plates.contains(&plate) {
             return Ok(());
         }
         let problem = format!(
-            "an encoder is to serve its rows, but the model has no such plate. Name one of its plates: {}.",
+            "an encoder is to serve its rows, but the model opens no such plate here. Name one of its plates: {}.",
             plates.join(", ")
         );
         Err(Error::Plate { plate: plate.into(), problem })

@@ -18,7 +18,8 @@ use crate::handle::{Handle, HostDispatch};
 /// The most inputs of one operation.
 const INPUTS: usize = 4;
 
-/// After how many evaluations of a thread Burn is made to forget operations that no backward pass of its own has met.
+/// After how many evaluations of a thread, and after its first, Burn is made to forget operations that no backward pass
+/// of its own has met.
 const SWEEP: u32 = 1_024;
 
 thread_local! {
@@ -142,9 +143,12 @@ pub(crate) fn passing<const N: usize>(inputs: [Handle; N], operation: impl FnOnc
 
 /// Lets Burn forget, once in many evaluations, what they made it keep: an operation of Burn on a latent that reaches no
 /// density, as that of a `deterministic`, is kept until a backward pass of Burn's sweeps.
+///
+/// The first evaluation sweeps what threads before this one left: the pool of a short fit ends before it has evaluated
+/// often.
 pub(crate) fn sweep(device: &Device) {
-    let evaluations = EVALUATIONS.get().wrapping_add(1);
-    EVALUATIONS.set(evaluations);
+    let evaluations = EVALUATIONS.get();
+    EVALUATIONS.set(evaluations.wrapping_add(1));
     if evaluations.is_multiple_of(SWEEP) {
         drop(device.leaf::<1>(vec![0.0], [1]).backward());
     }
