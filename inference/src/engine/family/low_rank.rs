@@ -258,8 +258,8 @@ impl Family for LowRankGaussian {
         log_scale.iter().enumerate().map(own).collect()
     }
 
-    /// The factor analysis of the correlations, by alternating the diagonal and the leading eigenvectors of the rest. Of
-    /// independent components it is exact, and each column is at a component of its own, as at the start.
+    /// The factor analysis of the correlations, by alternating the diagonal and the leading eigenvectors of the rest.
+    /// Of independent components it is exact, and each column is at a component of its own, as at the start.
     fn with_moments(&self, mean: &[f64], spread: &CovarianceMatrix) -> Result<Vec<f64>> {
         if let CovarianceMatrix::Diagonal(sds) = spread {
             let mut factor = vec![0.0; self.len * self.rank];
