@@ -304,7 +304,7 @@ impl RunFile {
         self.algorithm == AlgorithmName::Pvi && self.schedule == Some(ScheduleName::Asynchronous)
     }
 
-    /// The exchanges of a whole run, except those of its report.
+    /// The exchanges of a whole run, except those of its report and of a climb to the mode before it.
     #[must_use]
     pub fn exchanges(&self) -> u64 {
         let local_steps = self.local_steps.max(1);

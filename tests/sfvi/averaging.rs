@@ -44,6 +44,21 @@ fn members_are_rebuilt_from_their_moments() {
 }
 
 #[test]
+fn low_rank_members_in_wild_units_are_rebuilt_from_their_moments() {
+    // Deviations of about a thousandth to a thousand.
+    let (family, units): (_, [f64; 4]) = (LowRankGaussian::new(4, 1), [1e-3, 1.0, 1e3, 30.0]);
+    let log_scales = [-1.0_f64, -0.8, -1.2, -0.9].into_iter().zip(units).map(|(log, unit)| log + unit.ln());
+    let factor = [0.9_f64, 0.5, -0.4, 0.7].into_iter().zip(units).map(|(entry, unit)| entry * unit);
+    let low: Vec<f64> = [0.0; 4].into_iter().chain(log_scales).chain(factor).collect();
+    let rebuilt = family.with_moments(&family.mean(&low), &family.covariance_matrix(&low)).unwrap();
+    let in_units = |own: &[f64]| -> Vec<f64> {
+        let cells = family.covariance(own).into_iter().enumerate();
+        cells.map(|(cell, value)| value / (units[cell / 4] * units[cell % 4])).collect()
+    };
+    close(&in_units(&rebuilt), &in_units(&low), 1e-9);
+}
+
+#[test]
 fn independent_components_need_no_matrix_and_deviations_are_those_of_the_covariance() {
     let sds = CovarianceMatrix::Diagonal(vec![0.2, 3.0, 1e-3]);
     let correlated = [vec![0.0; 3], vec![-1.0, 0.4, 0.2], vec![0.9, -0.5, 0.4]].concat();

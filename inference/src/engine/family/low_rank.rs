@@ -80,6 +80,37 @@ impl LowRankGaussian {
         };
         Ok(((0..self.len).map(left).collect(), factor))
     }
+
+    /// The variances of components' own and the factor that fit a covariance, by alternations.
+    ///
+    /// These alone take thousands for a weak factor: after each two a step goes on along them.
+    ///
+    /// # References
+    /// Varadhan and Roland (2008), Simple and globally convergent methods for accelerating the convergence of any EM
+    /// algorithm: that step.
+    fn analyse(&self, covariance: &Mat<f64>) -> Result<(Vec<f64>, Mat<f64>)> {
+        let variances: Vec<f64> = (0..self.len).map(|i| covariance[(i, i)]).collect();
+        let mut start: Vec<f64> = variances.iter().map(|variance| 0.5 * variance).collect();
+        let (mut own, mut factor) = (start.clone(), Mat::<f64>::zeros(self.len, self.rank));
+        for _ in 0..MOST {
+            let (once, _) = self.alternate(covariance, &start)?;
+            (own, factor) = self.alternate(covariance, &once)?;
+            let change = |from: &[f64], to: &[f64]| -> Vec<f64> {
+                (0..self.len).map(|i| (to[i] - from[i]) / variances[i]).collect()
+            };
+            let (first, second) = (change(&start, &once), change(&once, &own));
+            if second.iter().all(|change| change.abs() < TOLERANCE) {
+                break;
+            }
+            let length = norm(&first) / distance(&first, &second);
+            let length = if length.is_finite() { length.max(1.0) } else { 1.0 };
+            for (i, slot) in start.iter_mut().enumerate() {
+                let by = length * (2.0 * first[i] + length * (second[i] - first[i]));
+                *slot = (*slot + by * variances[i]).min(variances[i]).max(LEAST * variances[i]);
+            }
+        }
+        Ok((own, factor))
+    }
 }
 
 /// The least variance of a component's own in its whole variance, so that a member stays proper.
@@ -227,14 +258,8 @@ impl Family for LowRankGaussian {
         log_scale.iter().enumerate().map(own).collect()
     }
 
-    /// The factor analysis of the covariance by alternating the diagonal and the leading eigenvectors of the rest. Of
-    /// independent components it is exact, and each column is at a component of its own, as at the start.
-    ///
-    /// Alternations alone take thousands for a weak factor: after each two a step goes on along them.
-    ///
-    /// # References
-    /// Varadhan and Roland (2008), Simple and globally convergent methods for accelerating the convergence of any EM
-    /// algorithm: that step.
+    /// The factor analysis of the correlations, by alternating the diagonal and the leading eigenvectors of the rest.
+    /// Of independent components it is exact, and each column is at a component of its own, as at the start.
     fn with_moments(&self, mean: &[f64], spread: &CovarianceMatrix) -> Result<Vec<f64>> {
         if let CovarianceMatrix::Diagonal(sds) = spread {
             let mut factor = vec![0.0; self.len * self.rank];
@@ -245,28 +270,15 @@ impl Family for LowRankGaussian {
             }
             return Ok([mean, &own, &factor].concat());
         }
-        let covariance = spread.matrix();
-        let variances: Vec<f64> = (0..self.len).map(|i| covariance[(i, i)]).collect();
-        let mut start: Vec<f64> = variances.iter().map(|variance| 0.5 * variance).collect();
-        let (mut own, mut factor) = (start.clone(), Mat::<f64>::zeros(self.len, self.rank));
-        for _ in 0..MOST {
-            let (once, _) = self.alternate(&covariance, &start)?;
-            (own, factor) = self.alternate(&covariance, &once)?;
-            let change = |from: &[f64], to: &[f64]| -> Vec<f64> {
-                (0..self.len).map(|i| (to[i] - from[i]) / variances[i]).collect()
-            };
-            let (first, second) = (change(&start, &once), change(&once, &own));
-            if second.iter().all(|change| change.abs() < TOLERANCE) {
-                break;
-            }
-            let length = norm(&first) / distance(&first, &second);
-            let length = if length.is_finite() { length.max(1.0) } else { 1.0 };
-            for (i, slot) in start.iter_mut().enumerate() {
-                let by = length * (2.0 * first[i] + length * (second[i] - first[i]));
-                *slot = (*slot + by * variances[i]).min(variances[i]).max(LEAST * variances[i]);
-            }
-        }
-        let entries = (0..self.len).flat_map(|i| (0..self.rank).map(move |j| (i, j))).map(|place| factor[place]);
-        Ok(mean.iter().copied().chain(own.iter().map(|v| 0.5 * v.ln())).chain(entries).collect())
+        // In units of the deviations: components count alike, whatever their own units.
+        let whole = spread.matrix();
+        let sd = |i: usize| if whole[(i, i)] > 0.0 { whole[(i, i)].sqrt() } else { 1.0 };
+        let units: Vec<f64> = (0..self.len).map(sd).collect();
+        let covariance = Mat::from_fn(self.len, self.len, |i, j| whole[(i, j)] / (units[i] * units[j]));
+        let (own, factor) = self.analyse(&covariance)?;
+        let log_scales = own.iter().zip(&units).map(|(variance, unit)| 0.5 * variance.ln() + unit.ln());
+        let places = (0..self.len).flat_map(|i| (0..self.rank).map(move |j| (i, j)));
+        let entries = places.map(|(i, j)| units[i] * factor[(i, j)]);
+        Ok(mean.iter().copied().chain(log_scales).chain(entries).collect())
     }
 }

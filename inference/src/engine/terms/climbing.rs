@@ -35,18 +35,23 @@ pub(crate) enum Steps {
     OfSilos,
 }
 
-/// A climb from these parameters, if the settings ask for one and it can be made: in 64 bits, over globals that are no
-/// parameters of a module.
+/// Whether the settings ask for climbs, and they can be made: in 64 bits, over globals that are no parameters of a
+/// module.
+fn is_wanted(settings: &Settings, device: &Device, table: &SiteTable, family: &dyn Family) -> bool {
+    // Point masses alone are no posterior: a climb would be all of their fit, and not its start. A network starts at
+    // its module's values: at one of its many modes a normal posterior is wider than where noise would lead.
+    let can_be_made = !table.has_modules() && family.noise_len() > 0;
+    settings.start == StartFrom::Mode && device.precision() == Precision::Double && can_be_made
+}
+
+/// A climb from these parameters, if it is wanted.
 pub(crate) fn climb(
     settings: &Settings,
     device: &Device,
     table: &SiteTable,
     (family, parameters): (&dyn Family, &[f64]),
 ) -> Option<Climb> {
-    let wanted = settings.start == StartFrom::Mode && device.precision() == Precision::Double;
-    // Point masses alone are no posterior: a climb would be all of their fit, and not its start. A network starts at
-    // its module's values: at one of its many modes a normal posterior is wider than where noise would lead.
-    if !wanted || table.has_modules() || family.noise_len() == 0 {
+    if !is_wanted(settings, device, table, family) {
         return None;
     }
     let scales = family.deviations(parameters);
@@ -186,10 +191,11 @@ impl Silo {
         summit(climb, |point| self.at(point, &read))
     }
 
-    /// Whether the settings ask for climbs that the silo may make by itself: of a private one nothing is read without
+    /// Whether the silo may make a climb by itself that the settings ask for: of a private one nothing is read without
     /// noise.
     pub(crate) fn can_climb(&self) -> bool {
-        self.settings.start == StartFrom::Mode && self.noised.is_none() && self.has_globals_alone()
+        let Self { settings, device, table, family, .. } = self;
+        is_wanted(settings, device, table, &**family) && self.noised.is_none() && self.has_globals_alone()
     }
 
     /// Whether no latents are local.

@@ -221,6 +221,8 @@ impl Adaptive {
             self.rate *= FACTOR;
         }
         self.before = Some(average.clone());
+        // What comes next begins there: a fall to zero too, whose rounds may fail.
+        self.anchor.clone_from(&average);
         average
     }
 

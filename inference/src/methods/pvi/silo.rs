@@ -246,6 +246,15 @@ impl LocalProblem for Problem<'_> {
             Ok(found)
         })?;
         let Some(footing) = summit.and_then(|summit| summit.footing(&**family)) else { return Ok(known) };
+        let divergence = self.divergence(update.first);
+        if divergence.has_domain() {
+            // A posterior that is wider than its cavity may be none that the divergence takes.
+            let (mean, spread) = (family.mean(&footing.parameters), family.covariance_matrix(&footing.parameters));
+            let found = divergence.evaluate_at(self.natural, &mean, &spread, self.cavity);
+            if matches!(found, Err(Error::DivergenceDomain { .. })) {
+                return Ok(known);
+            }
+        }
         self.is_whitened = true;
         Ok(footing.parameters)
     }
@@ -364,5 +373,62 @@ impl Program for PviSilo {
 
     fn kept_theta(&self) -> Vec<f64> {
         self.silo.kept_theta()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use partita_core::burn::module::Module;
+    use partita_core::burn::tensor::Tensor;
+    use partita_core::{Device, Model, Normal, Precision, Result as Declared, Scope};
+
+    use super::*;
+    use crate::engine::algorithm::Algorithm;
+    use crate::engine::divergence::Renyi;
+    use crate::engine::exchange::SiloProgram;
+    use crate::engine::settings::{Settings, StartFrom};
+    use crate::methods::pvi::Pvi;
+
+    /// A number of whose square rows tell.
+    #[derive(Module, Debug)]
+    struct Root {}
+
+    impl Model for Root {
+        type Globals = Tensor<1>;
+        type Data = Tensor<1>;
+
+        fn global(&self, scope: &mut Scope<'_>) -> Declared<Tensor<1>> {
+            scope.sample("root", Normal::new(0.0, 1.0))
+        }
+
+        fn local(&self, scope: &mut Scope<'_>, root: &Tensor<1>, y: &Tensor<1>) -> Declared<()> {
+            scope.plate("row", y.dims()[0], |scope, rows| {
+                scope.observe("y", Normal::new(root.clone() * root.clone(), 1.0).over(rows), rows.take(y)?)
+            })
+        }
+    }
+
+    fn silo(device: &Device, settings: &Settings) -> Silo {
+        let data = device.tensor(vec![0.3], [1]);
+        Silo::new("a", 0, &Root {}, &data, device, settings).unwrap()
+    }
+
+    #[test]
+    fn a_mode_that_is_wider_than_the_divergence_takes_is_no_start() {
+        let device = Device::flex();
+        let settings = Settings { start: StartFrom::Mode, ..Settings::default() };
+        // The mode is zero, with 2.5 times the variance of the cavity: this index takes less than twice.
+        let options = PviOptions { divergence: Renyi { alpha: 2.0 }.into(), ..PviOptions::new(20) };
+        let mut silo = PviSilo::new(silo(&device, &settings), 0, options.clone()).unwrap();
+        let mut pvi = Pvi::new(&Root {}, &device, &settings, &["a".to_owned()], vec![1], options).unwrap();
+        let requests = pvi.outgoing().unwrap();
+        silo.answer(&requests[0].message).unwrap();
+    }
+
+    #[test]
+    fn a_silo_climbs_where_settings_ask_for_it_in_64_bits() {
+        let climbs = |device: Device, start| silo(&device, &Settings { start, ..Settings::default() }).can_climb();
+        assert!(climbs(Device::flex(), StartFrom::Mode) && !climbs(Device::flex(), StartFrom::Declared));
+        assert!(!climbs(Device::flex().with_precision(Precision::Single), StartFrom::Mode));
     }
 }

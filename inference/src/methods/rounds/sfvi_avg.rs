@@ -26,7 +26,8 @@ use crate::engine::wire::message::Message;
 pub struct RoundOptions {
     /// Local steps $m$ of each silo in a round; [`Settings::steps`] counts local steps over all rounds.
     pub local_steps: u64,
-    /// How global posteriors become one.
+    /// How global posteriors become one: after a start at a mode, full-rank ones of at most 64 numbers in coordinates
+    /// of the covariance at which the round began.
     pub averaging: Plug<dyn Averaging>,
     /// Averages with weights $N_j/N$, by the observations of each silo, instead of equal ones.
     pub by_size: bool,
@@ -252,8 +253,10 @@ mod tests {
 
     use super::*;
     use crate::engine::exchange::SiloProgram;
+    use crate::engine::family::FamilyPlan;
     use crate::engine::optimiser::Schedule;
     use crate::engine::party::Program;
+    use crate::engine::settings::StartFrom;
     use crate::engine::terms::Silo;
     use crate::methods::rounds::silo::AveragingSilo;
 
@@ -314,5 +317,59 @@ mod tests {
             let seen = [5.0, 5.0, 10.0][round];
             assert!(times(&silos[0]).len() > 1 && times(&silos[0]).iter().all(|time| (time - seen).abs() < 0.5));
         }
+    }
+
+    /// Rows around the sum of two numbers.
+    #[derive(Module, Debug)]
+    struct Sum {}
+
+    impl Model for Sum {
+        type Globals = [Tensor<1>; 2];
+        type Data = Tensor<1>;
+
+        fn global(&self, scope: &mut Scope<'_>) -> Declared<[Tensor<1>; 2]> {
+            let one = scope.sample("one", Normal::new(0.0, 1.0))?;
+            Ok([one, scope.sample("other", Normal::new(0.0, 1.0))?])
+        }
+
+        fn local(&self, scope: &mut Scope<'_>, [one, other]: &[Tensor<1>; 2], y: &Tensor<1>) -> Declared<()> {
+            scope.plate("row", y.dims()[0], |scope, rows| {
+                scope.observe("y", Normal::new(one.clone() + other.clone(), 1.0).over(rows), rows.take(y)?)
+            })
+        }
+    }
+
+    #[test]
+    fn rounds_after_a_start_at_a_mode_are_the_same_after_a_checkpoint_between_any_two() {
+        let (device, names) = (Device::flex(), ["a", "b"].map(str::to_owned));
+        let family = FamilyPlan::new().full_rank_globals();
+        let settings = Settings { steps: 1_000, start: StartFrom::Mode, family, ..Settings::default() };
+        let method = || SfviAvg::new(&Sum {}, &device, &settings, &names, vec![3, 3], RoundOptions::paper(5)).unwrap();
+        let data = [vec![0.3, -1.0, 2.0], vec![1.3, 0.2, 0.9]].map(|own| device.tensor(own, [3]));
+        let run = |is_cut: bool| {
+            let silo = |((name, index), data): ((&String, u32), &Tensor<1>)| {
+                AveragingSilo::new(Silo::new(name, index, &Sum {}, data, &device, &settings).unwrap(), index)
+            };
+            let mut silos: Vec<AveragingSilo> = names.iter().zip(0..).zip(&data).map(silo).collect();
+            let (mut own, mut rounds) = (method(), 0);
+            while rounds < 3 {
+                if is_cut && !own.join.globals.is_climbing() {
+                    let saved = own.save();
+                    own = method();
+                    own.load(&saved).unwrap();
+                }
+                let requests = own.outgoing().unwrap();
+                if requests[0].message.kind == Round::KIND {
+                    let asked = Round::read(&requests[0].message, &silos[0].sizes()).unwrap();
+                    assert_eq!(asked.whitened, Some(1));
+                    rounds += 1;
+                }
+                let answers = silos.iter_mut().zip(&requests);
+                let answers = answers.map(|(silo, request)| Outcome::Reply(silo.answer(&request.message).unwrap()));
+                own.incoming(answers.collect()).unwrap();
+            }
+            own.posterior().parameters.to_vec()
+        };
+        assert_eq!(run(false), run(true));
     }
 }

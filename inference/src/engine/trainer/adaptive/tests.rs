@@ -2,6 +2,7 @@
 
 use partita_core::{Device, Key, Noise, Purpose};
 
+use super::{Adaptive, Next};
 use crate::engine::family::DiagonalGaussian;
 use crate::engine::optimiser::Schedule;
 use crate::engine::settings::Settings;
@@ -145,4 +146,21 @@ fn an_explosion_is_undone_at_a_lower_rate_and_not_for_ever() {
         trainer.step(step, if step < 20 { -1.0 } else { -1e9 }, &mut gradient);
     }
     assert!((trainer.rate(40) - 0.05 / 4.0).abs() < 1e-15);
+}
+
+#[test]
+fn a_round_that_is_lost_while_the_rate_falls_leads_back_to_where_the_fall_began() {
+    let mut stream = Noise::new(3).stream(Key::new(Purpose::Fit, 0));
+    let (mut rate, mut iterate, mut begun) = (Adaptive::new(0.05, 100_000), vec![0.0; 4], Vec::new());
+    while !rate.is_falling() {
+        rate.rates(10, &iterate);
+        // Iterates a hundredth of a unit around one, whose bounds rest.
+        iterate.iter_mut().for_each(|own| *own = 1.0 + 0.01 * stream.standard_normal());
+        let bound = stream.standard_normal();
+        if let Next::At(place) = rate.take(&iterate, bound, || vec![1.0; 4]) {
+            (begun, iterate) = (place.clone(), place);
+        }
+    }
+    assert!(rate.can_undo() && !rate.has_converged());
+    assert_eq!(rate.undo(), begun);
 }
