@@ -26,8 +26,8 @@ use crate::engine::wire::message::Message;
 pub struct RoundOptions {
     /// Local steps $m$ of each silo in a round; [`Settings::steps`] counts local steps over all rounds.
     pub local_steps: u64,
-    /// How global posteriors become one: after a start at a mode, full-rank ones of at most 64 numbers in coordinates
-    /// of the covariance at which the round began.
+    /// How global posteriors become one: as they are, but in coordinates of the covariance at which the round began for full-rank
+    /// ones of at most 64 numbers that began at a mode and whose units are too far apart.
     pub averaging: Plug<dyn Averaging>,
     /// Averages with weights $N_j/N$, by the observations of each silo, instead of equal ones.
     pub by_size: bool,
