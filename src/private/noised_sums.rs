@@ -78,7 +78,9 @@ impl Mechanism for NoisedSums {
         let share = if self.shares == Shares::WHOLE { Vec::new() } else { self.shares.count.to_le_bytes().to_vec() };
         let request = &[&self.subject[..], &share, request].concat();
         let RowSum { length, clip, noise, count, rate, sums, rows } = sum;
-        let grid = Grid::new(clip, Grid::STEPS).map_err(declined)?;
+        // What is added up behind masks is whole numbers: rounding would tell of each silo's part.
+        let grid = if self.shares == Shares::WHOLE { Grid::new(clip, Grid::STEPS) } else { Grid::dyadic(clip) };
+        let grid = grid.map_err(declined)?;
         let scale = grid.share(noise, self.shares.count).map_err(declined)?;
         let (bits, mut of_rows) = (&mut *self.bits, None);
         // Where all rows are taken they are summed before the ledger is asked: of what takes time nothing comes between the

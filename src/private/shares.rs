@@ -97,6 +97,16 @@ mod tests {
     }
 
     #[test]
+    fn a_share_is_in_multiples_of_a_power_of_two_whatever_the_clip_is() {
+        let mut sums = NoisedSums::new(None, Box::new(SeededBits::new(3))).shared(Shares::of(Some(1), 4).unwrap());
+        let mut rows = |of: &[usize]| Ok(of.iter().map(|row| vec![*row as f64 / 9.0; 20]).collect::<Vec<_>>());
+        let sum = RowSum { length: 20, clip: 0.7, noise: NOISE, count: 50, rate: 1.0, sums: 3, rows: &mut rows };
+        let found = sums.release(b"request", sum).unwrap();
+        let units = found.iter().map(|own| own * f64::from(1 << 21));
+        assert!(units.clone().all(|own| own.fract() == 0.0) && units.map(f64::abs).sum::<f64>() > 1e6, "{found:?}");
+    }
+
+    #[test]
     fn silos_divide_the_noise_unless_all_others_may_collude() {
         let of = |colluders, silos| Shares::of(colluders, silos);
         for (colluders, silos) in [(None, 5), (Some(4), 5), (Some(1), 2), (Some(0), 1)] {
