@@ -82,7 +82,7 @@ impl NoisedSums {
     /// that costs nothing.
     fn has_rows_of_study(&self, noise: f64, rate: f64) -> Result<()> {
         let Some(ledger) = self.ledger.as_ref().filter(|_| self.shares != Shares::WHOLE) else { return Ok(()) };
-        let request = [b"the rows of a study whose silos divide the noise".as_slice(), &self.study].concat();
+        let request = [b"the rows of a study whose silos divide the noise".as_slice(), &self.study[..]].concat();
         let nothing = Cost::sampled(noise, rate, 0).map_err(declined)?;
         let first = ledger.clone().against(None).answer(&request, nothing, || Ok(self.subject.to_vec()));
         if first.map_err(declined)?.bytes == self.subject {
