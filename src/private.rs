@@ -100,7 +100,7 @@ pub struct PrivateOptions {
     pub ledgers: Option<(PathBuf, f64)>,
     /// The name of the study, such as the hash of its file: a ledger answers an identical request about the same study and
     /// the same rows from what it stores, and others anew until the study has had all its sums. A fit with other
-    /// options, or another seed, is another study.
+    /// options, or another seed, is another study; so has to be one over other rows where silos divide the noise.
     pub study: String,
     /// What is protected, in a word for reports and ledgers: a ledger is of one unit, and refuses another. With
     /// [`Privacy::WHOLE_SILO`] it is all that a silo's local steps change in a round of SFVI-Avg or FedOpt, and `clip` of the method is

@@ -124,9 +124,22 @@ pub(crate) fn shown(text: &str) -> String {
     shown
 }
 
+/// A text in which a peer's may be, for a log: no line of it looks like one of the log's own, and nothing else in it moves a
+/// terminal.
+pub(crate) fn set_in(text: &str) -> String {
+    let line = |line: &str| line.chars().filter(|letter| !letter.is_control()).collect::<String>();
+    text.lines().map(line).collect::<Vec<_>>().join("\n    ")
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn lines_of_a_text_with_a_peer_s_in_it_are_set_in() {
+        assert_eq!(set_in("one line"), "one line");
+        assert_eq!(set_in("refused: `a\nwaiting\u{1b}[2K`\r\nat 1"), "refused: `a\n    waiting[2K`\n    at 1");
+    }
 
     #[test]
     fn a_text_of_a_peer_is_whole_up_to_four_hundred_letters_and_has_no_line_breaks() {

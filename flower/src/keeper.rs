@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::entries::short;
 use crate::envelope::Envelope;
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, shown};
 use crate::folder_lock::FolderLock;
 use crate::object::ObjectId;
 use crate::refused;
@@ -279,9 +279,10 @@ impl Keeper {
     /// Archives another run and begins this one.
     fn begin(&mut self, envelope: &Envelope) -> Result<()> {
         let unwelcome = |what, found, expected, remedy| Err(Error::Unwelcome { what, found, expected, remedy });
-        let own = format!("run `{}`, the one this silo has the state of", self.state.run);
+        let own = format!("run `{}`, the one this silo has the state of", shown(&self.state.run));
+        let asked = shown(&envelope.run);
         if envelope.began < self.state.began {
-            let found = format!("run `{}`, made {} ms earlier", envelope.run, self.state.began - envelope.began);
+            let found = format!("run `{asked}`, made {} ms earlier", self.state.began - envelope.began);
             let remedy = "Another coordinator has begun a run with this silo since, or this is a message of the past, or the clock of the coordinator's machine was set back. Stop one of the two, or correct the clock and start the run again; to go on with the earlier run, give this silo its state folder, or what `archive` in it has of that run.";
             return unwelcome(refused::AGE_OF_RUN, found, own, remedy);
         }
@@ -289,17 +290,13 @@ impl Keeper {
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_millis();
         let latest = u64::try_from(now).unwrap_or(u64::MAX).saturating_add(AHEAD);
         if envelope.began > latest {
-            let found = format!(
-                "run `{}`, made {} s ahead of this silo's clock",
-                envelope.run,
-                (envelope.began - latest + AHEAD) / 1_000
-            );
+            let ahead = (envelope.began - latest + AHEAD) / 1_000;
+            let found = format!("run `{asked}`, made {ahead} s ahead of this silo's clock");
             let remedy = "Set the clocks of this machine and of the coordinator's, and start the run again.";
             return unwelcome(refused::START_OF_RUN, found, format!("at most {} s ahead", AHEAD / 1_000), remedy);
         }
         if envelope.accepted > 0 {
-            let found =
-                format!("run `{}`, of which the coordinator has taken round {}", envelope.run, envelope.accepted);
+            let found = format!("run `{asked}`, of which the coordinator has taken round {}", envelope.accepted);
             let remedy = "Give this silo the state folder of that run, or start a new run.";
             return unwelcome(refused::STATE, found, own, remedy);
         }

@@ -112,7 +112,7 @@ pub struct RunFile {
 }
 
 /// The entries of a run file in the order in which a difference is looked for; what tables say is in settings and algorithm.
-const ENTRIES: [&str; 12] = [
+const ENTRIES: [&str; 13] = [
     "model",
     "algorithm",
     "silos",
@@ -121,6 +121,7 @@ const ENTRIES: [&str; 12] = [
     "schedule",
     "damping",
     "secure_sums",
+    "columns",
     "elbo_draws",
     "held_out_draws",
     "leave_one_out_draws",

@@ -12,7 +12,7 @@ use crate::connection::Connection;
 use crate::engine::Engine;
 use crate::entries::{differing, short, text};
 use crate::envelope::Envelope;
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, set_in};
 use crate::fleet::serve_as_node;
 use crate::frame::unpack;
 use crate::keeper::Keeper;
@@ -123,7 +123,10 @@ fn serve_behind_supernode(
                 newer = taken.newer;
                 if let Some((task, arrived)) = taken.request {
                     pace.came(arrived.metadata.created_at);
-                    silo.answer(Source::Task(Box::new(task)), arrived, log)?;
+                    match silo.answer(Source::Task(Box::new(task)), arrived, log) {
+                        Err(Error::Interrupted { .. }) => break,
+                        answered => answered?,
+                    }
                 }
                 pace.wait();
                 if newer.is_none() {
@@ -225,7 +228,7 @@ impl<'a> AtWork<'a> {
         let (packed, run, line, failed) = match packed {
             Ok((packed, run, line)) => (packed, run, line, None),
             Err(error) => {
-                let line = format!("a request failed: {error}");
+                let line = format!("a request failed: {}", set_in(&error.to_string()));
                 (Packed::error(head, refusal(&error))?, None, line, Some(error))
             }
         };
@@ -374,7 +377,7 @@ impl SiloOptions {
                 };
                 let reply = what.into_iter().fold(reply, |reply, what| reply.setting("what", what));
                 let reply = reply.word("state", keeper.place(&envelope.run));
-                Ok((reply, format!("{asked}: refused: {error}")))
+                Ok((reply, format!("{asked}: refused: {}", set_in(&error.to_string()))))
             }
         }
     }

@@ -308,6 +308,7 @@ fn parties_with_other_files_are_told_the_first_entry_that_differs() {
         ("pvi", "local_steps = 10\n", "local_steps"),
         ("pvi", "damping = 0.5\n", "damping"),
         ("pvi", "elbo_draws = 7\n", "elbo_draws"),
+        ("pvi", "columns = [\"x\"]\n", "columns"),
         ("pvi", "[settings]\nparticles = 7\n", "settings"),
         ("pvi", "[pvi]\nfirst_damping = 0.5\n", "pvi"),
     ] {

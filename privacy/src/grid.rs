@@ -56,6 +56,9 @@ pub struct Released {
 /// The largest size of one number before a row is clipped; a longer row is shortened in floating point first.
 const LARGEST: f64 = (1_u64 << 50) as f64;
 
+/// The least clip of a sum of which silos divide the noise.
+const SMALLEST: f64 = 1.0 / (1_u64 << 30) as f64;
+
 /// The most by which the logarithm of a probability of a sum of shares may differ from that of one discrete Gaussian.
 const LARGEST_EXCESS: f64 = 1e-40;
 
@@ -82,6 +85,40 @@ impl Grid {
             return wrong("the number of steps", steps.to_string(), "1 to 2^30");
         }
         Ok(Self { clip, steps })
+    }
+
+    /// The grid of a sum of which silos divide the noise: its unit is a power of two, and its clip is the whole number of units
+    /// at or below `clip`, which is a millionth less at most.
+    ///
+    /// A share has less noise than is promised, so that nobody may read more than the sum of all: where parts are written
+    /// as floats before they are added up, their rounding would tell of each part. Multiples of a power of two are written
+    /// without any.
+    ///
+    /// # Errors
+    /// As for [`new`](Self::new); [`Error::Setting`] for a clip below 2⁻³⁰.
+    ///
+    /// # Example
+    /// ```
+    /// use partita_privacy::Grid;
+    /// assert_eq!(Grid::dyadic(0.7)?.unit(), 0.5 / Grid::STEPS as f64);
+    /// assert_eq!(Grid::dyadic(0.5)?, Grid::new(0.5, Grid::STEPS)?);
+    /// # Ok::<(), partita_privacy::Error>(())
+    /// ```
+    pub fn dyadic(clip: f64) -> Result<Self> {
+        let Self { clip, steps } = Self::new(clip, Self::STEPS)?;
+        if clip < SMALLEST {
+            return Err(Error::Setting {
+                operation: "a grid for sums of which silos divide the noise",
+                what: "the clip",
+                found: clip.to_string(),
+                expected: "at least 2^-30: masks are around multiples of 2^-64",
+                remedy: "Measure columns in units in which the clip is larger.",
+            });
+        }
+        // Without its fraction a float is the power of two at or below it.
+        let unit = f64::from_bits(clip.to_bits() & !((1_u64 << 52) - 1)) / steps as f64;
+        let steps = (clip / unit) as u64;
+        Ok(Self { clip: steps as f64 * unit, steps })
     }
 
     /// The length of one step.

@@ -17,6 +17,8 @@ pub struct NoisedSums {
     bits: Box<dyn Entropy + Send>,
     /// The hash of what the sums are about.
     subject: [u8; 32],
+    /// The hash of the study alone.
+    study: [u8; 32],
     clipped: ClippedRows,
 }
 
@@ -48,7 +50,8 @@ impl NoisedSums {
     /// The mechanism of a silo with this ledger, or none for a simulation, and these random bits.
     #[must_use]
     pub fn new(ledger: Option<Ledger>, bits: Box<dyn Entropy + Send>) -> Self {
-        Self { ledger, shares: Shares::WHOLE, bits, subject: [0; 32], clipped: ClippedRows::default() }
+        let (shares, clipped) = (Shares::WHOLE, ClippedRows::default());
+        Self { ledger, shares, bits, subject: [0; 32], study: [0; 32], clipped }
     }
 
     /// The same where masks hide the sum of this silo among those of others: it draws a share of the noise, and its ledger says
@@ -64,11 +67,32 @@ impl NoisedSums {
         Self { clipped: clipped.clone(), ..self }
     }
 
-    /// The same for sums about the study, the model and the rows that have this hash: a reply that the ledger stores is one
-    /// to the same bytes about the same, and other rows or another study are answered anew, and charged.
+    /// The same for sums about the study, the model and the rows that have the first hash: a reply that the ledger stores is
+    /// one to the same bytes about the same, and other rows or another study are answered anew, and charged. The second hash
+    /// is of the study alone.
     #[must_use]
-    pub(super) fn about(self, subject: [u8; 32]) -> Self {
-        Self { subject, ..self }
+    pub(super) fn about(self, subject: [u8; 32], study: [u8; 32]) -> Self {
+        Self { subject, study, ..self }
+    }
+
+    /// Refuses sums of which silos divide the noise over other rows than those of the study's first one.
+    ///
+    /// The others would repeat their sums to the same requests, noise and all, so that the difference to the sum of before
+    /// has this silo's share of the noise alone. What the first was about is kept in the ledger, as the reply to a request
+    /// that costs nothing.
+    fn has_rows_of_study(&self, noise: f64, rate: f64) -> Result<()> {
+        let Some(ledger) = self.ledger.as_ref().filter(|_| self.shares != Shares::WHOLE) else { return Ok(()) };
+        let request = [b"the rows of a study whose silos divide the noise".as_slice(), &self.study[..]].concat();
+        let nothing = Cost::sampled(noise, rate, 0).map_err(declined)?;
+        let first = ledger.clone().against(None).answer(&request, nothing, || Ok(self.subject.to_vec()));
+        if first.map_err(declined)?.bytes == self.subject {
+            return Ok(());
+        }
+        let problem = "the rows, or the model, are not those with which this silo was first asked for a sum of this study. Its \
+                       silos divide the noise, and the others would repeat their sums: what has changed here would have this \
+                       silo's share of the noise alone. Nothing was charged. Make another study: another `seed` in its file, or \
+                       another `PrivateOptions::study`, is one";
+        Err(partita_inference::Error::Declined { problem: problem.into() })
     }
 }
 
@@ -78,7 +102,10 @@ impl Mechanism for NoisedSums {
         let share = if self.shares == Shares::WHOLE { Vec::new() } else { self.shares.count.to_le_bytes().to_vec() };
         let request = &[&self.subject[..], &share, request].concat();
         let RowSum { length, clip, noise, count, rate, sums, rows } = sum;
-        let grid = Grid::new(clip, Grid::STEPS).map_err(declined)?;
+        // What is added up behind masks is whole numbers: rounding would tell of each silo's part.
+        let grid = if self.shares == Shares::WHOLE { Grid::new(clip, Grid::STEPS) } else { Grid::dyadic(clip) };
+        let grid = grid.map_err(declined)?;
+        self.has_rows_of_study(noise, rate)?;
         let scale = grid.share(noise, self.shares.count).map_err(declined)?;
         let (bits, mut of_rows) = (&mut *self.bits, None);
         // Where all rows are taken they are summed before the ledger is asked: of what takes time nothing comes between the

@@ -97,6 +97,37 @@ mod tests {
     }
 
     #[test]
+    fn a_silo_that_divides_the_noise_gives_sums_of_a_study_over_its_first_rows_alone() {
+        let folder = tempfile::tempdir().unwrap();
+        let budget = Budget { epsilon: 9.0, delta: 1e-5, unit: "row".into() };
+        let open = || Ledger::open(&folder.path().join("north.ledger"), budget.clone()).unwrap();
+        let with = |shares, rows: u8, study: u8| {
+            let sums = NoisedSums::new(Some(open()), Box::new(SeededBits::new(1))).shared(shares);
+            noise_of(&mut sums.about([rows; 32], [study; 32]), 2)
+        };
+        let shares = Shares::of(Some(1), 4).unwrap();
+        let first = with(shares, 1, 1).unwrap();
+        let refused = with(shares, 2, 1).unwrap_err().to_string();
+        assert!(refused.contains("are not those with which this silo was first asked"), "{refused}");
+        assert_eq!((open().spent().unwrap().releases, with(shares, 1, 1).unwrap()), (1, first));
+        // In another study, and with all of the noise, they are answered and charged.
+        with(shares, 2, 2).unwrap();
+        with(Shares::WHOLE, 3, 1).unwrap();
+        let spent = open().spent().unwrap();
+        assert_eq!((spent.releases, spent.never_drawn, spent.colluders), (3, 0, Some(1)));
+    }
+
+    #[test]
+    fn a_share_is_in_multiples_of_a_power_of_two_whatever_the_clip_is() {
+        let mut sums = NoisedSums::new(None, Box::new(SeededBits::new(3))).shared(Shares::of(Some(1), 4).unwrap());
+        let mut rows = |of: &[usize]| Ok(of.iter().map(|row| vec![*row as f64 / 9.0; 20]).collect::<Vec<_>>());
+        let sum = RowSum { length: 20, clip: 0.7, noise: NOISE, count: 50, rate: 1.0, sums: 3, rows: &mut rows };
+        let found = sums.release(b"request", sum).unwrap();
+        let units = found.iter().map(|own| own * f64::from(1 << 21));
+        assert!(units.clone().all(|own| own.fract() == 0.0) && units.map(f64::abs).sum::<f64>() > 1e6, "{found:?}");
+    }
+
+    #[test]
     fn silos_divide_the_noise_unless_all_others_may_collude() {
         let of = |colluders, silos| Shares::of(colluders, silos);
         for (colluders, silos) in [(None, 5), (Some(4), 5), (Some(1), 2), (Some(0), 1)] {

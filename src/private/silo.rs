@@ -7,7 +7,7 @@ use partita_inference::{
 };
 
 use super::NoisedSums;
-use super::subject::subject;
+use super::subject::{study_alone, subject};
 
 /// Which silo of which fit it is.
 #[derive(Debug, Clone, Copy)]
@@ -33,7 +33,8 @@ pub(crate) fn silo<M: Model>(
     let about = subject(study, model, data, device).map_err(|error| error.in_silo(name, 0))?;
     // No rate of private steps follows from bounds.
     let schedule = fit.settings.schedule.of_steps();
-    let (sums, settings) = (Box::new(sums.about(about)), &Settings { schedule, ..fit.settings.clone() });
+    let sums = Box::new(sums.about(about, study_alone(study)));
+    let settings = &Settings { schedule, ..fit.settings.clone() };
     let own = |settings| -> Result<Silo> {
         let silo = Silo::new(name, index, model, data, device, settings)?;
         Ok(match fit.private_seed {

@@ -9,6 +9,13 @@ const POINTS: usize = 2;
 /// The distance of a number from its start, where the model says none.
 const APART: f64 = 0.05;
 
+/// A SHA-256 of the study alone.
+pub(super) fn study_alone(study: &str) -> [u8; 32] {
+    let mut hash = Hash::new();
+    hash.update(study);
+    hash.finalize()
+}
+
 /// A SHA-256 of the study, of the sites of its model, and of the log likelihood of each observation of the silo at fixed
 /// points: rows that differ in a number which the model reads have another one, and so does another model.
 ///

@@ -376,6 +376,19 @@ fn what_a_whole_silo_changes_is_the_one_row_of_a_sum_and_nothing_else_is_told() 
 }
 
 #[test]
+fn a_whole_silo_whose_rows_are_outside_of_the_model_has_changed_nothing_and_does_not_refuse() {
+    let of_averages = RoundOptions { private: Some(whole()), ..averages() };
+    let mut request = first_request(&mut averaging_regression(of_averages).unwrap());
+    let record = request.records.iter_mut().find(|record| record.name == "global").unwrap();
+    record.bytes = [&1e308_f64.to_le_bytes()[..], &record.bytes[8..]].concat().into();
+    let (silo, recorded) = (|| AveragingSilo::new(regression(&settings()), 0), Recorded::default());
+    assert!(silo().answer(&request).is_err());
+    let answer = silo().private(Some(whole()), Box::new(recorded.clone())).unwrap().answer(&request).unwrap();
+    assert_eq!(answer.get_floats("global").unwrap(), request.get_floats("global").unwrap());
+    assert!(recorded.rows.lock().unwrap()[0][0].iter().all(|change| *change == 0.0));
+}
+
+#[test]
 fn a_fit_that_protects_whole_silos_has_a_sum_a_round_and_a_ledger_of_its_own_unit() {
     let folder = tempfile::tempdir().unwrap();
     let ledgers = Some((folder.path().to_owned(), 2.1));

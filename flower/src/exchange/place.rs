@@ -79,6 +79,13 @@ pub(super) fn read_place(folder: &Path) -> Result<Place> {
     let path = folder.join(PLACE);
     let wrong = |problem: String| Error::File { path: path.clone(), problem };
     let text = std::fs::read_to_string(&path).map_err(|error| wrong(error.to_string()))?;
+    if text.trim_end().ends_with('}') {
+        return Err(wrong(
+            "it ends without a SHA-256: an earlier version of Partita wrote it. Go on with its run by that version, or start \
+             anew with `--restart`"
+                .into(),
+        ));
+    }
     let whole = text.trim_end().rsplit_once('\n').filter(|(place, last)| digest(place) == *last);
     let Some((place, _)) = whole else {
         return Err(wrong(
@@ -109,6 +116,10 @@ mod tests {
         std::fs::write(&path, format!("{}\n{}\n", text.replace("[12]", "[13]"), digest(text))).unwrap();
         let error = read_place(folder.path()).unwrap_err().to_string();
         assert!(error.contains("damaged") && error.contains("`latest`"), "{error}");
+        // As it was written before it had a SHA-256.
+        std::fs::write(&path, text).unwrap();
+        let error = read_place(folder.path()).unwrap_err().to_string();
+        assert!(error.contains("an earlier version of Partita wrote it") && error.contains("`--restart`"), "{error}");
     }
 
     fn place(run: &str, start: u64, accepted: [u64; 2]) -> Place {

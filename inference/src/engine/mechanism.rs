@@ -37,13 +37,23 @@ impl Debug for RowSum<'_> {
     }
 }
 
+/// What a noised sum is multiplied by where silos divide its noise: the first fourteen bits of `factor`, so that it is less by one
+/// part in eight thousand at most.
+///
+/// A share of the noise has less of it than is promised, and what leaves a silo may tell no more than the sum over all does. Released
+/// are whole multiples of a power of two, which this factor multiplies without rounding, up to 2³⁹ of them: the parts then
+/// add up to what their sum is multiplied to. What was rounded first would add up to something that tells of each part.
+pub(crate) fn without_rounding(factor: f64) -> f64 {
+    f64::from_bits(factor.to_bits() & !((1_u64 << 39) - 1))
+}
+
 /// What stands between the rows of a silo and a sum over them that leaves it.
 ///
 /// # Laws
 /// Each row is in the sum with the probability that is asked for, independently of the others, and clipped to the norm that
-/// is asked for; Gaussian noise of the scale that is asked for, or a share of it behind masks, is added to every number. An identical
-/// request gets an identical answer. `tests/few_rounds/private.rs` holds that of the facade, which is made of the crate
-/// `partita-privacy`.
+/// is asked for; Gaussian noise of the scale that is asked for, or a share of it behind masks, is added to every number. With
+/// a share every number is a whole multiple of one power of two. An identical request gets an identical answer.
+/// `tests/few_rounds/private.rs` holds that of the facade, which is made of the crate `partita-privacy`.
 pub trait Mechanism: Send + Debug {
     /// The noised sum, as the answer to the request whose bytes these are.
     ///
@@ -51,4 +61,23 @@ pub trait Mechanism: Send + Debug {
     /// [`crate::Error::Refused`] beyond the budget of the silo's owner; [`crate::Error::Declined`] where no noise can be drawn; what `rows`
     /// reports.
     fn release(&mut self, request: &[u8], sum: RowSum<'_>) -> Result<Vec<f64>>;
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn parts_that_are_multiplied_add_up_to_the_multiplied_sum() {
+        let unit = 2.0_f64.powi(-21);
+        for factor in [1.0 / 0.3, 1.0 / (0.37 * 2.0_f64.sqrt()), 1.0, 1e-3] {
+            let short = without_rounding(factor);
+            assert!(short <= factor && short > factor * (1.0 - 1.0 / 8_192.0), "{short} of {factor}");
+            for parts in [[12_345_678.0, -87_654_321.0], [549_755_813_887.0, 3.0], [-1.0, 274_877_906_943.0]] {
+                let each = parts.map(|own: f64| own * unit * short);
+                assert_eq!((each[0] + each[1]).to_bits(), ((parts[0] + parts[1]) * unit * short).to_bits());
+            }
+        }
+        assert_eq!(without_rounding(2.0).to_bits(), 2.0_f64.to_bits());
+    }
 }

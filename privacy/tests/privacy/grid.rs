@@ -125,3 +125,31 @@ fn shares_of_noise_have_its_variance_together_and_coarse_ones_are_refused() {
         assert!(matches!(coarse.share(noise, shares), Err(Error::Setting { .. })), "{shares}");
     }
 }
+
+#[test]
+fn parts_of_a_sum_that_silos_divide_are_whole_multiples_of_a_power_of_two() {
+    let (mut bits, two) = (Seeded::new(9), |power: i32| 2.0_f64.powi(power));
+    for (clip, unit, steps) in [(0.7, two(-21), 1_468_006), (1.0, two(-20), 1 << 20), (1e-3, two(-30), 1_073_741)] {
+        let grid = Grid::dyadic(clip).unwrap();
+        assert_eq!((grid.unit(), grid.noise(1.0).unwrap().scale()), (unit, steps));
+        // A row that is longer is as long as the clip, and a hair shorter.
+        let longest = grid.sum(1, [[1e9]]).unwrap().exact().to_floats()[0];
+        assert!(longest <= clip && longest > clip * (1.0 - 2e-6), "{longest} of {clip}");
+        // The sum of what is written is what the sum of whole numbers is written as, whatever the parts are.
+        let part = |bits: &mut Seeded| {
+            let rows = (0..1_000).map(|row| [clip * f64::from(row % 7) / 3.0]);
+            grid.sum(1, rows).unwrap().release(grid.share(30.0, 3).unwrap(), bits).unwrap()
+        };
+        for _ in 0..100 {
+            let parts = [part(&mut bits), part(&mut bits)];
+            let [sum, whole] = [
+                parts.iter().map(|own| own.to_floats()[0]).sum::<f64>(),
+                parts.iter().map(|own| own.values[0]).sum::<i128>() as f64 * unit,
+            ];
+            assert_eq!(sum.to_bits(), whole.to_bits());
+        }
+    }
+    for clip in [1e-10, 0.0, f64::NAN, f64::INFINITY] {
+        assert!(matches!(Grid::dyadic(clip), Err(Error::Setting { .. })), "{clip}");
+    }
+}

@@ -125,7 +125,14 @@ impl AveragingSilo {
         for step in first..first + count {
             let rate = pace.as_mut().map(|(pace, coordinates)| (pace.rate(step - first, count), coordinates));
             let at = Point { values: &mut point, parameters, start: &start, rate };
-            let elbo = self.local_step(step, at, request)?;
+            let elbo = match self.local_step(step, at, request) {
+                // A refusal without noise would tell that rows are outside there: such a round has changed nothing.
+                Err(error) if self.noised_change.is_some() && error.is_outside() => {
+                    point.clone_from(&start);
+                    break;
+                }
+                found => found?,
+            };
             // The bound reported is the mean over the last tenth of the round.
             if step - first >= count - count.div_ceil(10) {
                 last.push(elbo);

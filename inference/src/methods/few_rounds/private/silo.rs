@@ -13,7 +13,7 @@ use crate::engine::checkpoint::NamedVectors;
 use crate::engine::clipped::{mark, whole};
 use crate::engine::error::{Error, Result};
 use crate::engine::integral::{Integrand, RowIntegral};
-use crate::engine::mechanism::{Mechanism, RowSum};
+use crate::engine::mechanism::{Mechanism, RowSum, without_rounding};
 use crate::engine::normal::Normal;
 use crate::engine::party::{Commit, Program, Standing};
 use crate::engine::rows::{one_outermost, outermost_rows};
@@ -27,6 +27,10 @@ use crate::engine::wire::message::Message;
 
 /// Times that the rule of a row moves from its start: fixed, so that no row decides on it.
 const MOVES: usize = 8;
+
+/// The least clip, in units of the larger of one and what the curvature counts, at which numbers of which silos divide the noise are
+/// multiples of 2⁻⁶⁴: a clip has 2²¹ units, and what they are multiplied by has fourteen bits.
+const FINEST: f64 = 1.0 / (1_u64 << 27) as f64;
 
 /// One party of private rounds: its rows, and the mechanism between them and what leaves.
 ///
@@ -145,6 +149,12 @@ impl PrivateRoundsSilo {
         if !(clip > 0.0 && clip.is_finite() && curvature > 0.0 && curvature.is_finite()) {
             return refuse(format!("its clip is {clip} and its curvature counts {curvature}: both have to be > 0"));
         }
+        let is_divided = self.options.shares > 1;
+        if is_divided && clip < FINEST * curvature.max(1.0) {
+            return refuse(format!(
+                "its clip is {clip} and its curvature counts {curvature}: masks would round sums of which silos divide the noise"
+            ));
+        }
         let at = Normal::of_parameters(&request.global, len).ok_or_else(|| Error::Message {
             kind: PrivateRequest::KIND.into(),
             problem: "its belief has another number of parameters than this model's".into(),
@@ -172,7 +182,10 @@ impl PrivateRoundsSilo {
             let problem = format!("a mechanism released {} numbers of {length}", released.len());
             return Err(Error::Message { kind: PrivateAnswer::KIND.into(), problem });
         }
-        released.iter_mut().zip(&scales).for_each(|(slot, scale)| *slot /= scale);
+        released.iter_mut().zip(&scales).for_each(|(slot, scale)| match is_divided {
+            true => *slot *= without_rounding(1.0 / scale),
+            false => *slot /= scale,
+        });
         let clipped = released.split_off(scales.len()).iter().sum();
         let curvature = released.split_off(len);
         self.step = step + 1;

@@ -8,7 +8,7 @@ use crate::engine::checkpoint::NamedVectors;
 use crate::engine::clipped::{mark, whole};
 use crate::engine::error::{Error, Result};
 use crate::engine::family::FullRankGaussian;
-use crate::engine::mechanism::{Mechanism, RowSum};
+use crate::engine::mechanism::{Mechanism, RowSum, without_rounding};
 use crate::engine::normal::Normal;
 use crate::engine::party::{Commit, Program, Standing};
 use crate::engine::terms::Silo;
@@ -147,7 +147,11 @@ impl PrivateSfviSilo {
         let (length, clip, sums) = (len + 1, clip * whole(), releases);
         let sum = RowSum { length, clip, noise, count, rate, sums, rows: &mut contributions };
         let mut gradient = self.mechanism.release(&message.ordered().encode(), sum)?;
-        gradient.iter_mut().for_each(|slot| *slot /= rate);
+        let is_divided = self.options.shares > 1;
+        gradient.iter_mut().for_each(|slot| match is_divided {
+            true => *slot *= without_rounding(1.0 / rate),
+            false => *slot /= rate,
+        });
         let clipped = gradient.split_off(len.min(gradient.len())).iter().sum();
         self.silo.step = step + 1;
         self.silo.see(&request.global);
