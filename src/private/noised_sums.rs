@@ -88,10 +88,10 @@ impl NoisedSums {
         if first.map_err(declined)?.bytes == self.subject {
             return Ok(());
         }
-        let problem = "the rows, or the model, are not those with which this silo was first asked for a sum of this study. Its \
-                       silos divide the noise, and the others would repeat their sums: what has changed here would have this \
-                       silo's share of the noise alone. Nothing was charged. Make another study: another `seed` in its file, or \
-                       another `PrivateOptions::study`, is one";
+        let problem = "the rows, or the model, are not those with which this silo was first asked for a sum of this study. \
+                       Its silos divide the noise, and the others would repeat their sums: what has changed here would \
+                       have this silo's share of the noise alone. Nothing was charged. Make another study: another \
+                       `seed` in its file, or another `PrivateOptions::study`, is one";
         Err(partita_inference::Error::Declined { problem: problem.into() })
     }
 }

@@ -81,8 +81,8 @@ pub(super) fn read_place(folder: &Path) -> Result<Place> {
     let text = std::fs::read_to_string(&path).map_err(|error| wrong(error.to_string()))?;
     if text.trim_end().ends_with('}') {
         return Err(wrong(
-            "it ends without a SHA-256: an earlier version of Partita wrote it. Go on with its run by that version, or start \
-             anew with `--restart`"
+            "it ends without a SHA-256: an earlier version of Partita wrote it. Go on with its run by that version, or \
+             start anew with `--restart`"
                 .into(),
         ));
     }
