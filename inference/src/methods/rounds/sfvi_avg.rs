@@ -10,6 +10,7 @@ use crate::engine::algorithm::{Algorithm, ElboSamples, Ending, Posterior, StepIn
 use crate::engine::error::{Error, Result};
 use crate::engine::estimator::Estimator;
 use crate::engine::exchange::{Outcome, Request};
+use crate::engine::family::Family;
 use crate::engine::plug::Plug;
 use crate::engine::private_steps::PrivateSteps;
 use crate::engine::report::Privacy;
