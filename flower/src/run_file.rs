@@ -434,5 +434,11 @@ impl RunFile {
 pub fn read_toml<T: for<'a> Deserialize<'a>>(path: &Path) -> Result<T> {
     let wrong = |problem: String| Error::File { path: path.to_owned(), problem };
     let text = std::fs::read_to_string(path).map_err(|error| wrong(error.to_string()))?;
-    toml::from_str(&text).map_err(|error| wrong(error.to_string()))
+    toml::from_str(&text).map_err(|error| {
+        let said = error.to_string();
+        // What begins as `nan` or `inf` is read as a number.
+        let is_word = ["invalid float", "must be quoted"].iter().any(|own| said.contains(own));
+        let remedy = if is_word { "Text stands in quotation marks, as in `name = \"north\"`." } else { "" };
+        wrong(said + remedy)
+    })
 }

@@ -37,7 +37,7 @@ pub(super) struct Asked {
     #[command(flatten)]
     reading: Reading,
     /// The prior of a number or a class in place of the usual one, such as 'smoke ~ normal(0, 1)' or 'sd ~ exponential(1)';
-    /// any number of them. Classes are b (all coefficients but the intercept), sd and cor.
+    /// any number of them. Classes are b (all coefficients but the intercept and those of `--parameter`), sd and cor.
     #[arg(long = "prior", conflicts_with = "model")]
     priors: Vec<String>,
     /// A grouping whose groups have rows in several silos, such as school: their effects, by name, are known to all silos; any

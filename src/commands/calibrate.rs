@@ -85,6 +85,11 @@ pub(super) fn run(options: &Options, models: &Models, stop: &Arc<AtomicBool>) ->
     }
     match found.is_calibrated() {
         true => Ok(()),
-        false => Err("not every number is calibrated".into()),
+        false => Err(format!(
+            "not every number is calibrated. Exact posteriors end so with probability {:.2}: look again with another \
+             `--seed`. Where priors expect data unlike yours, as usual ones may, state others (of a command `--prior`)",
+            1.0 - options.level
+        )
+        .into()),
     }
 }

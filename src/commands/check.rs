@@ -49,7 +49,6 @@ fn formula(
     say_prepared(&prepared)?;
     say("")?;
     prepared.designs()?.iter().try_for_each(|own| say(in_words(own)))?;
-    say("")?;
     let (model, silos) = (&prepared.plan.model, &prepared.silos);
     // Here the rows of all silos are at hand, which no party of a federated run has.
     Ok(match prepared.pooled(device)? {

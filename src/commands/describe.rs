@@ -27,7 +27,8 @@ pub(super) struct Options {
 
 pub(super) fn run(options: &Options) -> Result<(), Box<dyn Error>> {
     let frame = Frame::from_path(&options.file, options.reading.options())?;
-    say(format_args!("{}: {} rows, {} columns", options.file.display(), frame.rows(), frame.names().len()))?;
+    let size = format!("{}, {}", counted(frame.rows(), "row"), counted(frame.names().len(), "column"));
+    say(format_args!("{}: {size}", options.file.display()))?;
     let width = frame.names().iter().map(|name| name.chars().count()).max().unwrap_or_default();
     let study = options.study.as_ref().map(|path| StudyFile::read(path)).transpose()?;
     let units = study.as_ref().map(|own| own.columns.clone()).unwrap_or_default();
@@ -39,17 +40,19 @@ pub(super) fn run(options: &Options) -> Result<(), Box<dyn Error>> {
             Err(error) => say(format_args!("  {name:<width$}  {error}"))?,
         }
     }
+    // As a fit names the silo of a file.
+    let name = options.file.file_stem().unwrap_or_default().to_string_lossy().into_owned();
     let (profile, columns) = match (&study, &options.formula) {
         (None, None) => return Ok(()),
         // Missing cells are counted; what a fit makes of them stands below.
         (Some(file), _) => {
             let study = Study { missing: MissingCells::Drop, ..file.study(options.reading.options())? };
-            let columns = study.columns(&SiloTable { name: "of this file".into(), path: options.file.clone() })?;
+            let columns = study.columns(&SiloTable { name: name.clone(), path: options.file.clone() })?;
             (study.profile(&columns)?, columns)
         }
         (None, Some(formula)) => {
             let formula = Formula::parse(formula)?;
-            let columns = frame.columns("of this file", &[&formula], MissingCells::Drop)?;
+            let columns = frame.columns(&name, &[&formula], MissingCells::Drop)?;
             (Profile::of(&[&formula], &columns, &Declared::default())?, columns)
         }
     };
@@ -66,4 +69,8 @@ pub(super) fn run(options: &Options) -> Result<(), Box<dyn Error>> {
     }
     say("before a fit these leave the silo:")?;
     Ok(text(profile)?)
+}
+
+fn counted(number: usize, what: &str) -> String {
+    format!("{number} {what}{}", if number == 1 { "" } else { "s" })
 }

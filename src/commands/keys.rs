@@ -137,7 +137,11 @@ fn new(path: &Path, text: &str) -> Result<(), Box<dyn Error>> {
 fn write(path: &Path, text: &str, options: &std::fs::OpenOptions) -> Result<(), Box<dyn Error>> {
     let wrong = |error: std::io::Error| match error.kind() {
         std::io::ErrorKind::AlreadyExists => {
-            format!("{} is there already: move it away, or name another folder with --output", path.display())
+            format!(
+                "{} is there already and stays as it is: move it away for a new one, or write into another folder \
+                 (`--output` of `partita keys`)",
+                path.display()
+            )
         }
         _ => format!("{}: {error}", path.display()),
     };

@@ -277,7 +277,10 @@ fn unknown(name: &str, formula: &Formula) -> StudyError {
     unfit(
         format!("`{name}`, which no fixed term of the formula has"),
         &format!("one of {}", terms.join(", ")),
-        &format!("Write the name of a column.{}", suggestion.unwrap_or_default()),
+        &format!(
+            "Write a column of a fixed term: a contrast is of coefficients, which all groups have.{}",
+            suggestion.unwrap_or_default()
+        ),
     )
 }
 

@@ -87,7 +87,8 @@ impl ResponseFamily {
                 places(codes)
             }
             Some(Outcome::Levels { levels, .. }) => {
-                let remedy = "Take a family of that kind of outcome, or another column.";
+                let remedy = "Take a family of that kind of outcome, or another column; take units behind numbers \
+                              out of the file.";
                 return Err(unfit(&format!("the levels {}", levels.join(", ")), rule.expected, remedy));
             }
             Some(Outcome::Numbers(values)) => values.clone(),

@@ -106,10 +106,11 @@ impl Study {
             return Ok(());
         }
         let listed: Vec<String> = levels.iter().map(|level| format!("\"{level}\"")).collect();
+        let column = name.strip_prefix("factor(").and_then(|rest| rest.strip_suffix(')')).unwrap_or(name);
         Err(unfit(
             format!("the levels {} of `{name}`, whose order is not stated", levels.join(", ")),
             "levels in order",
-            &format!("Write `factor({name}, levels = c({}))` in their order.", listed.join(", ")),
+            &format!("Write `factor({column}, levels = c({}))` in their order.", listed.join(", ")),
         ))
     }
 

@@ -7,6 +7,7 @@ use partita_inference::SiteSummary;
 use partita_models::regression::RegressionRows;
 
 use super::csv::{cell, quoted};
+use super::priors::four_digits;
 use super::shared_model::SharedModel;
 use super::{Prepared, StudyError};
 
@@ -82,9 +83,21 @@ impl fmt::Display for PriorPredictive {
         let [(low, high), (from, to)] = [means, all].map(|own| (own.quantiles.p2_5, own.quantiles.p97_5));
         write!(
             out,
-            "{} data sets from the prior: of 95 % the mean of `{outcome}` is between {low:.4} and {high:.4}, and of all \
-             outcomes 95 % are between {from:.4} and {to:.4}",
-            data_sets.len()
+            "{} data sets from the prior: in 95 % of them the mean of `{outcome}` is between {} and {}, and of all \
+             outcomes 95 % are between {} and {}",
+            data_sets.len(),
+            short(low),
+            short(high),
+            short(from),
+            short(to)
         )
+    }
+}
+
+/// A number with four digits, and with a power of ten where it is large or small: wide priors reach far.
+fn short(number: f64) -> String {
+    match number == 0.0 || (1e-3..1e6).contains(&number.abs()) {
+        true => four_digits(number).to_string(),
+        false => format!("{number:.3e}"),
     }
 }

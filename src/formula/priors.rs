@@ -116,6 +116,6 @@ fn texts(plan: &RegressionPlan) -> Vec<Text> {
 }
 
 /// A number with four digits: usual priors have no more, so that what is printed is what is sampled.
-fn four_digits(number: f64) -> f64 {
+pub(super) fn four_digits(number: f64) -> f64 {
     format!("{number:.3e}").parse().unwrap_or(number)
 }

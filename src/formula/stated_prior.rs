@@ -177,6 +177,7 @@ impl StatedPrior {
     fn of_positive(self, name: &str) -> Result<Prior, StudyError> {
         match self {
             Self::Value(value) if value > 0.0 => Ok(Prior::LogNormal { location: value.ln(), scale: HELD }),
+            Self::Value(value) => Err(not_held(name, value, "one of the numbers above 0", "Hold it at such a number.")),
             Self::Number(Prior::Normal { mean: 0.0, sd }) => Ok(Prior::HalfNormal { scale: sd }),
             Self::Number(Prior::StudentT { degrees, location: 0.0, scale }) => {
                 Ok(Prior::HalfStudentT { degrees, scale })
@@ -197,6 +198,9 @@ impl StatedPrior {
             Self::Value(value) if value > 0.0 && value < 1.0 => {
                 Ok(Prior::Beta { one: value / HELD, zero: (1.0 - value) / HELD })
             }
+            Self::Value(value) => {
+                Err(not_held(name, value, "one of the numbers between 0 and 1", "Hold it at such a number."))
+            }
             Self::Number(prior) if prior.is_of_probability() => Ok(prior),
             _ => Err(unfit(
                 format!("`{name} ~ {self}`"),
@@ -211,6 +215,12 @@ impl StatedPrior {
         match self {
             Self::Correlation(prior) => Ok(prior),
             Self::Uniform if effects == 2 => Ok(Lkj { concentration: 1.0 }),
+            Self::Value(value) => Err(not_held(
+                name,
+                value,
+                "a number that can be held",
+                "Leave it out: correlations are drawn from their prior, which `lkj(concentration)` states.",
+            )),
             _ => Err(unfit(
                 format!("`{name} ~ {self}`"),
                 "lkj(concentration), or uniform(-1, 1) of two effects".into(),
@@ -261,8 +271,13 @@ pub(super) fn put(stated: &BTreeMap<String, StatedPrior>, plan: &mut RegressionP
             *prior = own.of_correlation(stated, effects.columns.len())?;
         }
     }
+    let increases = plan.baseline_increases();
     let (name, own) = (plan.baseline_name().to_owned(), plan.baseline.as_mut());
     if let Some((baseline, (stated, own))) = own.and_then(|baseline| Some((baseline, find(&[name])?))) {
+        if let (StatedPrior::Value(value), true) = (own, increases) {
+            let remedy = "Leave it out: thresholds are drawn from their prior, which `--prior` states.";
+            return Err(not_held(stated, value, "a number that can be held", remedy));
+        }
         baseline.prior = own.of_coefficient(stated)?;
     }
     for (name, prior) in &mut plan.parameters {
@@ -299,9 +314,15 @@ fn unknown(name: &str, known: &BTreeSet<String>) -> StudyError {
     let suggestion = suggestion.map(|own| format!("Did you mean `{own}`? ")).unwrap_or_default();
     let known: Vec<&str> = known.iter().map(String::as_str).collect();
     let remedy = format!(
-        "{suggestion}`b` stands for all coefficients but the intercept, `sd` for all standard deviations of effects."
+        "{suggestion}`b` stands for all coefficients but the intercept and those of formulas of parameters, `sd` for \
+         all standard deviations of effects."
     );
     unfit(format!("a prior of `{name}`"), format!("one of {}", known.join(", ")), &remedy)
+}
+
+/// The error of a number that is to be held where it cannot be.
+fn not_held(name: &str, value: f64, expected: &str, remedy: &str) -> StudyError {
+    unfit(format!("`{name} = {value}`"), expected.into(), remedy)
 }
 
 fn unfit(found: String, expected: String, remedy: &str) -> StudyError {

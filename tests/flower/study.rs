@@ -209,7 +209,7 @@ fn questions_to_a_study_over_an_engine_have_the_answers_of_one_process_and_rows_
     }
     wait(&mut start_with(folder, "coordinator", "prior", &["--predict", "new.csv", "--prior-predictive", "20"]));
     let said = read(folder, "prior.log");
-    assert!(said.contains("20 data sets from the prior: of 95 % the mean of `wheeze`"), "{said}");
+    assert!(said.contains("20 data sets from the prior: in 95 % of them the mean of `wheeze`"), "{said}");
     assert_eq!(read(folder, "output/prior_predictive.csv").lines().count(), 1 + 20 * 2, "{said}");
     assert!(!folder.join("output/result.json").exists(), "it fitted: {said}");
 

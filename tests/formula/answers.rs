@@ -408,7 +408,7 @@ fn outcomes_from_the_prior_have_its_mean_and_spread() {
         assert!((mean - 3.0).abs() < 4.0 * expected / 2_000.0_f64.sqrt() && (sd / expected - 1.0).abs() < 0.07);
     }
     let text = drawn.to_string();
-    assert!(text.starts_with("2000 data sets from the prior: of 95 % the mean of `y` is between "), "{text}");
+    assert!(text.starts_with("2000 data sets from the prior: in 95 % of them the mean of `y` is between "), "{text}");
     assert_eq!(drawn.csv().lines().count(), 1 + 2_000 * 4);
 }
 

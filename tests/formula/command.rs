@@ -137,7 +137,7 @@ fn priors_predictions_and_contrasts_are_asked_for_by_flags() {
 
     let done = partita(folder.path(), &[fit.as_slice(), &["--prior-predictive", "20"]].concat());
     let text = String::from_utf8(done.stdout).unwrap();
-    assert!(text.contains("20 data sets from the prior: of 95 % the mean of `wheeze`"), "{text}");
+    assert!(text.contains("20 data sets from the prior: in 95 % of them the mean of `wheeze`"), "{text}");
     assert!(!text.contains("verdict"), "it fitted: {text}");
     assert_eq!(file("prior_predictive.csv").lines().count(), 1 + 20 * 2_148);
 }

@@ -173,7 +173,7 @@ pub(super) fn among(
                     "A fixed effect of the silo is known of silos with rows alone: name the silo of the rows (of a command \
                      `--predict NAME=FILE`), write its name into a column `silo`, or make it an effect of groups, `(1 | silo)`."
                 }
-                _ => "Write one of these, or add the level to those of the study.",
+                _ => "Write one of these, or add the level to those of the study, if a silo has rows of it.",
             },
             at: evaluation.at(row, span),
         })

@@ -69,7 +69,8 @@ fn about(cells: &Cells<'_>) -> String {
         CellKind::Text => {
             levels.dedup();
             let rest = if levels.len() > LISTED { ", \u{2026}" } else { "" };
-            format!("text, {} levels: {}{rest}", levels.len(), levels[..levels.len().min(LISTED)].join(", "))
+            let count = if levels.len() == 1 { "1 level".to_owned() } else { format!("{} levels", levels.len()) };
+            format!("text, {count}: {}{rest}", levels[..levels.len().min(LISTED)].join(", "))
         }
     }
 }

@@ -33,6 +33,7 @@ fn utf8<'a>(file: &str, bytes: &'a [u8]) -> Result<Cow<'a, str>, FrameError> {
     let number = in_line.matches(delimiters).count();
     let header = before.lines().next().filter(|_| line > 1).unwrap_or_default();
     let name = header.split(delimiters).nth(number).map(|name| name.trim_matches(['"', ' ']).to_owned());
+    let name = name.filter(|name| !name.is_empty());
     Err(FrameError::Encoding {
         file: file.into(),
         line,

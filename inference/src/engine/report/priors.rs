@@ -94,8 +94,8 @@ fn of_widths(line: &PriorLine, answer: &[&SiteSummary], draws: &[(String, String
         let interval = own.quantiles.p2_5..=own.quantiles.p97_5;
         let is_prior = 2 * draws.iter().filter(|draw| interval.contains(draw)).count() >= draws.len();
         let problem = format!(
-            "the usual prior, {prior}, which nobody stated, is nearly all that is known of it: the width of its 95 % interval \
-             is, of that of the prior"
+            "the usual prior, {prior}, which nobody stated, is nearly all that is known of it: its 95 % interval has, in \
+             widths of that of the prior, the width"
         );
         let remedy = format!(
             "Draw no conclusion from it, or say what is known of it: `--prior '{site} ~ …'` (in a study `[priors]`)."
@@ -116,11 +116,11 @@ fn of_normal(label: &str, [prior_mean, prior_sd]: [f64; 2], mean: f64, sd: f64) 
     let about = format!("the usual prior, normal({prior_mean}, {prior_sd}), which nobody stated, decides a part of it");
     let warn = |problem: String| Warning::new(Severity::Limit, problem, remedy.clone()).at(label);
     if share > SHARE {
-        let problem = format!("{about}: of its precision the share of the prior is");
+        let problem = format!("{about}: the share of the prior of its precision");
         return Some(warn(problem).measured(share).beyond(SHARE, "half"));
     }
     let moves = share / (1.0 - share) * (mean - prior_mean).abs() / sd;
-    let problem = format!("{about}: it moves the mean, in standard deviations, by about");
+    let problem = format!("{about}: by about how far it moves the mean, in standard deviations");
     (moves > MOVES).then(|| warn(problem).measured(moves).beyond(MOVES, "standard deviations"))
 }
 

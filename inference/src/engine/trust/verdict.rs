@@ -197,7 +197,7 @@ fn of_correction(correction: &Correction) -> Vec<Warning> {
         return vec![warning.measured(pareto_k).beyond(threshold, VEHTARI)];
     }
     if !correction.is_surely_below(pareto_k) {
-        let problem = "it is not certain that importance weights correct the posterior: by the error of its estimate from as many draws as there are, their Pareto k may be above the threshold";
+        let problem = "it is not certain that importance weights correct the posterior: their Pareto k is below the threshold by less than the error of its estimate";
         let warning = Warning::new(Severity::Limit, problem, TO_BE_CERTAIN);
         all.push(warning.measured(pareto_k).beyond(threshold, VEHTARI));
     }
@@ -237,7 +237,7 @@ fn of_spread(correction: &Correction) -> Option<Warning> {
         return None;
     }
     let warning = if shape < correction.threshold {
-        let problem = "it is not certain that the standard deviation is right: by the error of its estimate from as many draws as there are, the Pareto k of what draws far out add to the variance may be above the threshold";
+        let problem = "it is not certain that the standard deviation is right: the Pareto k of what draws far out add to the variance is below the threshold by less than the error of its estimate";
         Warning::new(Severity::Limit, problem, TO_BE_CERTAIN)
     } else {
         let problem =
