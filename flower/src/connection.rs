@@ -228,6 +228,11 @@ fn certificates(path: &Path) -> Result<Vec<Certificate<'static>>> {
     let mut found = Vec::new();
     for item in parse_pem(&read("certificate_authority", path)?) {
         match item.map_err(|error| wrong(format!("it is not in PEM format ({error})")))? {
+            PemItem::Certificate(own) if !is_whole(own.der()) => {
+                return Err(wrong(
+                    "a certificate of it is cut, or is none: ask for the file anew, and copy it as it is".into(),
+                ));
+            }
             PemItem::Certificate(certificate) => found.push(certificate),
             _ => return Err(wrong("it has something beside certificates, such as a private key".into())),
         }
@@ -238,6 +243,17 @@ fn certificates(path: &Path) -> Result<Vec<Certificate<'static>>> {
         ));
     }
     Ok(found)
+}
+
+/// Whether bytes are one DER sequence that is as long as it says.
+fn is_whole(der: &[u8]) -> bool {
+    let [0x30, first, rest @ ..] = der else { return false };
+    let size = usize::from(first & 0x7f);
+    if *first < 0x80 {
+        return rest.len() == size;
+    }
+    let Some((length, content)) = rest.split_at_checked(size).filter(|_| size <= 4) else { return false };
+    length.iter().fold(0, |length, byte| length << 8 | usize::from(*byte)) == content.len()
 }
 
 /// What this party shows an engine that asks for a certificate.
@@ -261,4 +277,23 @@ fn read(entry: &str, path: &Path) -> Result<Vec<u8>> {
 /// How long a call may take that sends these many bytes: a part of a message goes over a line of 50 kB a second, too.
 fn longest(bytes: usize) -> Duration {
     Duration::from_secs(60 + bytes as u64 / 50_000)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_certificate_that_is_cut_is_refused_at_the_start() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("ca.pem");
+        // Three bytes of a sequence that says it has 256 and more; of a whole one that says it has one.
+        for (text, is_taken) in [("MIIB", false), ("MAAA", false), ("MAEA", true)] {
+            std::fs::write(&path, format!("-----BEGIN CERTIFICATE-----\n{text}\n-----END CERTIFICATE-----\n")).unwrap();
+            match certificates(&path) {
+                Ok(_) => assert!(is_taken, "{text}"),
+                Err(error) => assert!(!is_taken && error.to_string().contains("is cut"), "{text}: {error}"),
+            }
+        }
+    }
 }
