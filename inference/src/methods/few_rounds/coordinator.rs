@@ -28,14 +28,14 @@ use crate::engine::wire::message::{LARGEST_COUNT, Message};
 /// The kind of a saved coordinator.
 const STATE: &str = "few.coordinator";
 /// The longest first step of the mean, in standard deviations of each of the globals; it doubles with every step kept.
-const REACH: f64 = 2.25;
+const REACH: f64 = 4.5;
 /// The reach below which a run has got stuck.
 const LEAST_REACH: f64 = 1e-4;
 /// Rows times draws of the round of trust, above which there are fewer draws; rows of levels in levels count as often as there
 /// are combinations of points at which each is evaluated.
 const MOST_ROW_DRAWS: u64 = 100_000_000;
 /// The rounds in which silos may say again what they said: later ones are near enough for steps.
-const MOST_AGAIN: u64 = 4;
+const MOST_AGAIN: u64 = 3;
 /// The rounds after which a run that has not converged ends, and says so.
 const MOST_ROUNDS: u64 = 40;
 

@@ -28,7 +28,7 @@ use crate::engine::wire::message::Message;
 const START_TOLERANCE: f64 = 0.01;
 
 /// How far the gradient of rows may be, in nats, from what a silo said of them, before it says it again.
-const HOLDS: f64 = 0.5;
+const HOLDS: f64 = 3.0;
 
 /// The most points an axis in a start, which may lie where rows are hard to integrate and need not be right.
 const START_POINTS: usize = 31;
