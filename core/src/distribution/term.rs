@@ -108,8 +108,8 @@ impl Term {
 
     /// $\log\Gamma(x + s) - \log\Gamma(x)$ for $x > 0$ and $s$ = `step` ≥ 0, without cancellation for large $x$.
     ///
-    /// $$ (y - \tfrac12)\log\Big(1 + \frac sy\Big) + s(\log e - 1) + \delta(e) - \delta(y)
-    ///    - \sum_{k<7}\log\Big(1 + \frac{s}{x + k}\Big), \qquad y = x + 7,\quad e = y + s $$
+    /// $$ (y - \tfrac12)\log\Big(1 + \frac sy\Big) + s(\log e - 1) + \delta(e) - \delta(y) -
+    ///    \sum_{k<7}\log\Big(1 + \frac{s}{x + k}\Big), \qquad y = x + 7,\quad e = y + s $$
     /// with Stirling's series $\delta$, as in [`Term::ln_gamma`].
     ///
     /// # Example
