@@ -115,9 +115,8 @@ impl Climb {
     /// A climb from a point whose components have about these scales; `None` for none and for too many of them.
     pub(crate) fn new(point: Vec<f64>, scales: Vec<f64>) -> Option<Self> {
         match point.len() {
-            0 => None,
             1..=FEW => Some(Self::Few(Newton::new(point, &scales))),
-            ..=MOST => Some(Self::Many(Box::new(Limited::new(point, scales)))),
+            more if more > FEW && more <= MOST => Some(Self::Many(Box::new(Limited::new(point, scales)))),
             _ => None,
         }
     }

@@ -133,9 +133,9 @@ impl Whitened {
         let (mean, outer) = (family.mean(parameters), family.factor(parameters));
         let row = |i: usize| &self.factor[i * size..i * size + i + 1];
         let mut own = Vec::with_capacity(size);
-        for i in 0..size {
+        for (i, (mean, from)) in mean.iter().zip(&self.mean).enumerate() {
             let known: f64 = row(i).iter().zip(&own).map(|(c, own)| c * own).sum();
-            own.push((mean[i] - self.mean[i] - known) / row(i)[i]);
+            own.push((mean - from - known) / row(i)[i]);
         }
         let mut inner = Mat::<f64>::zeros(size, size);
         for j in 0..size {
