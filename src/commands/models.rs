@@ -158,7 +158,8 @@ impl Models {
     #[must_use]
     pub fn usual() -> Self {
         let columns = |silos: &[(String, BinaryRows)]| {
-            LogisticRegression::new(silos.first().map_or(0, |(_, rows)| rows.design().shape()[1]))
+            // The design has the intercept beside the covariates.
+            LogisticRegression::new(silos.first().map_or(0, |(_, rows)| rows.design().shape()[1].saturating_sub(1)))
         };
         let alike = |silos: &[SiloTable]| -> Result<(), Box<dyn Error>> {
             let Some((first, others)) = silos.split_first() else { return Ok(()) };

@@ -3,7 +3,7 @@
 use partita_inference::{Mechanism, Result, RowSum};
 use partita_privacy::{Audit, Entropy, Grid, SystemEntropy};
 
-use super::{NoisedSums, Shares, Sums, declined};
+use super::{NoisedSums, Sums, declined};
 
 /// The canaries of an audit: rows of the longest norm that a clip allows, each along an axis of its own.
 pub(crate) const CANARIES: usize = 1_000;
@@ -84,6 +84,7 @@ mod tests {
     use partita_privacy::Accountant;
 
     use super::*;
+    use crate::private::Shares;
 
     #[test]
     fn without_noise_more_than_five_is_refuted_and_with_it_no_more_than_is_accounted() {

@@ -97,12 +97,13 @@ pub fn run_study_coordinator(study: &StudyFile, desk: Desk<'_>, asked: &StudyQue
         let rows = match rows {
             Some(rows) => rows,
             None => {
-                let own = Announced { rows: announce(&agreed, &mut exchange)?, agreed: agreed.clone() };
-                own.write(&file.state)?;
-                own.rows
+                let told = Announced { rows: announce(&agreed, &mut exchange)?, agreed: agreed.clone() };
+                // Where a run goes on, a silo with other rows refuses, and the others wait for it.
+                compare_rows(&exchange, &agreed, &told.rows, study.privacy.is_none().then(|| own.protected()))?;
+                told.write(&file.state)?;
+                told.rows
             }
         };
-        compare_rows(&exchange, &agreed, &rows, study.privacy.is_none().then(|| own.protected()))?;
         let how = Fitting { run: run.file, fit: &fit, rows: &rows, file, log };
         let (mut fitted, mut algorithm) = match study.privacy.as_ref().is_some_and(|own| own.secure_sums) {
             true => fit_over(&plan.model, how, &mut SecureSums::new(&mut exchange), progress),
