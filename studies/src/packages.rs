@@ -333,7 +333,7 @@ fn last_digits(one_file: [f64; 2], three_silos: [f64; 2]) -> f64 {
 
 impl Row {
     /// The largest distance of a coefficient from the package's, in its standard errors.
-    fn from_package(&self) -> f64 {
+    fn off_package(&self) -> f64 {
         self.coefficients.iter().map(Coefficient::beside_package).fold(0.0, f64::max)
     }
 
@@ -355,7 +355,7 @@ impl Row {
 
     fn line(&self) -> String {
         let Self { command, package, verdicts, .. } = self;
-        let (from, between) = (self.from_package(), self.most(between));
+        let (from, between) = (self.off_package(), self.most(between));
         format!(
             "{command}\n    {package}: {from:.2} standard errors, three silos {between:.4}, {}",
             verdicts.join("; ")
@@ -371,7 +371,7 @@ fn claims(rows: &[Row]) -> Vec<Claim> {
     };
     vec![
         claim("both fits are trusted", &|own| own.verdicts.iter().all(|own| own == "trust these numbers")),
-        claim("every mean is within half a standard error of the package's estimate", &|own| own.from_package() < HALF),
+        claim("every mean is within half a standard error of the package's estimate", &|own| own.off_package() < HALF),
         claim("every standard deviation and correlation of a package is inside the 95 % interval", &|own| {
             own.deviations.iter().all(|own| (own.interval[0]..=own.interval[1]).contains(&own.package))
         }),
@@ -399,7 +399,7 @@ fn book(rows: &[Row], claims: &Claims) -> String {
         digit.\n\n";
     text += "| command | package | from it | three silos from one file | in last digits | verdict |\n|---|---|---|---|---|---|\n";
     for own in rows {
-        let (from, between) = (own.from_package(), own.most(between));
+        let (from, between) = (own.off_package(), own.most(between));
         let verdict = match own.verdicts.as_slice() {
             [one, three] if one == three => one.clone(),
             all => all.join("; three silos: "),

@@ -268,11 +268,11 @@ fn signs(size: usize, round: usize, number: usize) -> Vec<f64> {
 mod tests {
     use super::*;
 
+    /// A mode with its scales.
+    type Found = (Vec<f64>, Vec<f64>);
+
     /// Climbs a log density of so many numbers from zero, and counts its gradients.
-    fn climbed(
-        size: usize,
-        density: impl Fn(&[f64]) -> Option<(f64, Vec<f64>)>,
-    ) -> (Option<(Vec<f64>, Vec<f64>)>, usize) {
+    fn climbed(size: usize, density: impl Fn(&[f64]) -> Option<(f64, Vec<f64>)>) -> (Option<Found>, usize) {
         let mut climb = Limited::new(vec![0.0; size], vec![0.1; size]);
         let mut count = 0;
         while let Some(point) = climb.ask() {
