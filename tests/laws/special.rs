@@ -123,7 +123,7 @@ fn differences_agree_with_fifty_digits() {
 
 #[test]
 fn differences_over_short_steps_are_as_exact_as_they_say() {
-    assert!(agrees(ln_gamma_difference(10.5, 1e-3), 0.002_303_050_991_113_274_9));
+    assert!(agrees(ln_gamma_difference(10.5, 1e-3), 0.002_303_050_991_113_275));
     assert!(agrees(ln_gamma_difference(1e3, 1e-4), 6.907_255_245_673_819e-4));
     assert!((ln_gamma_difference(12.25, 0.5_f64.powi(30)) - 2.294_922_857_754_841_3e-9).abs() < 1e-17);
 }
