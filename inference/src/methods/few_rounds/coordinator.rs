@@ -28,7 +28,7 @@ use crate::engine::wire::message::{LARGEST_COUNT, Message};
 /// The kind of a saved coordinator.
 const STATE: &str = "few.coordinator";
 /// The longest first step of the mean, in standard deviations of each of the globals; it doubles with every step kept.
-const REACH: f64 = 4.5;
+const REACH: f64 = 2.25;
 /// The reach below which a run has got stuck.
 const LEAST_REACH: f64 = 1e-4;
 /// Rows times draws of the round of trust, above which there are fewer draws; rows of levels in levels count as often as there
