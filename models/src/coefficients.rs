@@ -105,7 +105,8 @@ pub(crate) fn with_intercept(inputs: &[f64], columns: usize) -> Vec<f64> {
     inputs.chunks_exact(columns.max(1)).flat_map(row).collect()
 }
 
-fn length(operation: &str, found: usize, expected: usize) -> Result<()> {
+/// Refuses numbers that are not as many as the coefficients of a model.
+pub(crate) fn length(operation: &str, found: usize, expected: usize) -> Result<()> {
     if found == expected { Ok(()) } else { Err(refused(operation, found, expected)) }
 }
 

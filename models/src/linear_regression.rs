@@ -6,7 +6,7 @@ use burn::module::Module;
 use burn::tensor::Tensor;
 use partita_core::{Array, Design, Device, Error, Model, Normal, Result, Scope};
 
-use crate::coefficients::{Coefficients, dot, with_intercept};
+use crate::coefficients::{Coefficients, dot, length, with_intercept};
 
 /// Linear regression with independent normal priors on the intercept and all coefficients, and known noise.
 ///
@@ -184,18 +184,9 @@ impl LinearRegression {
     /// # Errors
     /// [`Error::Length`] for inputs or coefficients with another number of columns.
     pub fn predict(&self, inputs: &[f64], posterior: &Coefficients) -> Result<Vec<(f64, f64)>> {
-        self.check("coefficients of a prediction", posterior.mean().len())?;
+        length("coefficients of a prediction", posterior.mean().len(), self.columns + 1)?;
         let projected = posterior.project(inputs)?;
         Ok(projected.into_iter().map(|(mean, variance)| (mean, variance.sqrt().hypot(self.noise_sd))).collect())
-    }
-
-    fn check(&self, operation: &str, found: usize) -> Result<()> {
-        let expected = self.columns + 1;
-        if found == expected {
-            return Ok(());
-        }
-        let remedy = "Give the posterior and the rows of this model, the intercept first.".into();
-        Err(Error::Length { operation: operation.into(), found, expected, remedy })
     }
 
     /// The mean over rows of minus the log predictive density of the measurements, in nats, and the root mean square
@@ -217,7 +208,7 @@ impl LinearRegression {
     /// # Ok::<(), partita_core::Error>(())
     /// ```
     pub fn test(&self, rows: &MeasuredRows, posterior: &Coefficients) -> Result<(f64, f64)> {
-        self.check("columns of test rows, the intercept with them", rows.design.shape()[1])?;
+        length("columns of test rows, the intercept with them", rows.design.shape()[1], self.columns + 1)?;
         let (mut loss, mut squares, mut count) = (0.0, 0.0, 0.0);
         for ((mean, sd), target) in self.predict(&rows.inputs, posterior)?.into_iter().zip(&rows.targets) {
             let residual = target - mean;

@@ -5,9 +5,9 @@ use std::f64::consts::PI;
 use burn::module::Module;
 use burn::tensor::Tensor;
 use partita_core::special::sigmoid;
-use partita_core::{Array, Bernoulli, Design, Device, Error, Model, Normal, Result, Scope};
+use partita_core::{Array, Bernoulli, Design, Device, Model, Normal, Result, Scope};
 
-use crate::coefficients::{Coefficients, with_intercept};
+use crate::coefficients::{Coefficients, length, with_intercept};
 
 /// Logistic regression with independent normal priors on the intercept and all coefficients.
 ///
@@ -43,8 +43,8 @@ impl BinaryRows {
     /// `inputs`: `[rows, columns]`, row by row; `labels`: `[rows]`.
     ///
     /// # Errors
-    /// [`Error::Length`] unless `inputs` has rows × columns numbers; [`Error::NotFinite`] for an input that is not
-    /// finite.
+    /// [`partita_core::Error::Length`] unless `inputs` has rows × columns numbers; [`partita_core::Error::NotFinite`]
+    /// for an input that is not finite.
     ///
     /// # Example
     /// ```
@@ -108,7 +108,7 @@ impl LogisticRegression {
     /// For $`m = 2`$, $`s^2 = 4`$ the exact value is 0.7752; $`c = \pi/8`$ gives 0.7768, $`c = \pi`$ 0.6325.
     ///
     /// # Errors
-    /// [`Error::Length`] for inputs or coefficients with another number of columns.
+    /// [`partita_core::Error::Length`] for inputs or coefficients with another number of columns.
     ///
     /// # Example
     /// ```
@@ -122,18 +122,9 @@ impl LogisticRegression {
     /// # References
     /// MacKay (1992), The evidence framework applied to classification networks; Bishop (2006), section 4.5.2.
     pub fn predict(&self, inputs: &[f64], posterior: &Coefficients, constant: f64) -> Result<Vec<f64>> {
-        self.check("coefficients of a prediction", posterior.mean().len())?;
+        length("coefficients of a prediction", posterior.mean().len(), self.columns + 1)?;
         let logits = posterior.project(inputs)?.into_iter().map(|(mean, var)| mean / (1.0 + constant * var).sqrt());
         Ok(logits.flat_map(|logit| [sigmoid(-logit), sigmoid(logit)]).collect())
-    }
-
-    fn check(&self, operation: &str, found: usize) -> Result<()> {
-        let expected = self.columns + 1;
-        if found == expected {
-            return Ok(());
-        }
-        let remedy = "Give the posterior of this model, the intercept first.".into();
-        Err(Error::Length { operation: operation.into(), found, expected, remedy })
     }
 }
 

@@ -232,14 +232,16 @@ impl<'a, M: Model> LogDensity<'a, M> {
         evaluate: impl Fn(Tape) -> Result<Outcome>,
     ) -> Result<ValueAndGradient> {
         let needs_burn_tape = self.table.needs_burn_tape(part);
-        if !self.on_burn_tape && !needs_burn_tape.load(Relaxed) && Module::num_params(self.model) == 0 {
-            let (outcome, tape) = own_tape::during(|| evaluate(Tape::Own));
-            let mut outcome = outcome?;
-            let root = outcome.tape.take().map(Handle::from);
-            let gradients = root.as_ref().map(|root| tape.backward(root));
-            if !matches!(gradients, Some(None)) {
-                own_tape::sweep(self.device);
-                return collect_own(outcome, self.table, blank, gradients.flatten());
+        if !self.on_burn_tape && !needs_burn_tape.load(Relaxed) {
+            if Module::num_params(self.model) == 0 {
+                let (outcome, tape) = own_tape::during(|| evaluate(Tape::Own));
+                let mut outcome = outcome?;
+                let root = outcome.tape.take().map(Handle::from);
+                let gradients = root.as_ref().map(|root| tape.backward(root));
+                if !matches!(gradients, Some(None)) {
+                    own_tape::sweep(self.device);
+                    return collect_own(outcome, self.table, blank, gradients.flatten());
+                }
             }
             needs_burn_tape.store(true, Relaxed);
         }

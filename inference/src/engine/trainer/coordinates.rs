@@ -24,10 +24,15 @@ impl Coordinates {
 
     /// Those of the covariance at these parameters, for a full-rank Gaussian of few numbers.
     pub(crate) fn whitened(self, family: &dyn Family, parameters: &[f64]) -> Self {
-        match family.full_rank().filter(|_| family.len() <= FEW) {
-            Some(family) => Self { chart: Chart::whitened(family, parameters), ..self },
+        match of_covariance(family, parameters) {
+            Some(chart) => Self { chart, ..self },
             None => self,
         }
+    }
+
+    /// The same without θ; `None` for other families.
+    pub(crate) fn of_covariance(family: &dyn Family, parameters: &[f64]) -> Option<Self> {
+        of_covariance(family, parameters).map(|chart| Self { chart, theta: Vec::new() })
     }
 
     /// A member of the family as it stands in coordinates of a covariance; in units as it is.
@@ -90,4 +95,9 @@ impl Coordinates {
         self.chart.leave(values);
         units::leave(&self.theta, &mut values[count..]);
     }
+}
+
+/// The chart of the covariance of a full-rank Gaussian of few numbers.
+fn of_covariance(family: &dyn Family, parameters: &[f64]) -> Option<Chart> {
+    family.full_rank().filter(|_| family.len() <= FEW).map(|family| Chart::whitened(family, parameters))
 }

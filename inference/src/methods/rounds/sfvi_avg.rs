@@ -137,9 +137,12 @@ impl SfviAvg {
         let averaging = &*self.options.averaging;
         // Members whose units are too far apart for an average as they are have it in the coordinates in which they moved.
         let at = self.join.globals.trainer.parameters();
-        let frame = Coordinates::of_units(family, at, Vec::new());
-        let is_apart = self.join.is_whitened && family.full_rank().is_some() && condition(family, at) > MOST_APART;
-        let frame = if is_apart { frame.whitened(family, at) } else { frame };
+        let frame = Coordinates::of_covariance(family, at)
+            .filter(|_| self.join.is_whitened && condition(family, at) > MOST_APART);
+        let inside = |member| match &frame {
+            Some(frame) => frame.inside(member),
+            None => member,
+        };
         let (mut elbo, mut clipped_steps, mut place) = (0.0, 0, 0);
         let (mut members, mut theta) = (Members::new(averaging, family), WeightedMean::default());
         let clipped_rows = self.join.each_answer(outcomes, &self.join.globals.silos, |answer| {
@@ -149,10 +152,14 @@ impl SfviAvg {
             theta.add(&answer.theta, weight);
             place += 1;
             // Without global latents there is only θ to average.
-            if family.is_empty() { Ok(()) } else { members.add(frame.inside(answer.global), weight) }
+            if family.is_empty() { Ok(()) } else { members.add(inside(answer.global), weight) }
         })?;
         self.join.check_bound("the bound", elbo)?;
-        let parameters = if family.is_empty() { Vec::new() } else { frame.outside(members.average()?) };
+        let parameters = match (family.is_empty(), &frame) {
+            (true, _) => Vec::new(),
+            (false, Some(frame)) => frame.outside(members.average()?),
+            (false, None) => members.average()?,
+        };
         self.join.end_round(Joined { parameters, theta: theta.sum, elbo, clipped_steps, silos: place, clipped_rows })
     }
 }
