@@ -1,20 +1,12 @@
 //! Claims that the UCI, heart-failure and ruggedness data have the published counts, as has Table 2 of the PVI paper.
 #![expect(clippy::unwrap_used, reason = "a failure to set the scene fails the test")]
 
-use std::path::Path;
-
+use fixtures::is_staged;
 use partita::core::{DataError, Noise, SmallLarge, partition_equally, partition_small_large};
 use partita::datasets::{
     CovariateRows, DatasetError, HEART_FAILURE_PARTIES, LabelledTable, Standardisation, adult, bank, credit, dataset,
     heart_failure, heart_failure_from, rugged,
 };
-
-/// Whether the files of these data sets are in the folder of staged files.
-fn is_staged(names: &[&str]) -> bool {
-    let staged = |name: &&str| dataset(name).unwrap().staged;
-    std::env::var_os("PARTITA_DATA")
-        .is_some_and(|folder| names.iter().all(|name| Path::new(&folder).join(staged(name)).is_file()))
-}
 
 const ADULT: [&str; 2] = ["adult_train", "adult_test"];
 
@@ -25,7 +17,6 @@ fn counts(table: &LabelledTable) -> [usize; 2] {
 #[test]
 fn adult_has_the_published_counts() {
     if !is_staged(&ADULT) {
-        fixtures::skip("data", "PARTITA_DATA does not name a folder with both files of adult");
         return;
     }
     let table = adult().unwrap();
@@ -43,7 +34,6 @@ fn adult_has_the_published_counts() {
 #[test]
 fn bank_has_the_published_counts() {
     if !is_staged(&["bank"]) {
-        fixtures::skip("data", "PARTITA_DATA does not name a folder with the file of bank");
         return;
     }
     let table = bank().unwrap();
@@ -56,7 +46,6 @@ fn bank_has_the_published_counts() {
 #[test]
 fn credit_has_the_complete_rows_and_counts_the_refused() {
     if !is_staged(&["credit"]) {
-        fixtures::skip("data", "PARTITA_DATA does not name a folder with the file of credit");
         return;
     }
     let table = credit().unwrap();
@@ -69,7 +58,6 @@ fn credit_has_the_complete_rows_and_counts_the_refused() {
 #[test]
 fn heart_failure_has_the_published_counts_and_parties_with_five_and_six_columns() {
     if !is_staged(&["heart_failure"]) {
-        fixtures::skip("data", "PARTITA_DATA does not name a folder with the file of heart_failure");
         return;
     }
     let table = heart_failure().unwrap();
@@ -119,7 +107,6 @@ fn heart_failure_has_the_published_counts_and_parties_with_five_and_six_columns(
 #[test]
 fn ruggedness_is_known_for_170_countries_with_the_least_squares_of_the_book() {
     if !is_staged(&["rugged"]) {
-        fixtures::skip("data", "PARTITA_DATA does not name a folder with the file of rugged");
         return;
     }
     let countries = rugged().unwrap();
@@ -174,7 +161,6 @@ fn training_rows(table: &LabelledTable, share: f64) -> (CovariateRows, Noise) {
 #[test]
 fn table_2_of_the_pvi_paper_is_found_on_the_real_files() {
     if !is_staged(&["adult_train", "adult_test", "bank", "credit"]) {
-        fixtures::skip("data", "PARTITA_DATA does not name a folder with the files of adult, bank and credit");
         return;
     }
     let tables = [("adult", adult().unwrap()), ("bank", bank().unwrap()), ("credit", credit().unwrap())];
@@ -208,7 +194,6 @@ fn moments(rows: &CovariateRows, column: usize) -> [f64; 2] {
 #[test]
 fn training_rows_are_standardised_by_themselves_and_test_rows_by_them() {
     if !is_staged(&["credit"]) {
-        fixtures::skip("data", "PARTITA_DATA does not name a folder with the file of credit");
         return;
     }
     let table = credit().unwrap();

@@ -2,18 +2,13 @@
 #![allow(clippy::unwrap_used, reason = "a failure in a test is to be loud")]
 #![allow(clippy::print_stdout, reason = "a test that is skipped says so")]
 
-use fixtures::{six_cities_family, six_cities_model};
+use fixtures::{six_cities_family, six_cities_halves, six_cities_model};
 use partita::gpu::{device, device_names};
-use partita::models::{RepeatedBinary, six_cities_silos};
 use partita::{Device, FitOptions, Precision, Settings, check, fit};
 
 /// The global posterior's parameters after some steps on a device.
 fn after_steps(device: &Device) -> Vec<f64> {
-    let silos: Vec<(String, RepeatedBinary)> = six_cities_silos()
-        .iter()
-        .zip(["a", "b"])
-        .map(|(children, name)| (name.to_owned(), RepeatedBinary::six_cities(children, device).unwrap()))
-        .collect();
+    let silos = six_cities_halves(["a", "b"], device);
     assert!(check(&six_cities_model(), &silos, device).unwrap().passed());
     let settings = Settings { steps: 30, family: six_cities_family(), ..Settings::default() };
     let options = FitOptions { settings, elbo_draws: 2, summary_draws: 2, ..FitOptions::default() };

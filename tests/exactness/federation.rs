@@ -69,7 +69,8 @@ fn share(
     (share, by_row)
 }
 
-fn discrepancy(found: &[f64], expected: &[f64]) -> f64 {
+/// The largest difference, relative to the largest of the expected numbers.
+pub(super) fn discrepancy(found: &[f64], expected: &[f64]) -> f64 {
     let scale = expected.iter().fold(1e-300_f64, |largest, value| largest.max(value.abs()));
     found.iter().zip(expected).fold(0.0, |largest, (a, b)| largest.max((a - b).abs() / scale))
 }

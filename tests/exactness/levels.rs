@@ -10,6 +10,8 @@ use partita::inference::{
 };
 use partita::{AlgorithmChoice, Device, Estimator, FamilyPlan, FitOptions, Gaussian, Schedule, Settings, fit};
 
+use super::federation::discrepancy;
+
 /// Rounding of an exact posterior found by elimination, and of sums of some hundred terms.
 const ROUNDING: f64 = 1e-9;
 /// Relative rounding where nothing but the order of sums differs.
@@ -198,11 +200,6 @@ impl Point {
     fn whole(&self, estimator: Estimator) -> Share {
         self.share((&self.global, &self.locals), &[], estimator)
     }
-}
-
-fn discrepancy(found: &[f64], expected: &[f64]) -> f64 {
-    let scale = expected.iter().fold(1e-300_f64, |largest, value| largest.max(value.abs()));
-    found.iter().zip(expected).fold(0.0, |largest, (a, b)| largest.max((a - b).abs() / scale))
 }
 
 #[test]

@@ -1,10 +1,8 @@
 //! Claims that the regressions and the Gaussian mean have the exact posteriors that a second program computed.
 #![expect(clippy::unwrap_used, reason = "a failure to set the scene fails the test")]
 
-use std::path::Path;
-
 use partita::core::{Key, Noise, Purpose};
-use partita::datasets::{RuggedCountry, dataset, rugged};
+use partita::datasets::{RuggedCountry, rugged};
 use partita::inference::metrics::{Predictions, accuracy, test_log_likelihood};
 use partita::models::{
     BinaryRows, Coefficients, GaussianMean, LinearRegression, LogisticRegression, MeasuredRows, PROBIT_CONSTANT,
@@ -46,12 +44,6 @@ fn the_gaussian_mean_has_the_exact_posterior_of_the_thesis_data() {
     assert!((exact.log_evidence + 14_058.465194).abs() < 1e-6, "{}", exact.log_evidence);
 }
 
-/// Whether the ruggedness data are staged.
-fn is_staged() -> bool {
-    let staged = dataset("rugged").unwrap().staged;
-    std::env::var_os("PARTITA_DATA").is_some_and(|folder| Path::new(&folder).join(staged).is_file())
-}
-
 fn assert_near(found: &[f64], expected: [f64; 4], tolerance: f64) {
     for (found, expected) in found.iter().zip(expected) {
         assert!((found - expected).abs() <= tolerance * expected.abs().max(1e-9), "{found} instead of {expected}");
@@ -60,8 +52,7 @@ fn assert_near(found: &[f64], expected: [f64; 4], tolerance: f64) {
 
 #[test]
 fn the_ruggedness_regression_has_the_exact_posterior_of_a_second_program() {
-    if !is_staged() {
-        fixtures::skip("data", "PARTITA_DATA does not name a folder with the file of rugged");
+    if !fixtures::is_staged(&["rugged"]) {
         return;
     }
     let rows = RuggedCountry::columns(&rugged().unwrap());

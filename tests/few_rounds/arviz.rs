@@ -3,7 +3,7 @@
 use fixtures::arviz::{opened, python};
 use partita::Device;
 use partita::inference::{ArvizOptions, ArvizRows, AxisLabels, Error, Nuts};
-use partita::models::{MixedLogistic, RepeatedBinary, six_cities_silos};
+use partita::models::{MixedLogistic, RepeatedBinary};
 use serde_json::Value;
 
 type Silos = Vec<(String, RepeatedBinary)>;
@@ -11,9 +11,7 @@ type Silos = Vec<(String, RepeatedBinary)>;
 const MODEL: fn() -> MixedLogistic = || MixedLogistic::new(4);
 
 fn silos() -> Silos {
-    let device = Device::flex();
-    let named = ["north", "south"].into_iter().zip(six_cities_silos());
-    named.map(|(name, children)| (name.to_owned(), RepeatedBinary::six_cities(&children, &device).unwrap())).collect()
+    fixtures::six_cities_halves(["north", "south"], &Device::flex())
 }
 
 /// Names of the coefficients of six cities.

@@ -3,8 +3,9 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use fixtures::six_cities_halves;
 use partita::inference::{Effect, Error, HtmlOptions, PageContent, Report, Scale, fit_parties, parties};
-use partita::models::{MixedLogistic, RepeatedBinary, six_cities_silos};
+use partita::models::MixedLogistic;
 use partita::{AlgorithmChoice, Device, Fit, FitOptions, Settings, fit};
 
 use super::options;
@@ -21,11 +22,7 @@ fn six_cities(names: [&str; 2]) -> Fit {
 
 fn fitted(names: [&str; 2], options: &FitOptions) -> Fit {
     let device = Device::flex();
-    let parts = six_cities_silos();
-    let silo =
-        |(name, children): (&str, &Vec<_>)| (name.to_owned(), RepeatedBinary::six_cities(children, &device).unwrap());
-    let silos: Vec<_> = names.into_iter().zip(&parts).map(silo).collect();
-    fit(&MixedLogistic::new(4), &silos, &device, options, None).unwrap()
+    fit(&MixedLogistic::new(4), &six_cities_halves(names, &device), &device, options, None).unwrap()
 }
 
 fn effect(label: &str, name: &str, scale: Scale) -> Effect {
@@ -132,10 +129,7 @@ fn odds_ratios_are_those_of_long_chains() {
 #[test]
 fn parties_elsewhere_have_the_same_page() {
     let (device, model, own) = (Device::flex(), MixedLogistic::new(4), options());
-    let parts = six_cities_silos();
-    let silos: Vec<_> = (["north", "south"].into_iter().zip(&parts))
-        .map(|(name, children)| (name.to_owned(), RepeatedBinary::six_cities(children, &device).unwrap()))
-        .collect();
+    let silos = six_cities_halves(["north", "south"], &device);
     let (mut algorithm, mut exchange) = parties(&model, &silos, &device, &own).unwrap();
     let elsewhere = fit_parties(&model, &device, &own, &mut *algorithm, &mut exchange, None).unwrap();
     let here = fit(&model, &silos, &device, &own, None).unwrap();

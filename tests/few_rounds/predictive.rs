@@ -166,9 +166,7 @@ fn counts_that_a_model_does_not_expect_are_named_with_their_silo_and_others_are_
 }
 
 fn six_cities() -> Vec<(String, RepeatedBinary)> {
-    let silo =
-        |(name, own): (&str, &Vec<_>)| (name.to_owned(), RepeatedBinary::six_cities(own, &Device::flex()).unwrap());
-    ["north", "south"].into_iter().zip(&six_cities_silos()).map(silo).collect()
+    fixtures::six_cities_halves(["north", "south"], &Device::flex())
 }
 
 /// Options of an algorithm that asks for what is said of rows.

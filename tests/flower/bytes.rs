@@ -5,9 +5,10 @@
 use fixtures::counting::Counting;
 use fixtures::engine::{Deployment, Pace, installed};
 use fixtures::engine_run::{rows, seats, through};
+use fixtures::six_cities_halves;
 use partita::core::{Key, Noise, Purpose};
 use partita::inference::{AlgorithmChoice, Exchange, Manifest, Message, Outcome, Request, StartFrom, coordinator};
-use partita::models::{BinaryRows, LogisticRegression, MixedLogistic, RepeatedBinary, six_cities_silos};
+use partita::models::{BinaryRows, LogisticRegression, MixedLogistic};
 use partita::{Device, FamilyPlan, FitOptions, Gaussian, Model, RoundOptions, Settings};
 
 /// The cost of a message beside its numbers, and of each of its fields, as stated in the how-to.
@@ -88,10 +89,7 @@ impl Crossed {
 
 #[test]
 fn a_round_of_six_cities_costs_its_numbers_and_what_is_stated_for_messages_and_fields() {
-    let named = ["north", "south"].into_iter().zip(six_cities_silos());
-    let device = Device::flex();
-    let silos: Vec<_> =
-        named.map(|(name, part)| (name.to_owned(), RepeatedBinary::six_cities(&part, &device).unwrap())).collect();
+    let silos = six_cities_halves(["north", "south"], &Device::flex());
     let family = FamilyPlan::new().global(Gaussian::full_rank()).local(Gaussian::diagonal().given_globals());
     let Some(found) = one_round(&MixedLogistic::new(4), &silos, family) else { return };
     found.assert_counts();

@@ -14,7 +14,6 @@ use partita::inference::{
     AlgorithmChoice, Counters, Evaluation, Exchange, FewRoundsOptions, InProcess, RunOptions, Silent, coordinator,
     evaluate, fit_parties, run,
 };
-use partita::models::six_cities_silos;
 use partita::models::{BinaryRows, LogisticRegression, MixedLogistic, RepeatedBinary};
 use partita::{
     Device, FamilyPlan, FitOptions, Gaussian, Model, PviOptions, RoundOptions, Schedule, Settings, SiloSchedule,
@@ -27,9 +26,7 @@ fn options(algorithm: AlgorithmChoice, steps: u64) -> FitOptions {
 }
 
 fn six_cities() -> Vec<(String, RepeatedBinary)> {
-    let device = Device::flex();
-    let named = ["north", "south"].into_iter().zip(six_cities_silos());
-    named.map(|(name, part)| (name.to_owned(), RepeatedBinary::six_cities(&part, &device).unwrap())).collect()
+    fixtures::six_cities_halves(["north", "south"], &Device::flex())
 }
 
 /// Runs silos with a coordinator; returns the parameters of the posterior, and the silos' evaluation of it.

@@ -15,13 +15,11 @@ use fixtures::proxy::{Action, Proxy};
 use fixtures::table::{IDENTITY, Served, fitted, how, patience, program, rows};
 use partita::flower::{Event, Flower, LostSilo};
 use partita::inference::{AlgorithmChoice, Exchange, coordinator};
-use partita::models::{MixedLogistic, RepeatedBinary, six_cities_silos};
+use partita::models::{MixedLogistic, RepeatedBinary};
 use partita::{Device, FamilyPlan, FitOptions, Gaussian, PviOptions, Schedule, Settings, SiloSchedule, fit};
 
 fn silos() -> Vec<(String, RepeatedBinary)> {
-    let device = Device::flex();
-    let named = ["north", "south"].into_iter().zip(six_cities_silos());
-    named.map(|(name, part)| (name.to_owned(), RepeatedBinary::six_cities(&part, &device).unwrap())).collect()
+    fixtures::six_cities_halves(["north", "south"], &Device::flex())
 }
 
 /// Five rounds of PVI, all silos at once.

@@ -47,7 +47,7 @@ fn exact(silos: &[usize]) -> [f64; 2] {
 }
 
 /// Acts after a step.
-struct After<F: FnMut(u64)>(F);
+pub(super) struct After<F: FnMut(u64)>(pub(super) F);
 
 impl<F: FnMut(u64) + Send> Progress for After<F> {
     fn step(&mut self, info: &StepInfo, _: &Counters) {

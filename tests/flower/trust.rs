@@ -14,10 +14,12 @@ use fixtures::secure::Secure;
 use fixtures::table::{IDENTITY, Served, fitted, how, patience, program, rows};
 use partita::flower::{CoordinatorOptions, Engine, Error, EventKind, Flower, LostSilo, NodeKey, Patience};
 use partita::inference::{
-    AlgorithmChoice, Conjugate, Counters, Message, Progress, RunOptions, RunRecord, SiloProgram, StepInfo, coordinator,
+    AlgorithmChoice, Conjugate, Message, RunOptions, SiloProgram, coordinator,
 };
 use partita::models::GaussianMean;
 use partita::{Device, FitOptions, Model, PviOptions, Settings, fit};
+
+use super::policies::After;
 
 const NAMES: [&str; 2] = ["north", "south"];
 
@@ -289,17 +291,6 @@ impl<F: Fn() -> bool + Send> SiloProgram for Slow<F> {
         }
         self.program.answer(request)
     }
-}
-
-/// Acts after a step.
-struct After<F: FnMut(u64)>(F);
-
-impl<F: FnMut(u64) + Send> Progress for After<F> {
-    fn step(&mut self, info: &StepInfo, _: &Counters) {
-        (self.0)(info.step);
-    }
-
-    fn end(&mut self, _: &RunRecord) {}
 }
 
 #[test]

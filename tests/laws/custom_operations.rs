@@ -4,7 +4,7 @@
 use partita_core::{Array, Device, Differentiable, Error, Handle, Result, custom_vjp, custom_vjp_outputs};
 use partita_laws::{OperationViolation, custom_operation};
 
-fn array(values: &[f64], shape: &[usize]) -> Array {
+pub(super) fn array(values: &[f64], shape: &[usize]) -> Array {
     Array { values: values.to_vec(), shape: shape.to_vec() }
 }
 

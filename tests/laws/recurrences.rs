@@ -4,9 +4,7 @@
 use partita_core::{Array, Device, Error, Handle, Real, Recurrence, Result, Scan, hidden_markov, scan};
 use partita_laws::{OperationViolation, custom_operation, derivative};
 
-fn array(values: &[f64], shape: &[usize]) -> Array {
-    Array { values: values.to_vec(), shape: shape.to_vec() }
-}
+use super::custom_operations::array;
 
 /// Runs a recurrence whose handles are initial, inputs, and then parameters.
 fn run<const OUTPUTS: usize>(recurrence: impl Recurrence<OUTPUTS> + Send + 'static, x: &[Handle]) -> Result<Handle> {

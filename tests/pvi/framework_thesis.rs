@@ -2,10 +2,8 @@
 #![allow(clippy::unwrap_used, reason = "a failure in a test is to be loud")]
 #![allow(clippy::print_stderr, reason = "a test that is skipped says so")]
 
-use std::path::Path;
-
 use partita::core::{Noise, partition_equally};
-use partita::datasets::{RuggedCountry, dataset, rugged};
+use partita::datasets::{RuggedCountry, rugged};
 use partita::inference::{
     Algorithm, Conjugate, Counters, Delays, Ending, Error, InProcess, NormalFamily, Order, Outcome, Pvi, PviSilo,
     RunOptions, RunRecord, Silent, Silo, SiloProgram, Threads, Tolerance, run, run_asynchronous,
@@ -110,9 +108,7 @@ fn numbers() -> Vec<(String, <GaussianMean as Model>::Data)> {
 
 /// Experiment B: 170 countries dealt out to three silos.
 fn countries() -> Option<Vec<(String, MeasuredRows)>> {
-    let staged = dataset("rugged").unwrap().staged;
-    if !std::env::var_os("PARTITA_DATA").is_some_and(|folder| Path::new(&folder).join(staged).is_file()) {
-        fixtures::skip("data", "PARTITA_DATA does not name a folder with the file of rugged");
+    if !fixtures::is_staged(&["rugged"]) {
         return None;
     }
     let (all, device) = (rugged().unwrap(), Device::flex());

@@ -1,7 +1,7 @@
 //! Holds six cities over two silos to the reference fits of the same families and to NUTS on each silo alone.
 #![allow(clippy::unwrap_used, reason = "a failure in a test is to be loud")]
 
-use fixtures::six_cities_family;
+use fixtures::{six_cities_family, six_cities_halves};
 use partita::models::{MixedLogistic, RepeatedBinary, six_cities_reference, six_cities_silos};
 use partita::{Device, Estimator, FamilyPlan, FitOptions, Gaussian, Report, Settings, fit};
 
@@ -80,11 +80,7 @@ fn each_silo_alone_concludes_visibly_otherwise() {
 #[test]
 fn locally_enhanced_bound_brings_all_five_marginals_to_those_of_pooled_nuts() {
     let device = Device::flex();
-    let silos: Vec<(String, RepeatedBinary)> = six_cities_silos()
-        .iter()
-        .zip(["a", "b"])
-        .map(|(children, name)| (name.to_owned(), RepeatedBinary::six_cities(children, &device).unwrap()))
-        .collect();
+    let silos = six_cities_halves(["a", "b"], &device);
     let settings = Settings {
         steps: 5_000,
         estimator: Estimator::LocallyEnhanced { inner: 8 },

@@ -1,14 +1,10 @@
 //! Runs the Bayesian network on some MNIST digits and checks its output.
 
-use std::path::Path;
-
 use crate::study;
 
 #[test]
 fn bayesian_mnist_writes_its_measures_and_pictures() {
-    let staged = partita::datasets::dataset("mnist_train_images").unwrap().staged;
-    if !std::env::var_os("PARTITA_DATA").is_some_and(|folder| Path::new(&folder).join(staged).is_file()) {
-        fixtures::skip("data", "PARTITA_DATA does not name a folder with the MNIST digits");
+    if !fixtures::is_staged(&["mnist_train_images"]) {
         return;
     }
     let folder = tempfile::tempdir().unwrap();

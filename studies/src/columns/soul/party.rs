@@ -6,6 +6,7 @@ use partita::vertical::Party;
 use partita::{Device, Settings};
 
 use super::{MOST_STEPS, Rule, Soul, finite};
+use crate::harness::real;
 
 /// A party of [`Soul`].
 pub struct SoulParty {
@@ -248,9 +249,4 @@ impl Program for SoulParty {
     fn kept_theta(&self) -> Vec<f64> {
         self.state.theta.clone()
     }
-}
-
-#[expect(clippy::cast_precision_loss, reason = "there are far fewer than 2^52 draws")]
-fn real(count: u64) -> f64 {
-    count as f64
 }
