@@ -1,5 +1,4 @@
 //! Claims that a vertical run names the party that fails, keeps its last good state, and resumes with the same bits.
-#![expect(clippy::unwrap_used, reason = "a failure to set the scene fails the test")]
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};

@@ -1,5 +1,4 @@
 //! Claims that vertical fits find the posteriors that are known exactly, and report their exchanges.
-#![expect(clippy::unwrap_used, reason = "a failure to set the scene fails the test")]
 
 use fixtures::vertical::{Joint, LinearWorld, NOISE_SD, inverse};
 use partita::core::NoiseKind;

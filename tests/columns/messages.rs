@@ -1,5 +1,4 @@
 //! Claims that parties exchanging messages compute the same gradient of the bound as one process.
-#![expect(clippy::unwrap_used, reason = "a failure to set the scene fails the test")]
 
 use fixtures::vertical_run::{BinaryWorld, Hand};
 use partita::burn::tensor::{DType, FloatDType, Tensor, TensorCreationOptions, TensorData};

@@ -1,5 +1,4 @@
 //! Claims that every ready-made contribution and head keeps the laws of models, with the same derivatives at parties.
-#![expect(clippy::unwrap_used, reason = "a failure to set the scene fails the test")]
 
 use fixtures::vertical_run::{Hand, normals};
 use partita::core::{Key, Latents, LogDensity, Noise, Part, Purpose};

@@ -1,5 +1,4 @@
 //! Claims that SOUL finds the modes and the too narrow posteriors that theory predicts for a linear-Gaussian model.
-#![allow(clippy::unwrap_used, reason = "a failure in a test is to be loud")]
 
 use fixtures::vertical::LinearWorld;
 use partita::core::NoiseKind;

@@ -1,5 +1,4 @@
 //! Claims that a party's log prior and gradients count the prior of its point weights, once and exactly.
-#![allow(clippy::unwrap_used, reason = "a failure in a test is to be loud")]
 
 use partita::Device;
 use partita::core::{Key, Noise, Purpose};

@@ -1,5 +1,4 @@
 //! Claims that rows of parties are matched by key for any order of their files, without silent dropping or filling.
-#![allow(clippy::unwrap_used, reason = "a failure in a test is to be loud")]
 
 use std::collections::BTreeSet;
 

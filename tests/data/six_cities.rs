@@ -1,5 +1,4 @@
 //! Claims that the six-cities data rebuilt from its counts are the published data, child by child.
-#![expect(clippy::unwrap_used, reason = "a failure to set the scene fails the test")]
 
 use std::path::Path;
 

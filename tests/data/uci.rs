@@ -1,5 +1,4 @@
 //! Claims that the UCI, heart-failure and ruggedness data have the published counts, as has Table 2 of the PVI paper.
-#![expect(clippy::unwrap_used, reason = "a failure to set the scene fails the test")]
 
 use fixtures::is_staged;
 use partita::core::{DataError, Noise, SmallLarge, partition_equally, partition_small_large};

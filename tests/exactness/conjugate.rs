@@ -1,5 +1,4 @@
 //! Holds SFVI to exact answers: zero gradient and the evidence at the posterior, and recovery of it from a cold start.
-#![allow(clippy::unwrap_used, reason = "a failure in a test is to be loud")]
 
 use fixtures::{
     ConjugateGaussian, ConjugatePosterior, ConjugateSettings, Parties, conjugate, exact_locals, groups, split,

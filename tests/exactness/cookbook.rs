@@ -1,5 +1,4 @@
 //! Holds the models of the book's cookbook to posteriors by NumPyro, and their pages to the code that is tested.
-#![allow(clippy::unwrap_used, reason = "a failure in a test is to be loud")]
 #![allow(
     clippy::float_cmp,
     clippy::cast_precision_loss,

@@ -1,5 +1,4 @@
 //! Compares rounds whose local steps stay on the device with those on the host, step for step, and counts their reads.
-#![allow(clippy::unwrap_used, reason = "a failure in a test is to be loud")]
 
 use fixtures::worlds::{Visit, every_world};
 use partita::core::host_reads;

@@ -1,5 +1,4 @@
 //! Fits the same model on every device of this build, and compares each with the CPU in double precision.
-#![allow(clippy::unwrap_used, reason = "a failure in a test is to be loud")]
 #![allow(clippy::print_stdout, reason = "a test that is skipped says so")]
 
 use fixtures::{six_cities_family, six_cities_halves, six_cities_model};

@@ -1,5 +1,4 @@
 //! Holds training of a model's own parameters θ over silos to the closed-form maximum of the evidence.
-#![allow(clippy::unwrap_used, reason = "a failure in a test is to be loud")]
 
 use fixtures::split;
 use partita::burn;

@@ -1,5 +1,4 @@
 //! Compares the choice of a family site by site with the same choice for all sites, and with the posterior mode.
-#![allow(clippy::unwrap_used, reason = "a failure in a test is to be loud")]
 
 use fixtures::{ConjugateGaussian, conjugate, groups};
 use partita::inference::PointMass;

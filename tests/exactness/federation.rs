@@ -1,5 +1,4 @@
 //! Holds the split over silos to be exact: federated gradient = pooled gradient, for any threads and order.
-#![allow(clippy::unwrap_used, reason = "a failure in a test is to be loud")]
 
 use fixtures::{Parties, six_cities_data, six_cities_family, six_cities_model, split, step};
 use partita::core::{Key, Latents, LogDensity, Noise, Purpose};

@@ -2,7 +2,6 @@
 //!
 //! `.ci/gpu` runs it on Mesa's software Vulkan. If a build has no GPU device or the machine no adapter, each test
 //! prints why it is skipped.
-#![allow(clippy::unwrap_used, reason = "a failure in a test is to be loud")]
 #![allow(clippy::print_stdout, reason = "a test that is skipped says so")]
 
 use fixtures::worlds::{Visit, every_world};

@@ -1,5 +1,4 @@
 //! Holds the importance-weighted bound to a known evidence, its gradients to each other, and silos to pooled data.
-#![allow(clippy::unwrap_used, reason = "a failure in a test is to be loud")]
 #![allow(clippy::print_stdout, reason = "the numbers of the documentation are printed by the tests that hold them")]
 #![allow(clippy::cast_precision_loss, reason = "counts of draws are small")]
 

@@ -1,5 +1,4 @@
 //! Compares the isotropic Gaussian with hand formulas, with the diagonal Gaussian, and with isotropic posteriors.
-#![allow(clippy::unwrap_used, reason = "a failure in a test is to be loud")]
 
 use std::f64::consts::PI;
 

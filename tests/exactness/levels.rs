@@ -1,5 +1,4 @@
 //! Holds rows inside rows to exact answers: posterior, gradients, silos, minibatches, marginals and resumed runs.
-#![allow(clippy::unwrap_used, reason = "a failure in a test is to be loud")]
 
 use fixtures::Parties;
 use fixtures::levels::{Hospitals, WardData, WardPosterior, Wards, hospitals};

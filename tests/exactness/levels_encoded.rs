@@ -1,5 +1,4 @@
 //! Holds rows inside and around rows that an encoder serves to the exact posterior, and fits both with minibatches.
-#![allow(clippy::unwrap_used, reason = "a failure in a test is to be loud")]
 
 use fixtures::Parties;
 use partita::burn::module::{Module, Param};

@@ -1,5 +1,4 @@
 //! Fits three levels with every method against the exact posterior, and checks models whose silos lack a level.
-#![allow(clippy::unwrap_used, reason = "a failure in a test is to be loud")]
 
 use fixtures::levels::{Hospital, Hospitals, WardData, WardPosterior, Wards, hospitals};
 use partita::inference::{PviOptions, RoundOptions, check};

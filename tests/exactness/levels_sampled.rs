@@ -1,5 +1,4 @@
 //! Compares the widths of all levels of a hierarchy with unknown variances with those of the sampler.
-#![allow(clippy::unwrap_used, reason = "a failure in a test is to be loud")]
 
 use fixtures::golden;
 use partita::burn::module::Module;

@@ -1,5 +1,4 @@
 //! Holds the locally enhanced bound to exact evidences, to the ordinary bound, and its gradients to differences.
-#![allow(clippy::unwrap_used, reason = "a failure in a test is to be loud")]
 
 use fixtures::{
     ConjugateGaussian, conjugate, groups, six_cities_data, six_cities_family, six_cities_model, structured,

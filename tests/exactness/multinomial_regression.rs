@@ -1,5 +1,4 @@
 //! Claims that sparse covariates and threads change only the time, and that golden numbers hold.
-#![allow(clippy::unwrap_used, reason = "a failure in a test is to be loud")]
 
 use partita::burn::module::Module;
 use partita::burn::tensor::Tensor;

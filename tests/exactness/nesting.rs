@@ -1,5 +1,4 @@
 //! Holds plates inside plates to sums written by hand: density, gradients, minibatches, rows, predictions, empty levels.
-#![allow(clippy::unwrap_used, reason = "a failure in a test is to be loud")]
 
 use std::f64::consts::PI;
 

@@ -1,5 +1,4 @@
 //! Tests Bayesian networks: starting means, heads, predictions, and local reparameterisation.
-#![allow(clippy::unwrap_used, reason = "a failure in a test is to be loud")]
 
 mod passes;
 

@@ -1,5 +1,4 @@
 //! Compares a fit that stays on its device with the pooled fit on the host, step for step, and counts its reads.
-#![allow(clippy::unwrap_used, reason = "a failure in a test is to be loud")]
 
 use std::collections::BTreeMap;
 

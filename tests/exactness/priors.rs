@@ -1,5 +1,4 @@
 //! Holds the priors made of several sites to closed forms: implied covariances, marginal and joint densities.
-#![allow(clippy::unwrap_used, reason = "a failure in a test is to be loud")]
 
 use std::f64::consts::PI;
 

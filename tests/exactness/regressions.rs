@@ -1,5 +1,4 @@
 //! Claims that the regressions and the Gaussian mean have the exact posteriors that a second program computed.
-#![expect(clippy::unwrap_used, reason = "a failure to set the scene fails the test")]
 
 use partita::core::{Key, Noise, Purpose};
 use partita::datasets::{RuggedCountry, rugged};

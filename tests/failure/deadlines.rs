@@ -1,5 +1,4 @@
 //! Sends requests after a fit to silos that never answer: bound, evaluation and prediction end by the deadline.
-#![allow(clippy::unwrap_used, reason = "a failure in a test is to be loud")]
 
 use std::time::Duration;
 

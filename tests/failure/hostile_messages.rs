@@ -1,5 +1,4 @@
 //! Claims that no well-formed wrong message makes a party panic, nor changes a party that refuses it.
-#![expect(clippy::unwrap_used, reason = "a failure to set the scene fails the test")]
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;

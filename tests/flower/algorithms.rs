@@ -1,7 +1,5 @@
 //! Runs averaging with its options and point estimation by the executables: the bits are those of one process.
 
-#![allow(clippy::unwrap_used, reason = "a failure in a test is to be loud")]
-
 use fixtures::engine::{Deployment, Pace, installed};
 use fixtures::programs::{Folder, NAMES, ROUNDS, found_by, run_file};
 use partita::compiled_in::{CompiledIn, labelled_data};

@@ -1,7 +1,5 @@
 //! Runs asynchronous PVI over a real engine: the fixed point is that of one silo after another.
 
-#![allow(clippy::unwrap_used, reason = "a failure in a test is to be loud")]
-
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};

@@ -1,7 +1,5 @@
 //! Compares the bytes of a round on the wire with the manifest's counts, over a real engine.
 
-#![allow(clippy::unwrap_used, reason = "a failure in a test is to be loud")]
-
 use fixtures::counting::Counting;
 use fixtures::engine::{Deployment, Pace, installed};
 use fixtures::engine_run::{rows, seats, through};

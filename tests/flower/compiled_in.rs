@@ -1,6 +1,4 @@
 //! Fits the models of the executables with their usual settings, for known answers.
-#![allow(clippy::unwrap_used, reason = "a failure in a test is to be loud")]
-#![allow(clippy::print_stderr, reason = "a skipped test says so")]
 
 use std::fmt::Write;
 use std::path::Path;

@@ -1,7 +1,5 @@
 //! Plain HTTP, proxies, redirections and certificates: a party speaks to its engine, and to nothing else.
 
-#![allow(clippy::unwrap_used, reason = "a failure in a test is to be loud")]
-
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpListener;
 use std::process::Command;

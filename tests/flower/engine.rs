@@ -1,8 +1,5 @@
 //! Runs federated fits through a real SuperLink and two SuperNodes: the bits are those of one process.
 
-#![allow(clippy::unwrap_used, reason = "a failure in a test is to be loud")]
-#![allow(clippy::print_stderr, reason = "a skipped test says so")]
-
 use std::path::Path;
 
 use fixtures::engine::{Deployment, Pace, installed};

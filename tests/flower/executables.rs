@@ -1,7 +1,5 @@
 //! Reads the configuration files of the executables: misspelt and invalid entries are refused by name.
 
-#![allow(clippy::unwrap_used, reason = "a failure in a test is to be loud")]
-
 use std::process::Command;
 
 use partita::executables::{CoordinatorFile, SiloFile};

@@ -1,4 +1,5 @@
 //! Tests fits over a real engine on this machine, and the executables; tests skip if the engine is not installed.
+#![allow(clippy::unwrap_used, reason = "a failure in a test is to be loud")]
 
 mod algorithms;
 mod asynchronous;

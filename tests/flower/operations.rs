@@ -1,7 +1,5 @@
 //! Waits, interrupts, locks and restarts: each is said, heard or refused, over a real engine where one is needed.
 
-#![allow(clippy::unwrap_used, reason = "a failure in a test is to be loud")]
-
 use std::path::Path;
 use std::process::Command;
 use std::time::{Duration, Instant};

@@ -1,5 +1,4 @@
 //! Claims that a silo that is stopped writes the report of its own rows, which is that of a fit in one process.
-#![allow(clippy::unwrap_used, reason = "a failure in a test is to be loud")]
 
 use std::path::Path;
 use std::sync::Arc;

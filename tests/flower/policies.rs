@@ -2,8 +2,6 @@
 //!
 //! Each test is rows of the table in `docs/src/reference-flower-faults.md`.
 
-#![allow(clippy::unwrap_used, reason = "a failure in a test is to be loud")]
-
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};

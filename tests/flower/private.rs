@@ -1,5 +1,4 @@
 //! Claims that private studies over a real engine keep their promise: budgets, ledgers, and nothing that has no noise.
-#![allow(clippy::unwrap_used, reason = "a failure in a test is to be loud")]
 
 use std::path::Path;
 use std::process::Command;

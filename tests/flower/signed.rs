@@ -1,7 +1,5 @@
 //! Silos that have a coordinator's key answer it over a real engine, and tell a stranger nothing.
 
-#![allow(clippy::unwrap_used, reason = "a failure in a test is to be loud")]
-
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::{Arc, Mutex};

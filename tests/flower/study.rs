@@ -1,5 +1,4 @@
 //! Claims that a study over a real engine finds what one process finds, to the bit, and tells every silo.
-#![allow(clippy::unwrap_used, reason = "a failure in a test is to be loud")]
 
 use std::collections::BTreeMap;
 use std::path::Path;

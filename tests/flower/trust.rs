@@ -2,8 +2,6 @@
 //!
 //! Each test is rows of the table in `docs/src/reference-flower-faults.md`.
 
-#![allow(clippy::unwrap_used, reason = "a failure in a test is to be loud")]
-
 use std::path::Path;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
@@ -13,9 +11,7 @@ use fixtures::proxy::{Action, Proxy};
 use fixtures::secure::Secure;
 use fixtures::table::{IDENTITY, Served, fitted, how, patience, program, rows};
 use partita::flower::{CoordinatorOptions, Engine, Error, EventKind, Flower, LostSilo, NodeKey, Patience};
-use partita::inference::{
-    AlgorithmChoice, Conjugate, Message, RunOptions, SiloProgram, coordinator,
-};
+use partita::inference::{AlgorithmChoice, Conjugate, Message, RunOptions, SiloProgram, coordinator};
 use partita::models::GaussianMean;
 use partita::{Device, FitOptions, Model, PviOptions, Settings, fit};
 

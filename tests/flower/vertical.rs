@@ -1,7 +1,5 @@
 //! Fits and predicts models with columns at different parties over a real engine: the bits are those of one process.
 
-#![allow(clippy::unwrap_used, reason = "a failure in a test is to be loud")]
-
 use std::path::Path;
 
 use fixtures::engine::{Deployment, Pace, installed};

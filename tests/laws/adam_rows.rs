@@ -1,5 +1,4 @@
 //! Claims that Adam moves each row as an Adam of the row's own, and that a step on few rows can be undone.
-#![allow(clippy::unwrap_used, reason = "a failure in a test is to be loud")]
 #![allow(clippy::cast_precision_loss, reason = "steps and rows are few")]
 
 use partita::Device;

@@ -1,5 +1,4 @@
 //! Holds truncated, censored, inflated and mixed distributions to differences, integrals, draws, formulas and goldens.
-#![expect(clippy::unwrap_used, reason = "a refused evaluation fails the claim that makes it")]
 
 mod draws;
 mod formulas;

@@ -1,5 +1,4 @@
 //! Holds every log distribution function, its complement and their derivatives against sixty-digit numbers.
-#![expect(clippy::unwrap_used, reason = "an unreadable golden file fails the claim that reads it")]
 
 use partita_core::{Density, Gamma, Gradient, Key, Noise, Purpose, VonMises};
 use serde_json::Value;

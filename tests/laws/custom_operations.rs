@@ -1,5 +1,4 @@
 //! Holds functions of a user's own on the tape to differences, and tests what they are refused for.
-#![allow(clippy::unwrap_used, reason = "a failure in a test is to be loud")]
 
 use partita_core::{Array, Device, Differentiable, Error, Handle, Result, custom_vjp, custom_vjp_outputs};
 use partita_laws::{OperationViolation, custom_operation};

@@ -1,5 +1,4 @@
 //! Tests generalised inference against its known effect on a mean, and on the variance for silos that disagree.
-#![allow(clippy::unwrap_used, reason = "a failure in a test is to be loud")]
 
 use fixtures::local::{Partitioned, Toy, quadratic};
 use partita::inference::{Divergence, Expectation, NaturalGradient, NormalFamily, Plug, Renyi};

@@ -1,5 +1,4 @@
 //! Holds losses of observations to their formulas, limits, gradients, sums over silos, and robustness.
-#![allow(clippy::unwrap_used, reason = "a failure in a test is to be loud")]
 
 mod fits;
 

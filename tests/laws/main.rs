@@ -1,4 +1,5 @@
 //! Holds every implementation to the laws of its trait, and formulas to golden numbers.
+#![allow(clippy::unwrap_used, reason = "a failure in a test is to be loud")]
 
 mod adam;
 mod adam_rows;

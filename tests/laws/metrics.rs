@@ -1,5 +1,4 @@
 //! Claims that measures of predictions and topics satisfy their identities, and that coherence is gensim's.
-#![allow(clippy::unwrap_used, reason = "a failure in a test is to be loud")]
 
 use partita::SparseRows;
 use partita::core::{Key, Noise, NoiseStream, Purpose};

@@ -1,5 +1,4 @@
 //! Holds every divergence, average, server rule and solver of a fit to its laws, and the laws to planted faults.
-#![allow(clippy::unwrap_used, reason = "a failure in a test is to be loud")]
 
 use partita::inference::{
     Averaging, Barycentre, BetaDivergence, Conjugate, Diverged, Divergence, Expectation, FDivergence, Family,

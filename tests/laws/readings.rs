@@ -1,5 +1,4 @@
 //! Holds the five readings of one declaration to each other and to closed forms.
-#![allow(clippy::unwrap_used, reason = "a failure in a test is to be loud")]
 
 use fixtures::{ConjugateGaussian, conjugate, groups};
 use partita::burn;

@@ -1,5 +1,4 @@
 //! Holds recurrences and the hidden Markov model to sums over all paths, to closed forms and to differences.
-#![allow(clippy::unwrap_used, reason = "a failure in a test is to be loud")]
 
 use partita_core::{Array, Device, Error, Handle, Real, Recurrence, Result, Scan, hidden_markov, scan};
 use partita_laws::{OperationViolation, custom_operation, derivative};

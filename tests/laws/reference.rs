@@ -1,5 +1,4 @@
 //! Makes the book's reference of distributions from the densities themselves, and fails where the book is stale.
-#![allow(clippy::unwrap_used, reason = "an unreadable book fails the claim that reads it")]
 
 use partita_core::{
     Bernoulli, Beta, BetaBinomial, Binomial, Categorical, Cauchy, Density, Device, Dirichlet, Exponential, Flat, Gamma,

@@ -1,5 +1,4 @@
 //! Claims that bands for ranks are ArviZ's and hold as often as they say, and that the test of symmetry is exact.
-#![allow(clippy::unwrap_used, reason = "a failure in a test is to be loud")]
 
 use partita::core::{Key, Noise, Purpose};
 use partita::inference::metrics::{Counts, SimultaneousBand, Symmetry};

@@ -1,5 +1,4 @@
 //! Holds the special functions to values of many digits, and to what they promise in the tails.
-#![allow(clippy::unwrap_used, reason = "a failure in a test is to be loud")]
 
 use partita_core::special::*;
 

@@ -1,5 +1,4 @@
 //! Holds latents on ordered vectors and Cholesky factors, ordinal observations and the improper prior to their claims.
-#![allow(clippy::unwrap_used, reason = "a failure in a test is to be loud")]
 
 use partita::burn;
 use partita::burn::module::Module;

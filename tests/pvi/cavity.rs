@@ -1,5 +1,4 @@
 //! Tests local problems with their cavity in closed form: a silo without information changes nothing.
-#![allow(clippy::unwrap_used, reason = "a failure in a test is to be loud")]
 
 use burn::module::Module;
 use burn::tensor::Tensor;

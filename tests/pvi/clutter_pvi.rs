@@ -1,5 +1,4 @@
 //! Compares the coordinator of partitioned inference with variational inference on pooled data for mixture likelihoods.
-#![allow(clippy::unwrap_used, reason = "a failure in a test is to be loud")]
 
 use partita::core::{Key, Noise, Purpose};
 use partita::inference::{Expectation, NaturalGradient, Order};

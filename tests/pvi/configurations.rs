@@ -1,5 +1,4 @@
 //! Compares PVI configured as another algorithm with that algorithm's definition, by quadrature.
-#![allow(clippy::unwrap_used, reason = "a failure in a test is to be loud")]
 
 use fixtures::local::expected;
 use fixtures::partitioned::{

@@ -1,5 +1,4 @@
 //! Compares divergences of normal densities with integrals, known numbers, limits and differences.
-#![allow(clippy::unwrap_used, reason = "a failure in a test is to be loud")]
 
 mod draws;
 

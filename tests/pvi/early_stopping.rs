@@ -1,5 +1,4 @@
 //! Holds early stopping of local problems to its rule, step by step, on objectives given in advance.
-#![allow(clippy::unwrap_used, reason = "a failure in a test is to be loud")]
 
 use partita::core::{Key, Noise, Purpose};
 use partita::inference::{

@@ -1,5 +1,4 @@
 //! Holds partitioned variational inference to exact properties: conjugate posteriors, invariants, special cases.
-#![allow(clippy::unwrap_used, reason = "a failure in a test is to be loud")]
 
 mod silos;
 

@@ -1,5 +1,4 @@
 //! Tests that a fixed point of PVI is stationary for the pooled data, but need not be a maximum (first erratum).
-#![allow(clippy::unwrap_used, reason = "a failure in a test is to be loud")]
 
 use partita::burn::{self, module::Module, tensor::Tensor};
 use partita::inference::{

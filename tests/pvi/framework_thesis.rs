@@ -1,5 +1,4 @@
 //! Compares PVI with the two experiments of the framework thesis: exact posteriors, figures, and requirements.
-#![allow(clippy::unwrap_used, reason = "a failure in a test is to be loud")]
 #![allow(clippy::print_stderr, reason = "a test that is skipped says so")]
 
 use partita::core::{Noise, partition_equally};

@@ -1,5 +1,4 @@
 //! Holds partitioned generalised inference to the laws of its variances, which are known for a normal mean.
-#![allow(clippy::unwrap_used, reason = "a failure in a test is to be loud")]
 
 use fixtures::local::{Partitioned, Toy, quadratic};
 use partita::inference::{

@@ -1,5 +1,4 @@
 //! Tests factors that hold improper components: every cavity is a density, whatever the noise of local solutions.
-#![allow(clippy::unwrap_used, reason = "a failure in a test is to be loud")]
 
 use partita::core::{Key, Noise, Purpose};
 use partita::inference::Error;

@@ -1,4 +1,5 @@
 //! Claims the properties of partitioned variational inference, generalised and over networks.
+#![allow(clippy::unwrap_used, reason = "a failure in a test is to be loud")]
 
 mod cavity;
 mod clutter_pvi;

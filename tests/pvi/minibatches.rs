@@ -1,5 +1,4 @@
 //! Compares natural-gradient steps on minibatches with their closed form, and tests settings that solvers refuse.
-#![allow(clippy::unwrap_used, reason = "a failure in a test is to be loud")]
 
 use std::collections::BTreeMap;
 

@@ -1,5 +1,4 @@
 //! Tests what silos that leave, are removed or do not answer may change in PVI, and what they may not.
-#![allow(clippy::unwrap_used, reason = "a failure in a test is to be loud")]
 
 use std::collections::VecDeque;
 use std::sync::Arc;

@@ -1,5 +1,4 @@
 //! Holds options of PVI to be refused, by name, if they would fail later or have no effect.
-#![allow(clippy::unwrap_used, reason = "a failure in a test is to be loud")]
 
 use partita::inference::{Algorithm, Error, Factors, MissingSilo, Order, PriorShare, Pvi, coordinator};
 use partita::models::GaussianMean;

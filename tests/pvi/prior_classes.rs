@@ -1,5 +1,4 @@
 //! Tests the classes of priors and likelihoods: normal to rounding, on any scale, or not normal.
-#![allow(clippy::unwrap_used, reason = "a failure in a test is to be loud")]
 
 use fixtures::local::{Toy, logistic, quadratic};
 use partita::burn;

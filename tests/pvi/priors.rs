@@ -1,5 +1,4 @@
 //! Tests PVI's priors: hyperparameters that climb the evidence, and priors that are not normal.
-#![allow(clippy::unwrap_used, reason = "a failure in a test is to be loud")]
 
 use fixtures::counts::Counts;
 use fixtures::partitioned::Run;

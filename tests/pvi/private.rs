@@ -1,5 +1,4 @@
 //! Holds private visits to plain ones without noise, to answers without a number of the rows, and to budgets.
-#![allow(clippy::unwrap_used, reason = "a failure in a test is to be loud")]
 
 use partita::inference::{
     EarlyStop, Error, Fitted, GradientDescent, Mechanism, Message, Monitor, PrivateParty, PrivateSteps, Pvi,

@@ -1,5 +1,4 @@
 //! Holds free energies, factors and their products to properties of partitioned inference in one dimension.
-#![allow(clippy::unwrap_used, reason = "a failure in a test is to be loud")]
 
 use fixtures::local::{LogLikelihood, Partitioned, Toy, expected, logistic};
 use partita::inference::{

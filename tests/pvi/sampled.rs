@@ -1,5 +1,4 @@
 //! Holds the free energies that a silo samples to the tilted evidence less the divergence from the tilted density.
-#![allow(clippy::unwrap_used, reason = "a failure in a test is to be loud")]
 
 use std::sync::{Arc, Mutex};
 

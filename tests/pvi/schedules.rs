@@ -1,5 +1,4 @@
 //! Holds PVI's schedules to the silos they announce: random and residual order, subsets, and the virtual clock.
-#![allow(clippy::unwrap_used, reason = "a failure in a test is to be loud")]
 
 use fixtures::partitioned::{LINEAR, Run, conjugate_options, four_silos, settings};
 use partita::inference::{Algorithm, Delays, ExponentialFamily, Order};

@@ -1,5 +1,4 @@
 //! Compares the solvers of local problems with each other, with quadrature, and with the properties of PVI.
-#![allow(clippy::unwrap_used, reason = "a failure in a test is to be loud")]
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU32, Ordering};

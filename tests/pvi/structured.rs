@@ -1,5 +1,4 @@
 //! Tests local latents in silos with partitioned factors on the globals: in an exact model, and on six cities.
-#![allow(clippy::unwrap_used, reason = "a failure in a test is to be loud")]
 
 use fixtures::{ConjugateGaussian, conjugate, groups, six_cities_family, six_cities_model, split, structured};
 use partita::inference::Order;

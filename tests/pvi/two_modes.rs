@@ -1,5 +1,4 @@
 //! Fits one normal density to a target with two modes: one divergence covers both, the other selects either.
-#![allow(clippy::unwrap_used, reason = "a failure in a test is to be loud")]
 
 use fixtures::local::Toy;
 use partita::inference::{

@@ -1,5 +1,4 @@
 //! Compares amortised local posteriors with the rows' own: zeros, chain rule, silos, minibatches, secrecy, new rows.
-#![allow(clippy::unwrap_used, reason = "a failure in a test is to be loud")]
 
 mod pictures;
 mod private;

@@ -1,5 +1,4 @@
 //! Compares averages of posteriors with closed forms and POT, and SFVI-Avg with cases where it must be exact.
-#![allow(clippy::unwrap_used, reason = "a failure in a test is to be loud")]
 
 use fixtures::{
     ConjugateGaussian, conjugate, groups, six_cities_data, six_cities_family, six_cities_model, structured,

@@ -1,5 +1,4 @@
 //! Compares federated point estimation with pooled gradient steps, closed forms and golden trajectories.
-#![allow(clippy::unwrap_used, reason = "a failure in a test is to be loud")]
 #![allow(clippy::float_cmp, reason = "equal bits are what is claimed")]
 
 mod runs;

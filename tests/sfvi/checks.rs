@@ -1,5 +1,4 @@
 //! Plants faults in models: each line that `check` prints fails for the fault that it is for, and for no right model.
-#![allow(clippy::unwrap_used, reason = "a failure in a test is to be loud")]
 
 use std::sync::atomic::{AtomicU32, Ordering};
 

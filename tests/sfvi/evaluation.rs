@@ -1,5 +1,4 @@
 //! Claims that silos evaluate a posterior by the predictive density of their rows, and reveal nothing else of them.
-#![expect(clippy::unwrap_used, reason = "a failure to set the scene fails the test")]
 
 use std::f64::consts::PI;
 

@@ -1,5 +1,4 @@
 //! Holds the verdict on a posterior of many globals to rows held out: right predictions, surer ones, and less sure ones.
-#![allow(clippy::unwrap_used, reason = "a failure in a test is to be loud")]
 
 use partita::burn::{self, module::Module, tensor::Tensor};
 use partita::core::{Key, Noise, Purpose};

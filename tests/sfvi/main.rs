@@ -1,4 +1,5 @@
 //! Claims the properties of structured variational inference over silos, and of rounds of local steps.
+#![allow(clippy::unwrap_used, reason = "a failure in a test is to be loud")]
 
 mod amortised;
 mod averaging;

@@ -1,5 +1,4 @@
 //! Holds private SFVI to the answer without noise, to rows that decide on nothing but their own part, and to budgets.
-#![allow(clippy::unwrap_used, reason = "a failure in a test is to be loud")]
 
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex};

@@ -1,5 +1,4 @@
 //! Holds private rounds of local steps to plain ones without noise, to noise that is what is accounted, and to audits.
-#![allow(clippy::unwrap_used, reason = "a failure in a test is to be loud")]
 
 use std::sync::{Arc, Mutex};
 

@@ -1,5 +1,4 @@
 //! Holds checkpoints to their contract: killed at any moment, a run resumes and ends with the same bits.
-#![allow(clippy::unwrap_used, reason = "a failure in a test is to be loud")]
 
 use std::path::Path;
 use std::process::{Command, Stdio};

@@ -1,5 +1,4 @@
 //! Holds the run loop to its contract: stopping, interruption, clipping, minibatches, optimisers, reproducibility.
-#![allow(clippy::unwrap_used, reason = "a failure in a test is to be loud")]
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;

@@ -1,5 +1,4 @@
 //! Holds silos to their manifest: fields declared independent of the data do not change by a byte with the data.
-#![allow(clippy::unwrap_used, reason = "a failure in a test is to be loud")]
 
 use fixtures::vertical_run::{BinaryWorld, Hand};
 use fixtures::{ConjugateGaussian, Parties, conjugate, groups, six_cities_family, six_cities_model, structured};

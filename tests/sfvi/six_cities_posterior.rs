@@ -1,5 +1,4 @@
 //! Holds six cities over two silos to the reference fits of the same families and to NUTS on each silo alone.
-#![allow(clippy::unwrap_used, reason = "a failure in a test is to be loud")]
 
 use fixtures::{six_cities_family, six_cities_halves};
 use partita::models::{MixedLogistic, RepeatedBinary, six_cities_reference, six_cities_silos};

@@ -1,5 +1,4 @@
 //! Claims that fits begin where a model, a plan or the data say, by every method.
-#![allow(clippy::unwrap_used, reason = "a failure in a test is to be loud")]
 
 use partita::burn::module::Module;
 use partita::burn::tensor::Tensor;

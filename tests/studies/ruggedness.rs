@@ -1,5 +1,4 @@
 //! Runs the ruggedness regression of the framework thesis small and checks the signs of the published figure.
-#![allow(clippy::print_stderr, reason = "a test that is skipped says so")]
 
 use std::path::Path;
 

@@ -1,5 +1,4 @@
 //! Runs the topics study small, on real documents, and checks its memory, its files and its checkpoints.
-#![allow(clippy::print_stderr, reason = "a test that is skipped says so")]
 
 use std::path::Path;
 
