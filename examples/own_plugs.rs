@@ -15,9 +15,8 @@ use std::path::Path;
 use partita::inference::{
     Averaging, Barycentre, CovarianceMatrix, Family, FamilyDraw, MomentGradient, Result, SiteFamily,
 };
-use partita::laws;
 use partita::models::GaussianMean;
-use partita::{AlgorithmChoice, FamilyPlan, FitOptions, Plug, RoundOptions, Schedule, Settings, fit};
+use partita::{AlgorithmChoice, FamilyPlan, FitOptions, Plug, RoundOptions, Schedule, Settings, fit, laws};
 
 /// The median over the silos, parameter by parameter: one silo alone cannot move it far.
 #[derive(Debug)]

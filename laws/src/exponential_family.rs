@@ -9,8 +9,7 @@ use partita_core::{Key, Noise, Purpose};
 use partita_inference::ExponentialFamily;
 
 use crate::difference::within;
-use crate::moments::dot;
-use crate::moments::mean_and_variance;
+use crate::moments::{dot, mean_and_variance};
 use crate::{Violation, derivative};
 
 const SEED: u64 = 264_575;

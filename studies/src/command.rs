@@ -9,9 +9,8 @@ use clap::{Parser, Subcommand};
 use crate::framework_thesis::{gaussian_mean, ruggedness};
 use crate::harness::{Result, WithPage};
 use crate::misspecification::{clutter, tables};
-use crate::pvi;
 use crate::sfvi::{digits, six_cities, topics};
-use crate::{autoencoder, columns, packages, private_adult, private_six_cities, verdicts, weight_uncertainty};
+use crate::{autoencoder, columns, packages, private_adult, private_six_cities, pvi, verdicts, weight_uncertainty};
 
 /// Repeats the tables and figures of papers with Partita.
 #[derive(Parser, Debug)]

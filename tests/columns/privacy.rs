@@ -6,10 +6,13 @@ use partita::burn::module::Module;
 use partita::burn::tensor::Tensor;
 use partita::core::{Key, Noise, NoiseKind, Purpose};
 use partita::inference::{Error, Message, SiloProgram, VerticalOptions};
-use partita::vertical::{BernoulliHead, Contribution, Labels, Party, WithIntercept};
-use partita::vertical::{binary_labels, coordinator, fit, party_program};
-use partita::{AlgorithmChoice, Clip, Device, FamilyPlan, FitOptions, Gaussian, Schedule, Settings};
-use partita::{Design, Normal, Result, Rows, Scope, burn};
+use partita::vertical::{
+    BernoulliHead, Contribution, Labels, Party, WithIntercept, binary_labels, coordinator, fit, party_program,
+};
+use partita::{
+    AlgorithmChoice, Clip, Design, Device, FamilyPlan, FitOptions, Gaussian, Normal, Result, Rows, Schedule, Scope,
+    Settings, burn,
+};
 
 const ROWS: usize = 12;
 

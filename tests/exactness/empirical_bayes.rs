@@ -1,14 +1,13 @@
 //! Holds training of a model's own parameters θ over silos to the closed-form maximum of the evidence.
 
 use fixtures::split;
-use partita::burn;
 use partita::burn::module::{Module, Param};
 use partita::burn::tensor::Tensor;
 use partita::core::{Key, LogDensity, Noise, Purpose, theta, with_theta};
-use partita::inference::ImportanceGradient;
-use partita::inference::{Algorithm, Exchange, Posterior, Sgd};
+use partita::inference::{Algorithm, Exchange, ImportanceGradient, Posterior, Sgd};
 use partita::{
-    AlgorithmChoice, Device, Estimator, FitOptions, Model, Normal, Result, Schedule, Scope, Settings, SiteTable, fit,
+    AlgorithmChoice, Device, Estimator, FitOptions, Model, Normal, Result, Schedule, Scope, Settings, SiteTable, burn,
+    fit,
 };
 
 const WEIGHTED: Estimator = Estimator::ImportanceWeighted { gradient: ImportanceGradient::DoublyReparameterised };

@@ -11,10 +11,9 @@ use fixtures::{
 };
 use partita::burn::tensor::Tensor;
 use partita::core::{Key, LogDensity, Noise, NoiseKind, Purpose};
-use partita::inference::ImportanceGradient;
 use partita::inference::{
-    Adam, Algorithm, AveragingSilo, BlockDraw, ElboTerm, Error, Exchange, Family, FullRankGaussian, Message, Outcome,
-    PointMass, RowGaussian, RowOptions, Sfvi, SfviAvg, Sgd, Silo, SiloProgram,
+    Adam, Algorithm, AveragingSilo, BlockDraw, ElboTerm, Error, Exchange, Family, FullRankGaussian, ImportanceGradient,
+    Message, Outcome, PointMass, RowGaussian, RowOptions, Sfvi, SfviAvg, Sgd, Silo, SiloProgram,
 };
 use partita::{
     AlgorithmChoice, Device, Estimator, FamilyPlan, FitOptions, Gaussian, RoundOptions, Schedule, Settings, SiteTable,

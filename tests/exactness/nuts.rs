@@ -1,10 +1,9 @@
 //! Compares the no-U-turn sampler with exact and reference posteriors, and its diagnostics with ArviZ.
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a failure in a test is to be loud")]
 
-use fixtures::ConjugateGaussian;
 use fixtures::regression::{Regression, Rows};
 use fixtures::vertical::LinearWorld;
-use fixtures::{conjugate, groups, six_cities_data, split};
+use fixtures::{ConjugateGaussian, conjugate, groups, six_cities_data, split};
 use partita::burn::module::Module;
 use partita::burn::tensor::Tensor;
 use partita::core::{Key, Noise, Purpose, elementwise};

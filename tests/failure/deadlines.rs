@@ -2,10 +2,9 @@
 
 use std::time::Duration;
 
-use fixtures::ConjugateGaussian;
 use fixtures::interrupted::Interrupted;
 use fixtures::vertical_run::BinaryWorld;
-use fixtures::{conjugate, groups, split, structured};
+use fixtures::{ConjugateGaussian, conjugate, groups, split, structured};
 use partita::inference::{
     Arrival, Counters, Error, Exchange, Field, InProcess, Manifest, Message, MissingSilo, Outcome, Request, Result,
     SiloProgram, Threads, VerticalOptions, evaluate, fit_parties, parties,

@@ -4,10 +4,9 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
 use std::sync::{Arc, Mutex};
 
-use fixtures::ConjugateGaussian;
 use fixtures::vertical::LinearWorld;
 use fixtures::vertical_run::{BinaryWorld, Hand};
-use fixtures::{conjugate, groups, split, structured};
+use fixtures::{ConjugateGaussian, conjugate, groups, split, structured};
 use partita::inference::{
     Adam, Algorithm, Counters, DataType, Error, Exchange, FedOptOptions, FewRoundsOptions, GradientDescent, InProcess,
     Message, Outcome, Record, Request, SiloProgram, VerticalOptions, coordinator, evaluate, evaluating_silo,

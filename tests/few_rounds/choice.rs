@@ -2,10 +2,11 @@
 
 use burn::module::Module;
 use burn::tensor::Tensor;
-use partita::burn;
 use partita::inference::{Ending, Posterior, start};
 use partita::models::{Child, MixedLogistic, RepeatedBinary, six_cities_silos};
-use partita::{AlgorithmChoice, Device, FitOptions, Model, Normal, Precision, Result, Schedule, Scope, Settings, fit};
+use partita::{
+    AlgorithmChoice, Device, FitOptions, Model, Normal, Precision, Result, Schedule, Scope, Settings, burn, fit,
+};
 
 fn silos(device: &Device) -> Vec<(String, RepeatedBinary)> {
     let own = |(index, children): (usize, &Vec<Child>)| {

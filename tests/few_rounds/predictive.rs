@@ -4,7 +4,6 @@ use std::sync::{Arc, Mutex};
 
 use burn::module::Module;
 use burn::tensor::Tensor;
-use partita::burn;
 use partita::core::Array;
 use partita::core::special::normal_cumulative;
 use partita::inference::{
@@ -13,7 +12,7 @@ use partita::inference::{
 };
 use partita::models::{MixedLogistic, RepeatedBinary, six_cities_silos};
 use partita::{
-    Device, FedOptOptions, Fit, FitOptions, Model, Normal, Poisson, PviOptions, Result, RoundOptions, Scope, fit,
+    Device, FedOptOptions, Fit, FitOptions, Model, Normal, Poisson, PviOptions, Result, RoundOptions, Scope, burn, fit,
 };
 
 use super::options;

@@ -4,8 +4,7 @@ use fixtures::engine::{Deployment, Pace, installed};
 use fixtures::programs::{Folder, ROUNDS, found_by, run_file};
 use partita::compiled_in::CompiledIn;
 use partita::flower::RunFile;
-use partita::inference::GradientDescent;
-use partita::inference::{Divergence, KullbackLeibler, Plug, Renyi};
+use partita::inference::{Divergence, GradientDescent, KullbackLeibler, Plug, Renyi};
 use partita::{AlgorithmChoice, FitOptions, PviOptions, Settings, SiloSchedule};
 
 /// What the run file says below, as somebody says it who fits in one process.

@@ -6,8 +6,7 @@ use burn::module::Module;
 use burn::tensor::Tensor;
 use fixtures::{six_cities_data, six_cities_model};
 use partita::core::{Array, Density, Gradient, Latents, LogDensity, Minibatch, NoiseKind};
-use partita::inference::ImportanceGradient;
-use partita::inference::{AlgorithmChoice, Conjugate, Error as FitError, GradientDescent};
+use partita::inference::{AlgorithmChoice, Conjugate, Error as FitError, GradientDescent, ImportanceGradient};
 use partita::models::RepeatedBinary;
 use partita::{
     Bernoulli, Beta, Binomial, Categorical, Cauchy, Device, Error, Estimator, Exponential, FamilyPlan, Fit, FitOptions,

@@ -2,11 +2,10 @@
 
 use partita::inference::{
     Averaging, Barycentre, BetaDivergence, Conjugate, Diverged, Divergence, Expectation, FDivergence, Family,
-    GammaDivergence, JensenShannon, KullbackLeibler, Lbfgs, LocalProblem, LocalSolver, LocalUpdate, LogPool, Means,
-    NaturalGradient, NoDivergence, NormalFamily, ParameterMean, PointMass, PowerExpectation, ReverseKullbackLeibler,
-    ServerMean, ServerOptimiser, ServerRule, SiteFamily, Solved, SolverState, Start,
+    GammaDivergence, GradientDescent, JensenShannon, KullbackLeibler, Lbfgs, LocalProblem, LocalSolver, LocalUpdate,
+    LogPool, Means, NaturalGradient, NoDivergence, NormalFamily, ParameterMean, PointMass, PowerExpectation, Renyi,
+    ReverseKullbackLeibler, ServerMean, ServerOptimiser, ServerRule, SiteFamily, Solved, SolverState, Start,
 };
-use partita::inference::{GradientDescent, Renyi};
 use partita::{Device, Gaussian, Plug, Schedule, Settings};
 use partita_laws::{
     AveragingViolation, DivergenceViolation, LocalSolverViolation, ServerRuleViolation, SolverCheck, averaging,

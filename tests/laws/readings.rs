@@ -1,7 +1,6 @@
 //! Holds the five readings of one declaration to each other and to closed forms.
 
 use fixtures::{ConjugateGaussian, conjugate, groups};
-use partita::burn;
 use partita::burn::module::Module;
 use partita::burn::nn::{Linear, LinearConfig};
 use partita::burn::tensor::Tensor;
@@ -10,7 +9,7 @@ use partita::core::{
     prior_draw,
 };
 use partita::models::{EIGHT_SCHOOLS, EightSchools, Schools};
-use partita::{Device, HalfNormal, Model, Normal, Result, Scope, SiteTable};
+use partita::{Device, HalfNormal, Model, Normal, Result, Scope, SiteTable, burn};
 
 fn noise(seed: u64, index: u64) -> DrawNoise {
     DrawNoise { noise: Noise::new(seed), index }

@@ -1,13 +1,12 @@
 //! Holds latents on ordered vectors and Cholesky factors, ordinal observations and the improper prior to their claims.
 
-use partita::burn;
 use partita::burn::module::Module;
 use partita::burn::tensor::Tensor;
 use partita::core::{
     Array, DrawNoise, Flat, Key, Latents, LkjCholesky, LogDensity, Noise, OrderedLogistic, OrderedProbit, Purpose,
     Support, WishartCholesky, prior_draw,
 };
-use partita::{Device, Error, Exponential, Model, MultivariateNormal, Normal, Poisson, Result, Scope, SiteTable};
+use partita::{Device, Error, Exponential, Model, MultivariateNormal, Normal, Poisson, Result, Scope, SiteTable, burn};
 use partita_laws as laws;
 
 /// Every support that is no product of intervals, with two parameters that are latents themselves.

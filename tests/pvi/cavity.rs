@@ -2,8 +2,7 @@
 
 use burn::module::Module;
 use burn::tensor::Tensor;
-use partita::inference::{Algorithm, Outcome};
-use partita::inference::{GradientDescent, Pvi, PviSilo, Silo, SiloProgram};
+use partita::inference::{Algorithm, GradientDescent, Outcome, Pvi, PviSilo, Silo, SiloProgram};
 use partita::{
     BayesianLinear, Device, Estimator, FamilyPlan, Gaussian, Model, Normal, PviOptions, Result, Schedule, Scope,
     Settings, burn,

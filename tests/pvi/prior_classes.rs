@@ -1,12 +1,11 @@
 //! Tests the classes of priors and likelihoods: normal to rounding, on any scale, or not normal.
 
 use fixtures::local::{Toy, logistic, quadratic};
-use partita::burn;
 use partita::burn::module::{Module, Param};
 use partita::burn::tensor::Tensor;
 use partita::inference::{Conjugate, Error, Expectation, ExponentialFamily, NaturalGradient, NormalFamily, Pvi};
 use partita::{
-    Cauchy, Device, FamilyPlan, Gaussian, Model, Normal, Precision, PviOptions, Result, Scope, Settings, StudentT,
+    Cauchy, Device, FamilyPlan, Gaussian, Model, Normal, Precision, PviOptions, Result, Scope, Settings, StudentT, burn,
 };
 
 /// A prior alone, with (location, scale) of each latent.

@@ -3,7 +3,6 @@
 use fixtures::counts::Counts;
 use fixtures::partitioned::Run;
 use fixtures::regression::{Rows, pooled, silos};
-use partita::burn;
 use partita::burn::module::{Module, Param};
 use partita::burn::tensor::Tensor;
 use partita::core::NoiseKind;
@@ -13,7 +12,7 @@ use partita::inference::{
 };
 use partita::{
     AlgorithmChoice, Design, Device, FamilyPlan, FitOptions, Gaussian, Model, Normal, PviOptions, Result, Schedule,
-    Scope, Settings, SiloSchedule, fit,
+    Scope, Settings, SiloSchedule, burn, fit,
 };
 
 /// Linear regression whose coefficients have the standard deviation e^θ, with θ a point parameter.

@@ -4,10 +4,10 @@ use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use fixtures::local::{Partitioned, Toy, logistic, quadratic};
-use partita::inference::GradientDescent;
 use partita::inference::{
-    Conjugate, Error, Expectation, ExponentialFamily, GammaDivergence, Lbfgs, LocalProblem, LocalSolver, LocalUpdate,
-    NaturalGradient, NormalFamily, Plug, PowerExpectation, Renyi, ReverseKullbackLeibler, Solved, SolverState,
+    Conjugate, Error, Expectation, ExponentialFamily, GammaDivergence, GradientDescent, Lbfgs, LocalProblem,
+    LocalSolver, LocalUpdate, NaturalGradient, NormalFamily, Plug, PowerExpectation, Renyi, ReverseKullbackLeibler,
+    Solved, SolverState,
 };
 use partita::models::GaussianMean;
 use partita::{AlgorithmChoice, Device, FamilyPlan, FitOptions, Gaussian, PviOptions, Settings, fit};

@@ -4,7 +4,6 @@ mod pictures;
 mod private;
 
 use fixtures::split;
-use partita::burn;
 use partita::burn::module::{Module, Param};
 use partita::burn::tensor::Tensor;
 use partita::core::{Key, Noise, Purpose, theta};
@@ -15,7 +14,7 @@ use partita::inference::{
 };
 use partita::{
     AlgorithmChoice, Amortised, Device, Encoder, Encoding, Estimator, FamilyPlan, Fit, FitOptions, Gaussian, Model,
-    Normal, PviOptions, Result, RoundOptions, Rows, Schedule, Scope, Settings, check, fit,
+    Normal, PviOptions, Result, RoundOptions, Rows, Schedule, Scope, Settings, burn, check, fit,
 };
 
 /// s: the known standard deviation of y given z.

@@ -9,10 +9,9 @@ use fixtures::{ConjugateGaussian, conjugate, groups};
 use partita::burn::module::Module;
 use partita::burn::tensor::Tensor;
 use partita::core::{Key, Noise, NoiseStream, Purpose};
-use partita::inference::Mask;
 use partita::inference::metrics::{Predictions, accuracy};
 use partita::inference::{
-    Algorithm, AveragingSilo, Error, Exchange, FedAdagrad, FedAdam, FedOpt, FedYogi, InProcess, Masked, Plug,
+    Algorithm, AveragingSilo, Error, Exchange, FedAdagrad, FedAdam, FedOpt, FedYogi, InProcess, Mask, Masked, Plug,
     PointMass, ServerMean, ServerOptimiser, ServerRule, Sgd, Silo, SiloProgram,
 };
 use partita::models::{ClassifiedRows, MultinomialRegression};

@@ -1,7 +1,5 @@
 //! Reads the text of a formula into trees, with winnow: tokens are its characters, precedence is R's.
 
-use winnow::LocatingSlice;
-use winnow::Parser;
 use winnow::ascii::{digit1, multispace0};
 use winnow::combinator::{
     Infix, Prefix, alt, cut_err, delimited, eof, expression, fail, not, opt, peek, preceded, repeat, separated,
@@ -10,6 +8,7 @@ use winnow::combinator::{
 use winnow::error::{ContextError, ErrMode, ModalResult, StrContext, StrContextValue};
 use winnow::stream::{Location, Stream};
 use winnow::token::{any, none_of, one_of, take_while};
+use winnow::{LocatingSlice, Parser};
 
 use super::deparse::is_name_character;
 use super::{Argument, Comparison, Expression, Node, Operator, Place, SIGN_POWER};

@@ -8,12 +8,11 @@ pub use planar::{PlanarClutter, PlanarClutterSettings, PlanarCovariance};
 pub use planar_reference::PlanarPosterior;
 pub use reference::ClutterPosterior;
 
-use partita::burn;
 use partita::burn::module::Module;
 use partita::burn::tensor::Tensor;
 use partita::core::NoiseStream;
 use partita::core::special::HALF_LOG_TWO_PI;
-use partita::{Model, Normal, Result, Scope};
+use partita::{Model, Normal, Result, Scope, burn};
 
 /// Numbers of which some are a signal with an unknown mean and the rest known noise.
 ///

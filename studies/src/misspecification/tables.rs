@@ -20,8 +20,7 @@ mod row;
 use clap::Args;
 use partita::SiloSchedule;
 use partita::core::{Key, Noise, Purpose};
-use partita::inference::Delays;
-use partita::inference::Order;
+use partita::inference::{Delays, Order};
 use serde_json::{Value, json};
 
 use super::{PlanarClutter, PlanarClutterSettings};

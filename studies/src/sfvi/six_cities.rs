@@ -11,8 +11,9 @@
 
 use clap::{Args, ValueEnum};
 use partita::core::{NoiseKind, partition_equally};
-use partita::inference::ImportanceGradient;
-use partita::inference::{AlgorithmChoice, Effect, HtmlOptions, Metrics, Panel, Scale, SiteSummary, plot};
+use partita::inference::{
+    AlgorithmChoice, Effect, HtmlOptions, ImportanceGradient, Metrics, Panel, Scale, SiteSummary, plot,
+};
 use partita::models::{
     MixedLogistic, ReferencePosterior, RepeatedBinary, six_cities, six_cities_reference, six_cities_silos,
 };

@@ -1,11 +1,10 @@
 //! Fits visits of patients in clinics in hospitals: a silo is a hospital.
 
 use fixtures::cookbook::{Bounds, Columns, holds};
-use partita::Device;
+use partita::{Device, Groups, HalfNormal, Model, Normal, Result, Scope};
 
 // ANCHOR: model
 use partita::burn::{self, module::Module, tensor::Tensor};
-use partita::{Groups, HalfNormal, Model, Normal, Result, Scope};
 
 #[derive(Module, Debug)]
 struct Levels {}

@@ -1,10 +1,12 @@
 //! Fits largest values with a density that Partita does not have: Gumbel's, written in the model's file.
 
 use fixtures::cookbook::{Bounds, Columns, holds};
-use partita::Device;
+use partita::{Design, Device, HalfNormal, Model, Normal, Result, Scope};
 
 // ANCHOR: density
-use partita::core::{Density, Domain, Gradient, NoiseStream, ParameterRule, Parameters, Signature, Support};
+use partita::core::{
+    Continuous, Density, Distribution, Domain, Gradient, NoiseStream, ParameterRule, Parameters, Signature, Support,
+};
 
 /// log p(x) = -log s - z - exp(-z) with z = (x - m) / s.
 #[derive(Debug)]
@@ -50,8 +52,6 @@ impl Density for Gumbel {
 
 // ANCHOR: model
 use partita::burn::{self, module::Module, tensor::Tensor};
-use partita::core::{Continuous, Distribution};
-use partita::{Design, HalfNormal, Model, Normal, Result, Scope};
 
 #[derive(Module, Debug)]
 struct Largest {}

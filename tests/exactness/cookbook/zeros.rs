@@ -1,11 +1,10 @@
 //! Fits counts with more zeros than a Poisson distribution has.
 
 use fixtures::cookbook::{Bounds, Columns, holds};
-use partita::Device;
+use partita::{Chance, Design, Device, Model, Normal, Poisson, Result, Scope};
 
 // ANCHOR: model
 use partita::burn::{self, module::Module, tensor::Tensor};
-use partita::{Chance, Design, Model, Normal, Poisson, Result, Scope};
 
 #[derive(Module, Debug)]
 struct Zeros {}

@@ -8,9 +8,8 @@ use super::Nuts;
 use super::chain::DrawStatistics;
 use super::target::Layout;
 use crate::engine::error::{Error, Result};
-use crate::engine::report::SiteSummary;
-use crate::engine::report::summary;
 use crate::engine::report::summary::NaturalDraws;
+use crate::engine::report::{SiteSummary, summary};
 use crate::engine::trust::chains::ChainDiagnostics;
 use crate::engine::trust::verdict::Verdict;
 

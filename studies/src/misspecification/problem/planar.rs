@@ -1,10 +1,9 @@
 //! Defines the clutter problem in the plane: a signal with an unknown mean of two components, in known noise.
 
-use partita::burn;
 use partita::burn::module::Module;
 use partita::burn::tensor::Tensor;
 use partita::core::NoiseStream;
-use partita::{Model, Normal, Result, Scope};
+use partita::{Model, Normal, Result, Scope, burn};
 
 use super::HALF_LOG_TWO_PI;
 
