@@ -1,6 +1,6 @@
 //! Runs the Bayesian network on some MNIST digits and checks its output.
 
-use crate::study;
+use crate::quick;
 
 #[test]
 fn bayesian_mnist_writes_its_measures_and_pictures() {
@@ -8,12 +8,8 @@ fn bayesian_mnist_writes_its_measures_and_pictures() {
         return;
     }
     let folder = tempfile::tempdir().unwrap();
-    let run = study("bayesian_mnist").args(["--quick", "--output"]).arg(folder.path()).output().unwrap();
-    let text = String::from_utf8(run.stdout).unwrap();
-    assert!(run.status.success(), "{}", String::from_utf8_lossy(&run.stderr));
+    let (text, result) = quick("bayesian_mnist", folder.path(), &[]);
     assert!(text.contains("average over the posterior") && text.contains("calibration"), "{text}");
-    let json = std::fs::read_to_string(folder.path().join("result.json")).unwrap();
-    let result: serde_json::Value = serde_json::from_str(&json).unwrap();
     for key in
         ["elbo", "elbo_se", "rounds", "messages", "bytes", "gradient_steps", "seconds", "seed", "device", "options"]
     {

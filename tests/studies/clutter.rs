@@ -1,19 +1,16 @@
 //! Runs the clutter study small and checks results that need no converged fit: references, influence, contamination.
 
-use crate::study;
+use crate::gaussian_mean::assert_drawn;
+use crate::quick;
 
 #[test]
 fn clutter_keeps_the_mean_by_robust_losses_and_loses_it_by_the_log_likelihood() {
     let folder = tempfile::tempdir().unwrap();
-    let run = study("clutter").args(["--quick", "--output"]).arg(folder.path()).output().unwrap();
-    let text = String::from_utf8(run.stdout).unwrap();
-    assert!(run.status.success(), "{}", String::from_utf8_lossy(&run.stderr));
+    let (text, result) = quick("clutter", folder.path(), &[]);
     for words in ["expectation propagation", "PVI, 40 silos", "Fisher-Rao", "β loss of index 1.5", "Rényi 0.75", "20 %"]
     {
         assert!(text.contains(words), "the output lacks `{words}`:\n{text}");
     }
-    let json = std::fs::read_to_string(folder.path().join("result.json")).unwrap();
-    let result: serde_json::Value = serde_json::from_str(&json).unwrap();
     for key in ["agreement", "influence", "half_clutter", "contamination", "claims"] {
         assert!(result[key].is_array(), "result.json lacks `{key}`");
     }
@@ -44,8 +41,5 @@ fn clutter_keeps_the_mean_by_robust_losses_and_loses_it_by_the_log_likelihood() 
         }
     }
     assert!(judged >= 18, "{judged} claims:\n{text}");
-    for plot in ["posteriors.svg", "influence.svg"] {
-        let svg = std::fs::read_to_string(folder.path().join(plot)).unwrap();
-        assert!(svg.starts_with("<svg") && svg.trim_end().ends_with("</svg>"), "{plot}");
-    }
+    assert_drawn(folder.path(), &["posteriors.svg", "influence.svg"]);
 }

@@ -1,16 +1,11 @@
 //! Runs the tables of the planar clutter problem small: partitioned inference is pooled inference under any schedule.
 
-use crate::study;
+use crate::{quick, study};
 
 /// The tables of one run with the divergence of this table's kind.
 fn result(table: &str) -> (String, serde_json::Value) {
     let folder = tempfile::tempdir().unwrap();
-    let arguments = ["--quick", "--table", table, "--output"];
-    let run = study("clutter_tables").args(arguments).arg(folder.path()).output().unwrap();
-    let text = String::from_utf8(run.stdout).unwrap();
-    assert!(run.status.success(), "{}", String::from_utf8_lossy(&run.stderr));
-    let json = std::fs::read_to_string(folder.path().join("result.json")).unwrap();
-    (text, serde_json::from_str(&json).unwrap())
+    quick("clutter_tables", folder.path(), &["--table", table])
 }
 
 #[test]

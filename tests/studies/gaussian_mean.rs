@@ -2,19 +2,14 @@
 
 use std::path::Path;
 
-use crate::study;
+use crate::quick;
 
 /// Runs an experiment of the framework thesis; returns its printed and written output.
 pub(crate) fn experiment(name: &str, folder: &Path, arguments: &[&str]) -> (String, serde_json::Value) {
-    let mut command = study(name);
-    let run = command.args(["--quick", "--output"]).arg(folder).args(arguments).output().unwrap();
-    let text = String::from_utf8(run.stdout).unwrap();
-    assert!(run.status.success(), "{text}\n{}", String::from_utf8_lossy(&run.stderr));
+    let (text, result) = quick(name, folder, arguments);
     for words in ["published", "they are no target", "rounds", "messages", "gradient steps", "on threads"] {
         assert!(text.contains(words), "the output lacks `{words}`:\n{text}");
     }
-    let json = std::fs::read_to_string(folder.join("result.json")).unwrap();
-    let result: serde_json::Value = serde_json::from_str(&json).unwrap();
     for run in result["runs"].as_array().unwrap() {
         for key in ["solver", "way", "mean", "variances", "natural", "loss", "divergence", "losses", "seconds"] {
             assert!(!run[key].is_null(), "a run lacks `{key}`: {run}");

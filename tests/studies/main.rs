@@ -18,6 +18,7 @@ mod vertical_heart;
 mod vertical_logistic;
 mod vertical_poisson;
 
+use std::path::Path;
 use std::process::Command;
 
 use fixtures::{example, executable};
@@ -28,6 +29,16 @@ fn study(name: &str) -> Command {
     let mut command = Command::new(executable("partita-studies"));
     command.arg(name);
     command
+}
+
+/// What a quick run of a study prints, and the result that it writes into the folder.
+#[track_caller]
+fn quick(name: &str, folder: &Path, more: &[&str]) -> (String, Value) {
+    let run = study(name).args(["--quick", "--output"]).arg(folder).args(more).output().unwrap();
+    let text = String::from_utf8(run.stdout).unwrap();
+    assert!(run.status.success(), "{text}\n{}", String::from_utf8_lossy(&run.stderr));
+    let json = std::fs::read_to_string(folder.join("result.json")).unwrap();
+    (text, serde_json::from_str(&json).unwrap())
 }
 
 /// What a quick run of a study with a page of the book gives.
@@ -41,10 +52,7 @@ struct QuickRun {
 fn quick_run(name: &str) -> QuickRun {
     let folder = tempfile::tempdir().unwrap();
     let page = folder.path().join("page.md");
-    let run = study(name).args(["--quick", "--output"]).arg(folder.path()).arg("--page").arg(&page).output().unwrap();
-    assert!(run.status.success(), "{}", String::from_utf8_lossy(&run.stderr));
-    let json = std::fs::read_to_string(folder.path().join("result.json")).unwrap();
-    let [rows, claims]: [Vec<Value>; 2] = serde_json::from_str(&json).unwrap();
-    let text = String::from_utf8(run.stdout).unwrap();
+    let (text, result) = quick(name, folder.path(), &["--page", page.to_str().unwrap()]);
+    let [rows, claims]: [Vec<Value>; 2] = serde_json::from_value(result).unwrap();
     QuickRun { text, rows, claims, page: std::fs::read_to_string(page).unwrap() }
 }

@@ -1,6 +1,6 @@
 //! Runs the MNIST study small and checks its table against known properties of every split.
 
-use crate::study;
+use crate::quick;
 
 #[test]
 fn mnist_regression_writes_its_table_and_pictures() {
@@ -9,14 +9,7 @@ fn mnist_regression_writes_its_table_and_pictures() {
         return;
     }
     let folder = tempfile::tempdir().unwrap();
-    let run = |more: &[&str]| {
-        let mut command = study("mnist_regression");
-        command.args(["--quick", "--output"]).arg(folder.path()).args(more);
-        let run = command.output().unwrap();
-        assert!(run.status.success(), "{}", String::from_utf8_lossy(&run.stderr));
-        let json = std::fs::read_to_string(folder.path().join("result.json")).unwrap();
-        serde_json::from_str::<serde_json::Value>(&json).unwrap()
-    };
+    let run = |more: &[&str]| quick("mnist_regression", folder.path(), more).1;
     let result = run(&[]);
     let table = result["table"].as_array().unwrap();
     assert_eq!(table.len(), 9);

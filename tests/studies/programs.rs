@@ -4,6 +4,7 @@ use std::path::Path;
 use std::process::{Command, Output};
 
 use crate::example;
+use crate::gaussian_mean::assert_drawn;
 
 fn run(name: &str, folder: &Path, arguments: &[&str]) -> Output {
     Command::new(example(name)).args(arguments).current_dir(folder).output().unwrap()
@@ -123,10 +124,7 @@ fn six_cities_writes_its_report_and_plots() {
     assert!(
         (omega["mean"].as_f64().unwrap() + 0.788).abs() < 0.01 && (omega["sd"].as_f64().unwrap() - 0.086).abs() < 0.002
     );
-    for plot in ["elbo.svg", "marginals.svg"] {
-        let svg = std::fs::read_to_string(output.join(plot)).unwrap();
-        assert!(svg.starts_with("<svg") && svg.trim_end().ends_with("</svg>"), "{plot}");
-    }
+    assert_drawn(&output, &["elbo.svg", "marginals.svg"]);
     let metrics = std::fs::read_to_string(output.join("metrics.jsonl")).unwrap();
     assert_eq!(metrics.lines().count(), 3);
     metrics.lines().for_each(|line| drop(serde_json::from_str::<serde_json::Value>(line).unwrap()));

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use serde_json::{Value, json};
 
-use crate::study;
+use crate::{quick, study};
 
 #[test]
 fn pvi_mnist_writes_every_part_does_not_repeat_finished_runs_and_goes_on_with_one_that_was_killed() {
@@ -14,13 +14,7 @@ fn pvi_mnist_writes_every_part_does_not_repeat_finished_runs_and_goes_on_with_on
         return;
     }
     let folder = tempfile::tempdir().unwrap();
-    let run = |more: &[&str]| {
-        let mut command = study("pvi_mnist");
-        let run = command.args(["--quick", "--output"]).arg(folder.path()).args(more).output().unwrap();
-        assert!(run.status.success(), "{}", String::from_utf8_lossy(&run.stderr));
-        let json = std::fs::read_to_string(folder.path().join("result.json")).unwrap();
-        serde_json::from_str::<serde_json::Value>(&json).unwrap()
-    };
+    let run = |more: &[&str]| quick("pvi_mnist", folder.path(), more).1;
     let result = run(&[]);
     let curve = |slug: &str| {
         let parts = result["parts"].as_array().unwrap();

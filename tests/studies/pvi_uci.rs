@@ -6,7 +6,7 @@ use serde_json::Value;
 use partita::inference::Error;
 use partita_studies::harness::is_outcome;
 
-use crate::study;
+use crate::quick;
 
 #[test]
 fn pvi_uci_writes_its_curves_claims_and_pictures() {
@@ -15,10 +15,7 @@ fn pvi_uci_writes_its_curves_claims_and_pictures() {
         return;
     }
     let folder = tempfile::tempdir().unwrap();
-    let run = study("pvi_uci").args(["--quick", "--output"]).arg(folder.path()).output().unwrap();
-    assert!(run.status.success(), "{}", String::from_utf8_lossy(&run.stderr));
-    let result: Value =
-        serde_json::from_str(&std::fs::read_to_string(folder.path().join("result.json")).unwrap()).unwrap();
+    let (_, result) = quick("pvi_uci", folder.path(), &[]);
     let panels = result["panels"].as_array().unwrap();
     assert_eq!(panels.len(), 2);
     for panel in panels {
@@ -78,10 +75,7 @@ fn pvi_uci_writes_its_curves_claims_and_pictures() {
         assert!(point.remove("parallel_steps").is_some() && point.remove("bytes").is_some());
     }
     std::fs::write(&kept, seed.to_string()).unwrap();
-    let run = study("pvi_uci").args(["--quick", "--resume", "--output"]).arg(folder.path()).output().unwrap();
-    assert!(run.status.success(), "{}", String::from_utf8_lossy(&run.stderr));
-    let again: Value =
-        serde_json::from_str(&std::fs::read_to_string(folder.path().join("result.json")).unwrap()).unwrap();
+    let (_, again) = quick("pvi_uci", folder.path(), &["--resume"]);
     for (before, after) in result["claims"].as_array().unwrap().iter().zip(again["claims"].as_array().unwrap()) {
         let (claim, place) = (after["claim"].as_str().unwrap(), after["place"].as_str().unwrap());
         let about = ["F4.1", "F4.2", "F4.3"].contains(&claim) && (place == "credit A" || place == "credit A<B");
@@ -116,15 +110,10 @@ fn pvi_uci_repeats_section_5_2_on_a_stand_in_of_five_clusters_and_two_models() {
         return;
     }
     let folder = tempfile::tempdir().unwrap();
-    let options = ["--quick", "--stand-in", "--output"];
-    let run = study("pvi_uci").args(options).arg(folder.path()).output().unwrap();
-    assert!(run.status.success(), "{}", String::from_utf8_lossy(&run.stderr));
-    let text = String::from_utf8(run.stdout).unwrap();
+    let (text, result) = quick("pvi_uci", folder.path(), &["--stand-in"]);
     let sizes = text.lines().filter_map(|line| line.trim().strip_prefix("silo ")?.split_whitespace().nth(1));
     let sizes: Vec<usize> = sizes.map(|size| size.parse().unwrap()).collect();
     assert_eq!((sizes.len(), sizes.iter().sum::<usize>()), (5, 522), "{text}");
-    let result: Value =
-        serde_json::from_str(&std::fs::read_to_string(folder.path().join("result.json")).unwrap()).unwrap();
     let panels = result["panels"].as_array().unwrap();
     assert_eq!([&panels[0]["table"], &panels[1]["table"]], ["credit regression", "credit network"]);
     for panel in panels {

@@ -2,7 +2,8 @@
 
 use std::path::Path;
 
-use crate::study;
+use crate::gaussian_mean::assert_drawn;
+use crate::quick;
 
 /// The limit of the study's memory in megabytes, for any settings.
 const MEMORY: f64 = 400.0;
@@ -16,22 +17,13 @@ fn staged() -> bool {
     staged
 }
 
-fn run(output: &Path, arguments: &[&str]) -> (String, serde_json::Value) {
-    let mut command = study("topics");
-    let run = command.args(["--quick", "--output"]).arg(output).args(arguments).output().unwrap();
-    let text = String::from_utf8(run.stdout).unwrap();
-    assert!(run.status.success(), "{text}\n{}", String::from_utf8_lossy(&run.stderr));
-    let json = std::fs::read_to_string(output.join("result.json")).unwrap();
-    (text, serde_json::from_str(&json).unwrap())
-}
-
 #[test]
 fn topics_writes_its_tables_and_pictures_within_its_memory() {
     if !staged() {
         return;
     }
     let folder = tempfile::tempdir().unwrap();
-    let (text, result) = run(folder.path(), &[]);
+    let (text, result) = quick("topics", folder.path(), &[]);
     for words in ["SFVI-Avg", "amortised", "silo 3 alone", "per token", "coherence", "rounds", "met", "Peak memory"] {
         assert!(text.contains(words), "the output lacks `{words}`:\n{text}");
     }
@@ -48,10 +40,7 @@ fn topics_writes_its_tables_and_pictures_within_its_memory() {
     assert!(result["claims"].as_array().unwrap().len() >= 3);
     let peak = result["peak_megabytes"].as_f64().unwrap();
     assert!(peak <= MEMORY, "{peak} MB");
-    for picture in ["elbo.svg", "topics.svg"] {
-        let svg = std::fs::read_to_string(folder.path().join(picture)).unwrap();
-        assert!(svg.starts_with("<svg") && svg.trim_end().ends_with("</svg>"), "{picture}");
-    }
+    assert_drawn(folder.path(), &["elbo.svg", "topics.svg"]);
 }
 
 #[test]
@@ -61,7 +50,7 @@ fn topics_resumed_after_its_first_stage_ends_with_the_same_numbers() {
     }
     let folder = tempfile::tempdir().unwrap();
     let ways = ["--ways", "sfvi,avg,amortised"];
-    let (_, expected) = run(folder.path(), &ways);
+    let (_, expected) = quick("topics", folder.path(), &ways);
     // As if the run had been interrupted after its first stage: the list of stages is shorter.
     for way in ["sfvi", "avg", "amortised"] {
         let file = folder.path().join("state").join(way).join("stages.json");
@@ -70,7 +59,7 @@ fn topics_resumed_after_its_first_stage_ends_with_the_same_numbers() {
         stages.truncate(1);
         std::fs::write(&file, serde_json::to_string(&stages).unwrap()).unwrap();
     }
-    let (_, found) = run(folder.path(), &[ways.as_slice(), &["--resume"]].concat());
+    let (_, found) = quick("topics", folder.path(), &[ways.as_slice(), &["--resume"]].concat());
     for (found, expected) in found["fits"].as_array().unwrap().iter().zip(expected["fits"].as_array().unwrap()) {
         for key in ["elbo_per_token", "held_out_per_token", "mean_coherence", "alpha", "beta", "topics"] {
             assert_eq!(found[key], expected[key], "{key} of {}", found["name"]);

@@ -1,6 +1,7 @@
 //! Runs the autoencoder small and compares the bound of the untrained silo with those of the trained ones.
 
-use crate::study;
+use crate::gaussian_mean::assert_drawn;
+use crate::quick;
 
 #[test]
 fn vae_serves_a_silo_that_did_not_train() {
@@ -9,14 +10,10 @@ fn vae_serves_a_silo_that_did_not_train() {
         return;
     }
     let folder = tempfile::tempdir().unwrap();
-    let run = study("vae").args(["--quick", "--output"]).arg(folder.path()).output().unwrap();
-    let text = String::from_utf8(run.stdout).unwrap();
-    assert!(run.status.success(), "{}", String::from_utf8_lossy(&run.stderr));
+    let (text, result) = quick("vae", folder.path(), &[]);
     for words in ["silo-1", "silo-2", "silo-3 (held out)", "too many to list", "left silos"] {
         assert!(text.contains(words), "the output lacks `{words}`:\n{text}");
     }
-    let json = std::fs::read_to_string(folder.path().join("result.json")).unwrap();
-    let result: serde_json::Value = serde_json::from_str(&json).unwrap();
     for key in
         ["elbo", "elbo_se", "rounds", "messages", "bytes", "gradient_steps", "seconds", "seed", "device", "options"]
     {
@@ -33,6 +30,5 @@ fn vae_serves_a_silo_that_did_not_train() {
         let bytes = std::fs::read(folder.path().join(picture)).unwrap();
         assert!(bytes.starts_with(b"\x89PNG"), "{picture}");
     }
-    let svg = std::fs::read_to_string(folder.path().join("elbo.svg")).unwrap();
-    assert!(svg.starts_with("<svg") && svg.trim_end().ends_with("</svg>"));
+    assert_drawn(folder.path(), &["elbo.svg"]);
 }

@@ -3,7 +3,7 @@
 use partita::datasets::heart_failure;
 use serde_json::Value;
 
-use crate::study;
+use crate::quick;
 
 #[test]
 fn vertical_heart_writes_its_table_reach_and_pictures_and_resumes_to_the_same_bits() {
@@ -12,12 +12,7 @@ fn vertical_heart_writes_its_table_reach_and_pictures_and_resumes_to_the_same_bi
         return;
     }
     let folder = tempfile::tempdir().unwrap();
-    let run = |more: &[&str]| -> (String, Value) {
-        let run = study("vertical_heart").args(["--quick", "--output"]).arg(folder.path()).args(more).output().unwrap();
-        assert!(run.status.success(), "{}", String::from_utf8_lossy(&run.stderr));
-        let json = std::fs::read_to_string(folder.path().join("result.json")).unwrap();
-        (String::from_utf8(run.stdout).unwrap(), serde_json::from_str(&json).unwrap())
-    };
+    let run = |more: &[&str]| quick("vertical_heart", folder.path(), more);
     let (text, result) = run(&[]);
     let rows = result["rows"].as_array().unwrap();
     let methods: Vec<&str> = rows.iter().map(|row| row["method"].as_str().unwrap()).collect();

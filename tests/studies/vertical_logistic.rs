@@ -1,21 +1,12 @@
 //! Runs the logistic study of the vertical paper small and checks its output.
 
-use serde_json::Value;
-
 use crate::gaussian_mean::assert_drawn;
-use crate::study;
+use crate::quick;
 
 #[test]
 fn vertical_logistic_makes_eight_fits_a_setting_and_judges_every_claim() {
     let folder = tempfile::tempdir().unwrap();
-    let run = || study("vertical_logistic").args(["--quick", "--resume", "--output"]).arg(folder.path()).output();
-    let first = run().unwrap();
-    let text = String::from_utf8(first.stdout).unwrap();
-    assert!(first.status.success(), "{text}\n{}", String::from_utf8_lossy(&first.stderr));
-    let read = || -> Value {
-        serde_json::from_str(&std::fs::read_to_string(folder.path().join("result.json")).unwrap()).unwrap()
-    };
-    let result = read();
+    let (_, result) = quick("vertical_logistic", folder.path(), &["--resume"]);
     // The true model twice, and two models by three algorithms for two and for ten parties.
     let found = result["found"].as_array().unwrap();
     assert_eq!(found.len(), 2 + 2 * 6);
@@ -40,6 +31,5 @@ fn vertical_logistic_makes_eight_fits_a_setting_and_judges_every_claim() {
         assert_drawn(folder.path(), &names.each_ref().map(String::as_str));
     }
     // A second run reuses every fit of the first.
-    assert!(run().unwrap().status.success());
-    assert_eq!(read(), result);
+    assert_eq!(quick("vertical_logistic", folder.path(), &["--resume"]).1, result);
 }

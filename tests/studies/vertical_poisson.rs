@@ -1,18 +1,12 @@
 //! Runs the Poisson study of the vertical paper small and checks its output.
 
-use serde_json::Value;
-
 use crate::gaussian_mean::assert_drawn;
-use crate::study;
+use crate::quick;
 
 #[test]
 fn vertical_poisson_fits_both_models_by_both_algorithms_and_judges_every_claim() {
     let folder = tempfile::tempdir().unwrap();
-    let run = study("vertical_poisson").args(["--quick", "--output"]).arg(folder.path()).output().unwrap();
-    let text = String::from_utf8(run.stdout).unwrap();
-    assert!(run.status.success(), "{text}\n{}", String::from_utf8_lossy(&run.stderr));
-    let json = std::fs::read_to_string(folder.path().join("result.json")).unwrap();
-    let result: Value = serde_json::from_str(&json).unwrap();
+    let (_, result) = quick("vertical_poisson", folder.path(), &[]);
     let found = result["found"].as_array().unwrap();
     assert_eq!(found.len(), 4);
     for fit in found {
