@@ -2,7 +2,6 @@
 
 use std::fmt::Write;
 use std::path::Path;
-use std::process::Command;
 
 use partita::compiled_in::{CompiledIn, labelled_data, six_cities_data};
 use partita::executables::SiloFile;
@@ -130,11 +129,7 @@ fn a_coordinator_and_a_silo_say_at_the_start_that_averaging_may_narrow_local_pos
             (&["coordinator"][..], "warning: where a model has local latents, SFVI-Avg"),
             (&["silo", "--silo", "a.toml"], "warning: this model has local latents, and"),
         ] {
-            let found = Command::new(fixtures::executable("partita"))
-                .args(arguments)
-                .current_dir(folder.path())
-                .output()
-                .unwrap();
+            let found = fixtures::command(folder.path(), arguments);
             let log = String::from_utf8_lossy(&found.stderr).into_owned();
             assert_eq!(log.contains(said), is_warned, "{log}");
         }
@@ -159,8 +154,7 @@ fn columns_in_another_order_at_a_silo_are_refused_before_a_fit_and_before_an_ans
     // Where the label stands does not matter.
     write("west.csv", &table(["age", "label", "dose"]));
     let said = |arguments: &[&str]| {
-        let mut command = Command::new(fixtures::executable("partita"));
-        let done = command.args(arguments).current_dir(folder.path()).output().unwrap();
+        let done = fixtures::command(folder.path(), arguments);
         let text = [done.stdout, done.stderr].concat();
         (done.status.success(), String::from_utf8_lossy(&text).into_owned())
     };

@@ -1,7 +1,5 @@
 //! Reads the configuration files of the executables: misspelt and invalid entries are refused by name.
 
-use std::process::Command;
-
 use partita::executables::{CoordinatorFile, SiloFile};
 use partita::flower::{LostSilo, read_toml};
 
@@ -42,8 +40,7 @@ fn a_policy_for_lost_silos_or_a_key_that_cannot_be_is_refused_before_the_engine_
             "model = \"six-cities\"\nalgorithm = \"{algorithm}\"\nsilos = [\"a\", \"b\"]\nsteps = 20\nlocal_steps = 10\n"
         )
     };
-    let mut keys = Command::new(fixtures::executable("partita"));
-    assert!(keys.args(["keys", "silo", "a"]).current_dir(folder.path()).output().unwrap().status.success());
+    assert!(fixtures::command(folder.path(), &["keys", "silo", "a"]).status.success());
     // Nothing listens there, and no party waits for it.
     let engine = "state = \"s\"\noutput = \"o\"\n[engine]\naddress = \"127.0.0.1:1\"\npatience_seconds = 0\n";
     for (algorithm, policy, expected) in [
@@ -64,15 +61,13 @@ fn a_policy_for_lost_silos_or_a_key_that_cannot_be_is_refused_before_the_engine_
     ] {
         write("run.toml", &run(algorithm));
         write("coordinator.toml", &format!("{policy}{engine}"));
-        let mut command = Command::new(fixtures::executable("partita"));
-        let found = command.arg("coordinator").current_dir(folder.path()).output().unwrap();
+        let found = fixtures::command(folder.path(), &["coordinator"]);
         let said = String::from_utf8_lossy(&found.stderr).into_owned();
         assert!(!found.status.success() && said.contains(expected), "{algorithm} {policy}: {said}");
     }
     for address in ["https://127.0.0.1:1", "127.0.0.1", "127.0.0.1:1/"] {
         write("coordinator.toml", &engine.replace("127.0.0.1:1", address));
-        let mut command = Command::new(fixtures::executable("partita"));
-        let found = command.arg("coordinator").current_dir(folder.path()).output().unwrap();
+        let found = fixtures::command(folder.path(), &["coordinator"]);
         let said = String::from_utf8_lossy(&found.stderr).into_owned();
         let expected = format!("the address of the engine: found `{address}`, expected `host:port`");
         assert!(!found.status.success() && said.contains(&expected), "{said}");
@@ -91,8 +86,7 @@ fn a_run_of_days_is_refused_before_the_engine_is_asked_unless_its_owner_wants_it
     let engine = "state = \"s\"\noutput = \"o\"\n[engine]\naddress = \"127.0.0.1:1\"\npatience_seconds = 0\n";
     let said = |file: &str, arguments: &[&str]| {
         write("coordinator.toml", file);
-        let mut command = Command::new(fixtures::executable("partita"));
-        let found = command.arg("coordinator").args(arguments).current_dir(folder.path()).output().unwrap();
+        let found = fixtures::command(folder.path(), &[&["coordinator"], arguments].concat());
         assert!(!found.status.success());
         String::from_utf8_lossy(&found.stderr).into_owned()
     };

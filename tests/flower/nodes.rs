@@ -3,10 +3,8 @@
 //! Each test is rows of the table in `docs/src/reference-flower-faults.md`.
 
 use std::path::PathBuf;
-use std::process::Command;
 
 use fixtures::engine::{Deployment, Pace, installed};
-use fixtures::executable;
 use fixtures::programs::{Folder, NAMES, in_one_process};
 use fixtures::proxy::Proxy;
 
@@ -17,8 +15,7 @@ fn with_keys(path: PathBuf, algorithm: &str, deployment: &Deployment, north: &Pr
     let link = deployment.coordinator();
     let folder = Folder::new(path, algorithm, &link, [&north.engine(), &link], PATIENCE);
     for name in NAMES {
-        let mut keys = Command::new(executable("partita"));
-        assert!(keys.args(["keys", "silo", name]).current_dir(&folder.0).output().unwrap().status.success());
+        assert!(fixtures::command(&folder.0, &["keys", "silo", name]).status.success());
         let file = folder.path(&format!("{name}.toml"));
         // `[engine]` is the last table of the file.
         let text = std::fs::read_to_string(&file).unwrap() + &format!("key = \"{name}.key\"\n");

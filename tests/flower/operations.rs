@@ -43,8 +43,8 @@ fn a_wait_is_said_a_second_party_in_a_folder_is_refused_and_a_signal_ends_the_wa
     let seconds = said.split("127.0.0.1:1, ").nth(1).and_then(|rest| rest.split(" s").next()?.parse::<u64>().ok());
     assert!(seconds.is_some_and(|seconds| (2..20).contains(&seconds)), "{said}");
 
-    let second = Command::new(fixtures::executable("partita")).arg("coordinator").current_dir(&folder.0).output();
-    let said = String::from_utf8_lossy(&second.unwrap().stderr).into_owned();
+    let second = fixtures::command(&folder.0, &["coordinator"]);
+    let said = String::from_utf8_lossy(&second.stderr).into_owned();
     assert!(said.contains("coordinator-state: this folder is in use"), "{said}");
 
     signal(&first, "TERM");
@@ -55,9 +55,7 @@ fn a_wait_is_said_a_second_party_in_a_folder_is_refused_and_a_signal_ends_the_wa
     // The lock went with the process. A silo says its wait for its SuperNode as well, and hears a signal in it.
     let mut silo = folder.silo("north");
     folder.wait_for("north.log", "waiting at 127.0.0.1:1", 1);
-    let second = Command::new(fixtures::executable("partita"));
-    let mut second = second;
-    let second = second.args(["silo", "--silo", "north.toml"]).current_dir(&folder.0).output().unwrap();
+    let second = fixtures::command(&folder.0, &["silo", "--silo", "north.toml"]);
     let said = String::from_utf8_lossy(&second.stderr).into_owned();
     assert!(said.contains("north-state: this folder is in use"), "{said}");
     folder.wait_for("north.log", "waiting for the engine at 127.0.0.1:1, ", 1);

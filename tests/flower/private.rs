@@ -57,8 +57,7 @@ fn ended(mut silo: Running, folder: &Path, name: &str) -> String {
 /// The keys with which three silos sign and mask, and the tables of their files.
 fn with_masks(folder: &Path, names: &[&str], fewest: usize) -> Vec<String> {
     for name in names.iter().filter(|name| !folder.join(format!("{name}-signs.key")).exists()) {
-        let mut keys = Command::new(executable("partita"));
-        assert!(keys.current_dir(folder).args(["keys", "silo", name]).output().unwrap().status.success());
+        assert!(fixtures::command(folder, &["keys", "silo", name]).status.success());
     }
     let peers = |own: &str| {
         let others = names.iter().filter(|name| **name != own);

@@ -112,8 +112,7 @@ fn a_study_over_an_engine_has_the_bits_of_one_process_and_every_silo_has_the_rep
     assert!(read(folder, "output/report.html").contains("what the formula needs to know of the rows"));
     // Whoever has the report writes its page anew.
     for name in ["output", "west-report"] {
-        let mut own = Command::new(executable("partita"));
-        let done = own.args(["report", name, "--html", "again.html"]).current_dir(folder).output().unwrap();
+        let done = fixtures::command(folder, &["report", name, "--html", "again.html"]);
         assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
         assert!(read(folder, "again.html") == read(folder, "output/report.html"), "{name}");
         assert!(read(folder, "again.html").contains("Marginal density of smoke"));
@@ -243,8 +242,7 @@ fn questions_to_a_study_over_an_engine_have_the_answers_of_one_process_and_rows_
         !folder.join("output/fitted.csv").exists() && read(folder, "output/report.html").contains("averaged contrast")
     );
     // What the silo was told shows the report anew.
-    let mut report = Command::new(executable("partita"));
-    let done = report.current_dir(folder).args(["report", "north-report"]).output().unwrap();
+    let done = fixtures::command(folder, &["report", "north-report"]);
     assert!(String::from_utf8_lossy(&done.stdout).contains("odds ratio"));
 }
 
@@ -416,8 +414,7 @@ fn what_the_page_of_three_hospitals_counts_for_each_party_is_what_it_has_them_do
     let written = |commands: &[&[&str]]| {
         let folder = tempfile::tempdir().unwrap();
         for arguments in commands {
-            let mut command = Command::new(executable("partita"));
-            let done = command.current_dir(folder.path()).args(*arguments).output().unwrap();
+            let done = fixtures::command(folder.path(), arguments);
             assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
         }
         let names = std::fs::read_dir(folder.path()).unwrap().map(|entry| entry.unwrap().path());
@@ -456,8 +453,7 @@ fn the_report_that_silos_are_told_is_sealed_to_each_and_nothing_of_it_is_with_th
         std::fs::create_dir_all(folder).unwrap();
         let own = if is_sealed { "coordinator = \"coordinator.pub\"" } else { "" };
         write_files(folder, &deployment, &study(""), own);
-        let mut keys = Command::new(executable("partita"));
-        assert!(keys.current_dir(folder).args(["keys", "coordinator"]).output().unwrap().status.success());
+        assert!(fixtures::command(folder, &["keys", "coordinator"]).status.success());
         let relay = Proxy::before(&deployment.coordinator().address);
         let text = read(folder, "coordinator.toml").replace(&deployment.coordinator().address, &relay.engine().address);
         std::fs::write(folder.join("coordinator.toml"), format!("key = \"coordinator.key\"\n{text}")).unwrap();

@@ -179,8 +179,7 @@ fn parties_that_mask_their_contributions_are_fitted_and_predicted_as_in_one_proc
     let plain = format!("{}{augmented}", RUN.split("[vertical]").next().unwrap());
     let masked = plain.replace("[vertical]", "secure_sums = true\n[vertical]");
     for name in ["p0", "p1"] {
-        let mut keys = std::process::Command::new(fixtures::executable("partita"));
-        assert!(keys.current_dir(folder).args(["keys", "silo", name]).output().unwrap().status.success());
+        assert!(fixtures::command(folder, &["keys", "silo", name]).status.success());
     }
     let secure = |index: usize| {
         let (other, allow) = (1 - index, "allow = [\"private\"]");

@@ -7,7 +7,6 @@ use std::process::{Command, Stdio};
 use std::sync::Arc;
 
 use fixtures::engine::{Deployment, installed};
-use fixtures::executable;
 use fixtures::table::{IDENTITY, Served, how, patience, program};
 use partita::flower::{Engine, Flower, LostSilo};
 use partita::inference::{AlgorithmChoice, Exchange, RunOptions, Silent, coordinator, run};
@@ -80,9 +79,8 @@ fn peak(programs: &Path, answers: &str) -> f64 {
     let rows = BinaryRows::new(&inputs, COLUMNS, &[true, false], &device).unwrap();
     let silos: Vec<_> = names().into_iter().map(|name| (name, rows.clone())).collect();
     let serve = |(index, name): (u32, String)| {
-        let made =
-            Command::new(executable("partita")).args(["keys", "silo", &name]).current_dir(scratch.path()).output();
-        assert!(made.unwrap().status.success(), "{name} has no key");
+        let made = fixtures::command(scratch.path(), &["keys", "silo", &name]);
+        assert!(made.status.success(), "{name} has no key");
         let key = Some(scratch.path().join(format!("{name}.key")));
         let engine = Engine { key, ..Engine::insecure(&address) };
         let (make, rows) = program((&model, &silos), index, &fit);
