@@ -15,8 +15,9 @@ use std::path::Path;
 use partita::inference::{
     Averaging, Barycentre, CovarianceMatrix, Family, FamilyDraw, MomentGradient, Result, SiteFamily,
 };
+use partita::laws;
 use partita::models::GaussianMean;
-use partita::{AlgorithmChoice, FamilyPlan, FitOptions, Plug, RoundOptions, Schedule, Settings, fit, laws};
+use partita::{AlgorithmChoice, FamilyPlan, FitOptions, Plug, RoundOptions, Schedule, Settings, fit};
 
 /// The median over the silos, parameter by parameter: one silo alone cannot move it far.
 #[derive(Debug)]

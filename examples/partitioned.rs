@@ -12,9 +12,10 @@
 
 #![allow(clippy::print_stdout, reason = "an example prints")]
 
-use partita::inference::{Conjugate, Order};
+use partita::inference::Conjugate;
 use std::path::Path;
 
+use partita::inference::Order;
 use partita::models::GaussianMean;
 use partita::{AlgorithmChoice, FitOptions, PviOptions, Settings, SiloSchedule, fit};
 

@@ -1,12 +1,13 @@
 //! Fits growth in time that follows a differential equation, measured with a relative error.
 
 use fixtures::cookbook::{Bounds, Columns, holds};
-use partita::{Device, HalfNormal, LogNormal, Model, Nuts, Result, Scope};
+use partita::{Device, Nuts};
 
 // ANCHOR: model
 use partita::burn::{self, module::Module, tensor::Tensor};
 use partita::core::Real;
 use partita::core::ode::{Ode, OdeOptions, OdeSystem, ode};
+use partita::{HalfNormal, LogNormal, Model, Result, Scope};
 
 /// x' = r x (1 - x / K).
 struct Logistic;

@@ -1,10 +1,11 @@
 //! Fits visits of patients in clinics in hospitals: a silo is a hospital.
 
 use fixtures::cookbook::{Bounds, Columns, holds};
-use partita::{Device, Groups, HalfNormal, Model, Normal, Result, Scope};
+use partita::Device;
 
 // ANCHOR: model
 use partita::burn::{self, module::Module, tensor::Tensor};
+use partita::{Groups, HalfNormal, Model, Normal, Result, Scope};
 
 #[derive(Module, Debug)]
 struct Levels {}

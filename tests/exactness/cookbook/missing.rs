@@ -1,10 +1,11 @@
 //! Fits a line where some covariates are missing: they are latent numbers of their rows.
 
 use fixtures::cookbook::{Bounds, Columns, holds};
-use partita::{Device, HalfNormal, Model, Normal, Result, Scope};
+use partita::Device;
 
 // ANCHOR: model
 use partita::burn::{self, module::Module, tensor::Tensor};
+use partita::{HalfNormal, Model, Normal, Result, Scope};
 
 #[derive(Module, Debug)]
 struct Missing {}

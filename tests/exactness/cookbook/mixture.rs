@@ -1,10 +1,11 @@
 //! Fits a mixture of two normal distributions, whose means are ordered so that they keep their names.
 
 use fixtures::cookbook::{Bounds, Columns, holds};
-use partita::{Device, HalfNormal, Mixture, Model, Normal, Result, Scope};
+use partita::Device;
 
 // ANCHOR: model
 use partita::burn::{self, module::Module, tensor::Tensor};
+use partita::{HalfNormal, Mixture, Model, Normal, Result, Scope};
 
 #[derive(Module, Debug)]
 struct TwoNormals {}

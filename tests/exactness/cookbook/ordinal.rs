@@ -1,11 +1,12 @@
 //! Fits grades: an ordered logistic regression with cutpoints.
 
 use fixtures::cookbook::{Bounds, Columns, holds};
-use partita::{Design, Device, Model, Normal, Result, Scope};
+use partita::Device;
 
 // ANCHOR: model
 use partita::burn::{self, module::Module, tensor::Tensor};
 use partita::core::OrderedLogistic;
+use partita::{Design, Model, Normal, Result, Scope};
 
 #[derive(Module, Debug)]
 struct Grades {}

@@ -1,12 +1,10 @@
 //! Fits largest values with a density that Partita does not have: Gumbel's, written in the model's file.
 
 use fixtures::cookbook::{Bounds, Columns, holds};
-use partita::{Design, Device, HalfNormal, Model, Normal, Result, Scope};
+use partita::Device;
 
 // ANCHOR: density
-use partita::core::{
-    Continuous, Density, Distribution, Domain, Gradient, NoiseStream, ParameterRule, Parameters, Signature, Support,
-};
+use partita::core::{Density, Domain, Gradient, NoiseStream, ParameterRule, Parameters, Signature, Support};
 
 /// log p(x) = -log s - z - exp(-z) with z = (x - m) / s.
 #[derive(Debug)]
@@ -52,6 +50,8 @@ impl Density for Gumbel {
 
 // ANCHOR: model
 use partita::burn::{self, module::Module, tensor::Tensor};
+use partita::core::{Continuous, Distribution};
+use partita::{Design, HalfNormal, Model, Normal, Result, Scope};
 
 #[derive(Module, Debug)]
 struct Largest {}

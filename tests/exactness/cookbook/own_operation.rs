@@ -1,11 +1,13 @@
 //! Fits a dose response through a function of the user's own with its own derivatives.
 
 use fixtures::cookbook::{Bounds, Columns, holds};
-use partita::core::{Array, Differentiable, Handle, custom_vjp};
-use partita::{Device, HalfNormal, LogNormal, Model, Normal, Result, Scope};
+use partita::Device;
+use partita::core::Handle;
 
 // ANCHOR: operation
+use partita::Result;
 use partita::burn::tensor::Tensor;
+use partita::core::{Array, Differentiable, custom_vjp};
 
 /// top / (1 + (half / dose)^slope) at every dose, and its derivatives: one node of the tape.
 fn response(dose: Tensor<1>, [top, half, slope]: [Tensor<1>; 3]) -> Result<Tensor<1>> {
@@ -29,6 +31,7 @@ fn response(dose: Tensor<1>, [top, half, slope]: [Tensor<1>; 3]) -> Result<Tenso
 
 // ANCHOR: model
 use partita::burn::{self, module::Module};
+use partita::{HalfNormal, LogNormal, Model, Normal, Scope};
 
 #[derive(Module, Debug)]
 struct DoseResponse {}

@@ -1,11 +1,12 @@
 //! Fits a curve: a Gaussian process by basis functions, whose weights all silos share.
 
 use fixtures::cookbook::{Bounds, Columns, holds};
-use partita::{Design, Device, HalfNormal, LogNormal, Model, Normal, Result, Scope};
+use partita::Device;
 
 // ANCHOR: model
 use partita::burn::{self, module::Module, tensor::Tensor};
 use partita::models::priors::{BasisFunctions, Kernel, basis_process};
+use partita::{Design, HalfNormal, LogNormal, Model, Normal, Result, Scope};
 
 #[derive(Module, Debug)]
 struct Curve {

@@ -1,10 +1,11 @@
 //! Fits a line to data with outliers: Student's t in place of the normal distribution.
 
 use fixtures::cookbook::{Bounds, Columns, holds};
-use partita::{Design, Device, Gamma, HalfNormal, Model, Normal, Result, Scope, StudentT};
+use partita::Device;
 
 // ANCHOR: model
 use partita::burn::{self, module::Module, tensor::Tensor};
+use partita::{Design, Gamma, HalfNormal, Model, Normal, Result, Scope, StudentT};
 
 #[derive(Module, Debug)]
 struct Robust {}

@@ -1,11 +1,12 @@
 //! Fits times to an event, some of which are only known to be longer than was observed.
 
 use fixtures::cookbook::{Bounds, Columns, holds};
-use partita::{Censoring, Design, Device, LogNormal, Model, Normal, Result, Scope};
+use partita::Device;
 
 // ANCHOR: model
 use partita::burn::{self, module::Module, tensor::Tensor};
 use partita::core::Weibull;
+use partita::{Censoring, Design, LogNormal, Model, Normal, Result, Scope};
 
 #[derive(Module, Debug)]
 struct Survival {}

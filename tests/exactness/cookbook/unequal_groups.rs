@@ -1,10 +1,11 @@
 //! Fits patients with unequal numbers of visits: a logistic regression with an effect of each patient.
 
 use fixtures::cookbook::{Bounds, Columns, holds};
-use partita::{Bernoulli, Design, Device, Groups, HalfNormal, Model, Normal, Result, Scope};
+use partita::Device;
 
 // ANCHOR: model
 use partita::burn::{self, module::Module, tensor::Tensor};
+use partita::{Bernoulli, Design, Groups, HalfNormal, Model, Normal, Result, Scope};
 
 #[derive(Module, Debug)]
 struct Visits {}

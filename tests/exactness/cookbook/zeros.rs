@@ -1,10 +1,11 @@
 //! Fits counts with more zeros than a Poisson distribution has.
 
 use fixtures::cookbook::{Bounds, Columns, holds};
-use partita::{Chance, Design, Device, Model, Normal, Poisson, Result, Scope};
+use partita::Device;
 
 // ANCHOR: model
 use partita::burn::{self, module::Module, tensor::Tensor};
+use partita::{Chance, Design, Model, Normal, Poisson, Result, Scope};
 
 #[derive(Module, Debug)]
 struct Zeros {}
