@@ -8,7 +8,9 @@ use crate::engine::estimator::{ElboTerm, Estimator, add, draw_blocks};
 use crate::engine::family::FamilyDraw;
 use crate::engine::terms::Silo;
 use crate::engine::terms::objective::{Drawn, LocalMove, LocalObjective};
-use crate::engine::terms::particles::{AllEvaluated, Context, Draws, Evaluated, Worker, number, spread};
+use crate::engine::terms::particles::{
+    AllEvaluated, Context, Draws, Evaluated, LocalGradients, Worker, number, spread,
+};
 use crate::engine::terms::silo::{fill_noise, global_key};
 
 /// Numbers of a draw from which on its noise is made ahead.
@@ -110,9 +112,9 @@ impl Context<'_> {
             Ok(whole)
         };
         if is_joined || self.family.noise_len() < AHEAD {
-            return spread(workers, self.draw.count, |worker, particle| {
-                let noise = self.global_noise(number(particle));
-                whole(worker, number(particle), &mut FamilyDraw::default(), noise)
+            let local = LocalGradients::of_step(self.settings.estimator);
+            return self.draws(workers, local, |worker, particle| {
+                whole(worker, particle, &mut FamilyDraw::default(), self.global_noise(particle))
             });
         }
         // Tapes of large models wait for each other: their operations take the threads, and the noise of the next draw.
