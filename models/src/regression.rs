@@ -5,6 +5,8 @@ mod plan;
 mod prior;
 mod response;
 mod rows;
+#[cfg(all(test, feature = "flex"))]
+mod tapes;
 
 pub use link::Link;
 pub use plan::{AcrossEffects, Baseline, Dependence, EffectLatents, Effects, LinearParameter, RegressionPlan};

@@ -6,6 +6,7 @@
 
 use std::cell::{Cell, RefCell};
 use std::cmp::Reverse;
+use std::fmt;
 
 use burn::backend::{AutodiffBackend, DispatchAutodiffContext, DispatchTensor, TensorMetadata};
 use burn::tensor::DType;
@@ -31,6 +32,12 @@ thread_local! {
 #[derive(Default)]
 pub(crate) struct OwnTape {
     nodes: Vec<Node>,
+}
+
+impl fmt::Debug for OwnTape {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.debug_struct("OwnTape").field("nodes", &self.nodes.len()).finish_non_exhaustive()
+    }
 }
 
 /// A latent, or the output of an operation.
@@ -60,7 +67,12 @@ impl Size {
 
 /// What `body` gives, and the tape of the latents that it notes on this thread.
 pub(crate) fn during<T>(body: impl FnOnce() -> T) -> (T, OwnTape) {
-    let opened = Opened::new();
+    resume(OwnTape::default(), body)
+}
+
+/// The same on a tape that has been closed, on whichever thread.
+pub(crate) fn resume<T>(tape: OwnTape, body: impl FnOnce() -> T) -> (T, OwnTape) {
+    let opened = Opened::new(tape);
     let value = body();
     (value, opened.close())
 }
@@ -69,9 +81,9 @@ pub(crate) fn during<T>(body: impl FnOnce() -> T) -> (T, OwnTape) {
 struct Opened(usize);
 
 impl Opened {
-    fn new() -> Self {
+    fn new(tape: OwnTape) -> Self {
         OPEN.with_borrow_mut(|open| {
-            open.push(OwnTape::default());
+            open.push(tape);
             Self(open.len() - 1)
         })
     }
@@ -191,6 +203,11 @@ impl OwnTape {
     /// The place of a tensor. Identifiers grow, and so does the tape.
     fn find(&self, id: NodeId) -> Option<usize> {
         self.nodes.binary_search_by_key(&id, |node| node.id).ok()
+    }
+
+    /// Whether a tensor is a latent of this tape, or the output of one of its operations.
+    pub(crate) fn knows(&self, tensor: &Handle) -> bool {
+        tensor.node_id().is_some_and(|id| self.find(id).is_some())
     }
 
     /// The gradients of the sum of `root` by all that it is computed from; `None` if it is not on this tape.
