@@ -251,9 +251,11 @@ impl<'a, M: Model> LogDensity<'a, M> {
         if self.on_burn_tape || needs_burn_tape.load(Relaxed) {
             return false;
         }
-        let has_theta = Module::num_params(self.model) > 0;
-        needs_burn_tape.store(has_theta, Relaxed);
-        !has_theta
+        let is_without_theta = Module::num_params(self.model) == 0;
+        if !is_without_theta {
+            needs_burn_tape.store(true, Relaxed);
+        }
+        is_without_theta
     }
 
     pub(super) fn reading(&self, terms: Terms) -> Density<'a> {

@@ -34,7 +34,7 @@ pub fn joined<const D: usize>(tensors: Vec<Tensor<D>>, dim: usize) -> Tensor<D> 
     }
     let shapes: Vec<[usize; D]> = tensors.iter().map(Tensor::dims).collect();
     let joined = own_tape::burns(tensors.into_iter().map(Handle::from).collect(), |inputs| {
-        let tensors = inputs.iter().map(|input| input.clone().typed::<D>()).collect();
+        let tensors: Vec<Tensor<D>> = inputs.iter().map(|input| input.clone().typed()).collect();
         let vjp = move |gradient: &[f64]| split(gradient, &shapes, dim);
         Made { output: Tensor::cat(tensors, dim).into(), vjp: Box::new(vjp) }
     });
