@@ -44,7 +44,7 @@ impl Link {
             Self::Identity => predictor,
             Self::Log => taped::exp(predictor),
             Self::Inverse => predictor.recip(),
-            Self::Sqrt => predictor.square(),
+            Self::Sqrt => taped::times(predictor.clone(), predictor),
             Self::Logit | Self::Probit | Self::Cloglog => sigmoid(self.logits(predictor)),
         }
     }
@@ -55,7 +55,7 @@ impl Link {
             Self::Log => predictor,
             Self::Identity => taped::log(predictor),
             Self::Inverse => taped::negated(taped::log(predictor)),
-            Self::Sqrt => predictor.square().log(),
+            Self::Sqrt => taped::log(self.mean(predictor)),
             Self::Logit | Self::Probit | Self::Cloglog => taped::log_sigmoid(self.logits(predictor)),
         }
     }

@@ -45,6 +45,7 @@ fn responses() -> Vec<(Response, [f64; ROWS])> {
         (Family::Binomial.into(), BINARY),
         (Family::BetaBinomial.into(), BINARY),
         (Family::Poisson.into(), COUNTS),
+        (Response { link: Link::Sqrt, ..Family::Poisson.into() }, COUNTS),
         (with(Family::Poisson, Zeros::Inflated), COUNTS),
         (with(Family::NegativeBinomial, Zeros::Hurdle), COUNTS),
         (Family::Gamma.into(), TIMES),
