@@ -14,7 +14,7 @@ use burn_autodiff::NodeId;
 use crate::array::Array;
 use crate::device::{count_read, data_to_array, slice_to_array};
 use crate::error::{Error, Result};
-use crate::math::operation::own_tape;
+use crate::math::operation::own_tape::{self, Made};
 
 /// A float tensor whose rank is known only at run time.
 #[derive(Debug, Clone)]
@@ -161,12 +161,18 @@ impl Handle {
             return self;
         }
         let shape = Shape::from(shape.to_vec());
-        own_tape::passing([self], |[own]| Self { tensor: HostDispatch::float_reshape(own.tensor, shape) })
+        own_tape::burns(vec![self], |inputs| {
+            let output = Self { tensor: HostDispatch::float_reshape(inputs[0].tensor.clone(), shape) };
+            Made { output, vjp: Box::new(|gradient: &[f64]| vec![gradient.to_vec()]) }
+        })
     }
 
-    /// The sum of two tensors of one dimension.
+    /// The sum of two tensors of one dimension and of the same length.
     pub(crate) fn plus(self, other: Self) -> Self {
-        own_tape::passing([self, other], |[own, other]| (own.typed::<1>() + other.typed::<1>()).into())
+        own_tape::burns(vec![self, other], |inputs| {
+            let [own, other] = [&inputs[0], &inputs[1]].map(|input| input.clone().typed::<1>());
+            Made { output: (own + other).into(), vjp: Box::new(|gradient: &[f64]| vec![gradient.to_vec(); 2]) }
+        })
     }
 
     /// The tensor with its rank in the type again.

@@ -49,7 +49,7 @@ pub use error::{Error, Result};
 pub use handle::Handle;
 pub use math::operation::{
     Differentiable, Recurrence, Scan, cholesky, custom_vjp, custom_vjp_outputs, digamma, elementwise, hidden_markov,
-    ln_gamma, log_sum_exp, ordered_sum, scan, triangular_solve,
+    ln_gamma, log_sum_exp, ordered_sum, scan, taped, triangular_solve,
 };
 pub use math::real::Real;
 pub use math::{kernel, special};

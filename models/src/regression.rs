@@ -5,6 +5,8 @@ mod plan;
 mod prior;
 mod response;
 mod rows;
+#[cfg(all(test, feature = "flex"))]
+mod tapes;
 
 pub use link::Link;
 pub use plan::{AcrossEffects, Baseline, Dependence, EffectLatents, Effects, LinearParameter, RegressionPlan};
@@ -14,7 +16,7 @@ pub use rows::{EffectRows, Level, RegressionRows};
 
 use burn::module::Module;
 use burn::tensor::Tensor;
-use partita_core::{Result, Rows, Scope};
+use partita_core::{Result, Rows, Scope, taped};
 
 use plan::LevelEffects;
 use response::{Observed, Parameter};
@@ -156,7 +158,7 @@ impl Regression {
         if let [predictor] = predictors.as_mut_slice() {
             self.add_effects(predictor, rows, carried)?;
             if let Some(offset) = &data.offset {
-                *predictor = predictor.clone() + rows.take(offset)?;
+                *predictor = taped::plus(predictor.clone(), rows.take(offset)?);
             }
         }
         let parameters = globals.response.iter().map(|own| own.at_rows(scope, data, rows));
@@ -177,10 +179,10 @@ impl Regression {
         let fixed = data.fixed.take(rows)?;
         let Some(beta) = globals.coefficients.clone() else { return Ok(vec![nothing(scope, rows)]) };
         if let Some(place) = fused(carried) {
-            return Ok(vec![fixed.predictor_by_group(beta, carried[place].effects.clone().reshape([-1]))?]);
+            return Ok(vec![fixed.predictor_by_group(beta, flat(carried[place].effects.clone()))?]);
         }
         let width = fixed.shape()[1];
-        let each = (0..self.plan.response.predictors()).map(|set| beta.clone().narrow(0, set * width, width));
+        let each = (0..self.plan.response.predictors()).map(|set| taped::part(beta.clone(), 0, set * width, width));
         each.map(|own| fixed.predictor(own, None)).collect()
     }
 
@@ -192,10 +194,10 @@ impl Regression {
                 continue;
             }
             let each = match own {
-                EffectRows::Intercepts => rows.expand(effects)?.reshape([-1]),
+                EffectRows::Intercepts => flat(rows.expand(effects)?),
                 EffectRows::Columns(columns) => rows.inner_products(effects, columns)?,
             };
-            *predictor = predictor.clone() + each;
+            *predictor = taped::plus(predictor.clone(), each);
         }
         Ok(())
     }
@@ -204,6 +206,12 @@ impl Regression {
 /// The intercepts of the innermost groups, where there are such: they are a part of the node of the columns.
 fn fused(carried: &[Carried<'_>]) -> Option<usize> {
     carried.iter().rposition(|own| matches!(own.rows, EffectRows::Intercepts))
+}
+
+/// The effects of one column, as a vector.
+fn flat(effects: Tensor<2>) -> Tensor<1> {
+    let count = effects.dims()[0];
+    taped::reshaped(effects, [count])
 }
 
 /// A predictor of zeros.
@@ -237,7 +245,7 @@ impl partita_core::Model for Regression {
         let levels = self.plan.levels.iter().map(|level| factors(scope, level)).collect::<Result<_>>()?;
         let across = self.plan.across.iter().map(|own| own.sample(scope)).collect::<Result<Vec<_>>>()?;
         let all: Vec<Tensor<1>> = coefficients.into_iter().chain(across).collect();
-        let coefficients = if all.is_empty() { None } else { Some(Tensor::cat(all, 0)) };
+        let coefficients = if all.is_empty() { None } else { Some(taped::joined(all, 0)) };
         // A plan that was checked has the number of each parameter that is not linear.
         let mut numbers = self.plan.parameters.iter();
         let mut response = Vec::new();

@@ -1,10 +1,11 @@
 //! Gives the logistic function of tensors in their own precision.
 
-use burn::tensor::{Tensor, activation};
+use burn::tensor::Tensor;
+use partita_core::taped;
 
 /// $1/(1 + e^{-x})$, by its logarithm: Burn's own computes in single precision on most devices.
 pub(crate) fn sigmoid<const D: usize>(x: Tensor<D>) -> Tensor<D> {
-    activation::log_sigmoid(x).exp()
+    taped::exp(taped::log_sigmoid(x))
 }
 
 #[cfg(test)]

@@ -3,10 +3,10 @@
 
 use partita_core::burn::tensor::Tensor;
 use partita_core::{
-    Array, Device, Error, Key, Noise, Precision, Purpose, SparseRows, cholesky, digamma, ln_gamma, log_sum_exp,
-    low_rank_multinomial, triangular_solve,
+    Array, Device, Error, Handle, Key, Noise, Precision, Purpose, SparseRows, cholesky, digamma, ln_gamma, log_sum_exp,
+    low_rank_multinomial, taped, triangular_solve,
 };
-use partita_laws::{OperationViolation, operation};
+use partita_laws::{OperationViolation, custom_operation, operation};
 
 /// Euler's constant.
 const EULER: f64 = 0.577_215_664_901_532_9;
@@ -28,6 +28,45 @@ fn digamma_keeps_the_laws() {
     let input = array(&[0.5, 1.0, 2.0, 4.0], &[4]);
     let expected = [-EULER - 4.0_f64.ln(), -EULER, 1.0 - EULER, 11.0 / 6.0 - EULER];
     operation("digamma", &Device::flex(), &[input], &expected, |x| Ok(digamma::<1>(x[0].clone()))).unwrap();
+}
+
+#[test]
+fn operations_of_both_tapes_keep_the_laws() {
+    let device = Device::flex();
+    let row = array(&[0.5, 2.0, 1.25], &[1, 3]);
+    let matrix = array(&[1.0, -2.0, 0.5, 4.0, 3.0, -1.5], &[2, 3]);
+    let joined = |x: &[Tensor<2>]| Ok(taped::joined(vec![x[0].clone(), x[1].clone()], 1));
+    let column = array(&[7.0, 8.0], &[2, 1]);
+    let expected = [1.0, -2.0, 0.5, 7.0, 4.0, 3.0, -1.5, 8.0];
+    operation("joined", &device, &[matrix.clone(), column], &expected, joined).unwrap();
+    let rows = |x: &[Tensor<2>]| Ok(taped::joined(vec![x[0].clone(), x[1].clone()], 0));
+    let expected = [0.5, 2.0, 1.25, 1.0, -2.0, 0.5, 4.0, 3.0, -1.5];
+    operation("joined rows", &device, &[row.clone(), matrix.clone()], &expected, rows).unwrap();
+    let part = |x: &[Tensor<2>]| Ok(taped::part(x[0].clone(), 1, 1, 2));
+    operation("part", &device, std::slice::from_ref(&matrix), &[-2.0, 0.5, 3.0, -1.5], part).unwrap();
+    let reshaped = |x: &[Handle]| -> Result<Handle, Error> { Ok(taped::reshaped(x[0].tensor::<2>()?, [6]).into()) };
+    custom_operation("reshaped", &device, std::slice::from_ref(&matrix), &matrix.values, reshaped).unwrap();
+    let both = [matrix.clone(), row.clone()];
+    let plus = |x: &[Tensor<2>]| Ok(taped::plus(x[0].clone(), x[1].clone()));
+    operation("plus", &device, &both, &[1.5, 0.0, 1.75, 4.5, 5.0, -0.25], plus).unwrap();
+    let times = |x: &[Tensor<2>]| Ok(taped::times(x[0].clone(), x[1].clone()));
+    operation("times", &device, &both, &[0.5, -4.0, 0.625, 2.0, 6.0, -1.875], times).unwrap();
+    let product = |x: &[Tensor<2>]| Ok(taped::product(x[0].clone(), taped::transposed(x[1].clone())));
+    operation("product", &device, &both, &[-2.875, 6.125], product).unwrap();
+}
+
+#[test]
+fn functions_of_both_tapes_keep_the_laws() {
+    let device = Device::flex();
+    let input = array(&[0.5, 2.0, 1.25], &[3]);
+    let each = |function: fn(f64) -> f64| input.values.iter().map(|x| function(*x)).collect::<Vec<_>>();
+    let keeps = |name, function: fn(Tensor<1>) -> Tensor<1>, expected: Vec<f64>| {
+        operation(name, &device, std::slice::from_ref(&input), &expected, |x| Ok(function(x[0].clone()))).unwrap();
+    };
+    keeps("exp", taped::exp, each(f64::exp));
+    keeps("log", taped::log, each(f64::ln));
+    keeps("negated", taped::negated, each(|x| -x));
+    keeps("log_sigmoid", taped::log_sigmoid, each(|x| -(-x).exp().ln_1p()));
 }
 
 #[test]

@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 use std::fmt;
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::nesting::Nesting;
 use crate::bijector::Bijector;
@@ -145,6 +145,8 @@ pub struct SiteTable {
     /// Whether an evaluation of the globals alone, and one with a silo's part, was found to need Burn's tape: the next
     /// go there at once. It saves work and changes no number.
     pub(crate) needs_burn_tape: Arc<[AtomicBool; 2]>,
+    /// Whether the numbers of the prior were found to differ between draws of the globals.
+    pub(crate) declares_anew: Arc<AtomicBool>,
 }
 
 impl SiteTable {
@@ -232,6 +234,13 @@ impl SiteTable {
     /// The latent sites of one part.
     pub fn latents(&self, part: Part) -> impl Iterator<Item = &Site> {
         self.sites.iter().filter(move |site| site.role == Role::Latent && site.part == part)
+    }
+
+    /// Whether an evaluation of this part was found to need Burn's tape, for tests of models.
+    #[doc(hidden)]
+    #[must_use]
+    pub fn was_on_burn_tape(&self, part: Part) -> bool {
+        self.needs_burn_tape(part).load(Ordering::Relaxed)
     }
 
     /// Whether an evaluation of this part was found to need Burn's tape.

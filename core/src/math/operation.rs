@@ -25,6 +25,7 @@ mod on_host;
 pub(crate) mod own_tape;
 mod scan;
 mod stages;
+pub mod taped;
 mod triangle;
 mod triangular_solve;
 

@@ -231,21 +231,31 @@ impl<'a, M: Model> LogDensity<'a, M> {
         blank: ValueAndGradient,
         evaluate: impl Fn(Tape) -> Result<Outcome>,
     ) -> Result<ValueAndGradient> {
-        let needs_burn_tape = self.table.needs_burn_tape(part);
-        if !self.on_burn_tape && !needs_burn_tape.load(Relaxed) {
-            if Module::num_params(self.model) == 0 {
-                let (outcome, tape) = own_tape::during(|| evaluate(Tape::Own));
-                let mut outcome = outcome?;
-                let root = outcome.tape.take().map(Handle::from);
-                let gradients = root.as_ref().map(|root| tape.backward(root));
-                if !matches!(gradients, Some(None)) {
-                    own_tape::sweep(self.device);
-                    return collect_own(outcome, self.table, blank, gradients.flatten());
-                }
+        if self.tries_own_tape(part) {
+            let (outcome, tape) = own_tape::during(|| evaluate(Tape::Own));
+            let mut outcome = outcome?;
+            let root = outcome.tape.take().map(Handle::from);
+            let gradients = root.as_ref().map(|root| tape.backward(root));
+            if !matches!(gradients, Some(None)) {
+                own_tape::sweep(self.device);
+                return collect_own(outcome, self.table, blank, gradients.flatten());
             }
-            needs_burn_tape.store(true, Relaxed);
+            self.table.needs_burn_tape(part).store(true, Relaxed);
         }
         self.finish(evaluate(Tape::Leaves)?, blank, &[])
+    }
+
+    /// Whether evaluations of this part take Partita's own tape, as far as is known.
+    pub(super) fn tries_own_tape(&self, part: Part) -> bool {
+        let needs_burn_tape = self.table.needs_burn_tape(part);
+        if self.on_burn_tape || needs_burn_tape.load(Relaxed) {
+            return false;
+        }
+        let is_without_theta = Module::num_params(self.model) == 0;
+        if !is_without_theta {
+            needs_burn_tape.store(true, Relaxed);
+        }
+        is_without_theta
     }
 
     pub(super) fn reading(&self, terms: Terms) -> Density<'a> {

@@ -1,15 +1,20 @@
 //! Reads a model as log densities by rows and levels, at several latents of rows, and sums them with weights given later.
 
+use std::sync::atomic::Ordering::Relaxed;
+
+use burn::tensor::Tensor;
+
 use super::density::LogDensity;
 use super::draw::observed_at;
-use super::gradient::ValueAndGradient;
+use super::gradient::{ValueAndGradient, collect_own};
 use super::latents::Latents;
 use crate::array::Array;
 use crate::declare::model::Model;
 use crate::declare::scope::{Density, Level, Outcome, Reading, RowTape, Scope, Tape, Terms};
+use crate::declare::site::Part;
 use crate::error::{Error, Result};
 use crate::handle::Handle;
-use crate::math::operation::linear_form;
+use crate::math::operation::{linear_form, own_tape};
 
 /// Log densities of the local part, by rows and levels, in several passes: what integrals over the latents of rows are
 /// made of.
@@ -20,6 +25,8 @@ use crate::math::operation::linear_form;
 pub struct Levels<'d, M: Model> {
     density: &'d LogDensity<'d, M>,
     outcome: Outcome,
+    /// Partita's own tape, where all of it is on that.
+    tape: Option<own_tape::OwnTape>,
 }
 
 impl<M: Model> LogDensity<'_, M> {
@@ -64,6 +71,17 @@ impl<M: Model> LogDensity<'_, M> {
     /// # Ok::<(), partita_core::Error>(())
     /// ```
     pub fn levels(&self, globals: &[f64], passes: &[Vec<Vec<f64>>], data: &M::Data) -> Result<Levels<'_, M>> {
+        if self.tries_own_tape(Part::Local) {
+            let (levels, tape) = own_tape::during(|| self.by_level(globals, passes, data, Tape::Own));
+            let levels = levels?;
+            let is_known = |tensor: &Tensor<1>| tape.knows(&Handle::from(tensor.clone()));
+            let Outcome { row_tapes, tape: others, .. } = &levels.outcome;
+            if row_tapes.iter().map(|own| &own.tape).chain(others).all(is_known) {
+                own_tape::sweep(self.device);
+                return Ok(Levels { tape: Some(tape), ..levels });
+            }
+            self.table.needs_burn_tape(Part::Local).store(true, Relaxed);
+        }
         self.by_level(globals, passes, data, Tape::Leaves)
     }
 
@@ -202,7 +220,7 @@ impl<M: Model> LogDensity<'_, M> {
             scope.run(|scope| self.model.local(scope, &values, data))?;
             scope.ended()?;
         }
-        Ok(Levels { density: self, outcome: scope.outcome })
+        Ok(Levels { density: self, outcome: scope.outcome, tape: None })
     }
 }
 
@@ -221,19 +239,31 @@ impl<M: Model> Levels<'_, M> {
     /// # Errors
     /// [`Error::Device`] if a gradient cannot be read.
     pub fn gradient(self, weights: impl Fn(usize, Option<usize>) -> Vec<f64>) -> Result<ValueAndGradient> {
-        let Self { density, mut outcome } = self;
+        let Self { density, mut outcome, tape } = self;
         let known: Vec<(Level, Vec<f64>)> =
             outcome.levels.iter().map(|own| (own.level, weights(own.level.pass, own.level.block))).collect();
         outcome.total = 0.0;
         for (own, (_, weights)) in outcome.levels.iter().zip(&known) {
             outcome.total += own.rows.iter().zip(weights).map(|(value, weight)| value * weight).sum::<f64>();
         }
-        for RowTape { place, tape } in std::mem::take(&mut outcome.row_tapes) {
-            let Some((_, weights)) = known.iter().find(|(level, _)| *level == place.level) else { continue };
-            if weights.iter().any(|weight| *weight != 0.0) {
-                outcome.add_tape(linear_form(Handle::from(tape), place.spread(weights)).typed());
+        let sum = |outcome: &mut Outcome| {
+            for RowTape { place, tape } in std::mem::take(&mut outcome.row_tapes) {
+                let Some((_, weights)) = known.iter().find(|(level, _)| *level == place.level) else { continue };
+                if weights.iter().any(|weight| *weight != 0.0) {
+                    outcome.add_tape(linear_form(Handle::from(tape), place.spread(weights)).typed());
+                }
             }
-        }
-        density.finish(outcome, ValueAndGradient::default(), &[])
+        };
+        let Some(tape) = tape else {
+            sum(&mut outcome);
+            return density.finish(outcome, ValueAndGradient::default(), &[]);
+        };
+        let ((), tape) = own_tape::resume(tape, || sum(&mut outcome));
+        let root = outcome.tape.take().map(Handle::from);
+        let gradients = root.map(|root| {
+            let gradients = tape.backward(&root);
+            gradients.unwrap_or_else(|| unreachable!("invariant: a sum over rows that are on a tape is on it"))
+        });
+        collect_own(outcome, density.table, ValueAndGradient::default(), gradients)
     }
 }

@@ -11,7 +11,7 @@ use crate::math::operation::own_tape;
 use crate::{
     Array, Bernoulli, Design, Device, Differentiable, Error, Groups, HalfNormal, Handle, Latents, LogDensity,
     Minibatch, Model, Normal, Part, Precision, Real, Recurrence, Result, Scan, Scope, SiteTable, ValueAndGradient,
-    custom_vjp, elementwise, hidden_markov, log_sum_exp, scan,
+    custom_vjp, elementwise, hidden_markov, log_sum_exp, scan, taped,
 };
 
 /// What the local part of the model does with its globals.
@@ -25,6 +25,8 @@ enum Kind {
     Scanned,
     Custom,
     Several,
+    // Operations of Burn that Partita's tape knows.
+    Taped,
     // Operations of Burn of which no gradient is wanted.
     Inner,
     IntoData,
@@ -43,7 +45,7 @@ enum Kind {
     Refuses,
 }
 
-const OWN: [Kind; 10] = [
+const OWN: [Kind; 11] = [
     Kind::Linear,
     Kind::Logistic,
     Kind::Mixed,
@@ -51,6 +53,7 @@ const OWN: [Kind; 10] = [
     Kind::Scanned,
     Kind::Custom,
     Kind::Several,
+    Kind::Taped,
     Kind::Inner,
     Kind::IntoData,
     Kind::Deterministic,
@@ -146,6 +149,16 @@ impl Model for Tested {
                 scope.observe("third", Normal::new(design(rows, beta.clone())?, sd.clone()), rows.take(y)?)?;
                 scope.observe("fourth", Normal::new(design(rows, beta)?, level.inner().abs() + 0.5), rows.take(y)?)?;
                 scope.observe("fifth", Normal::new(0.25, sd).over(rows), rows.take(y)?)
+            }),
+            Kind::Taped => scope.plate("row", rows, |scope, rows| {
+                let all = taped::joined(vec![beta.clone(), level.clone(), scope.device().tensor(vec![0.5], [1])], 0);
+                let square = taped::reshaped(all, [2, 2]);
+                let columns = taped::times(taped::reshaped(beta, [1, 2]), square.clone());
+                let product = taped::product(square, taped::transposed(columns));
+                let last = taped::reshaped(taped::part(product, 1, 1, 1), [2]);
+                let beta = taped::plus(taped::log_sigmoid(last), taped::negated(level));
+                let sd = taped::exp(taped::times(taped::log(scale.clone()), scale));
+                scope.observe("y", Normal::new(design(rows, beta)?, sd), rows.take(y)?)
             }),
             Kind::Inner => scope.plate("row", rows, |scope, rows| {
                 let sd = scale.clone().inner() * 2.0;
@@ -281,6 +294,44 @@ fn both_tapes_have_the_same_bits_for_a_minibatch() {
         let burn = LogDensity::new(&Tested {}, &device, &table).minibatch(&minibatch).on_burn_tape();
         assert_eq!(agree(&own, &burn, |density| density.local(latents, &data)), 1, "{kind:?}");
         assert_eq!(agree(&own, &burn, |density| density.joint(latents, &data)), 1, "{kind:?}");
+    }
+}
+
+#[test]
+fn both_tapes_have_the_same_bits_for_levels_of_rows() {
+    for precision in [Precision::Double, Precision::Single] {
+        let device = Device::flex().with_precision(precision);
+        for kind in [Kind::Linear, Kind::Logistic, Kind::Mixed, Kind::Schools, Kind::Several, Kind::Taped] {
+            let data = data(kind, &device);
+            let table = table(&data, &device);
+            let first = locals(&table, None);
+            let second = first.iter().map(|block| block.iter().map(|own| 0.25 - own).collect()).collect();
+            let passes = [first, second];
+            let weights = |pass: usize, block: Option<usize>| -> Vec<f64> {
+                let rows = block.map_or(1, |block| table.blocks()[block].rows);
+                (0..rows).map(|row| 1.5 - 0.25 * row as f64 - pass as f64).collect()
+            };
+            let own = LogDensity::new(&Tested {}, &device, &table);
+            let burn = LogDensity::new(&Tested {}, &device, &table).on_burn_tape();
+            let taken = agree(&own, &burn, |density| density.levels(&GLOBALS[0], &passes, &data)?.gradient(weights));
+            assert_eq!(taken, 1, "{kind:?}, {precision:?}");
+        }
+    }
+}
+
+#[test]
+fn levels_with_operations_of_burn_go_to_burns_tape() {
+    let device = Device::flex();
+    for kind in [Kind::Times, Kind::Exp, Kind::Slice] {
+        let data = data(kind, &device);
+        let table = table(&data, &device);
+        let passes = [locals(&table, None)];
+        let own = LogDensity::new(&Tested {}, &device, &table);
+        let burn = LogDensity::new(&Tested {}, &device, &table).on_burn_tape();
+        let read =
+            |density: &LogDensity<'_, Tested>| density.levels(&GLOBALS[0], &passes, &data)?.gradient(|_, _| vec![0.75]);
+        assert_eq!(agree(&own, &burn, read), 0, "{kind:?}");
+        assert!(table.was_on_burn_tape(Part::Local), "{kind:?}");
     }
 }
 

@@ -218,9 +218,9 @@ impl Estimator {
         out: &mut [Vec<f64>],
     ) -> Result<ElboTerm> {
         let deviation = global.deviation.as_slice();
-        let draws = draw_blocks(blocks, deviation);
-        let locals: Vec<Vec<f64>> = draws.iter().map(|drawn| drawn.draw.latent.clone()).collect();
-        let evaluated = density.local(Latents { globals: &global.latent, locals: &locals }, data)?;
+        let mut draws = draw_blocks(blocks, deviation);
+        let evaluated =
+            with_latents(&mut draws, |locals| density.local(Latents { globals: &global.latent, locals }, data))?;
         let through = self.through_locals(deviation, blocks, &draws, evaluated.locals, out);
         let (elbo, variance) = (evaluated.value + through.elbo, evaluated.variances);
         let (grad_mean, grad_offset) = (evaluated.globals.clone(), evaluated.globals);
@@ -327,6 +327,14 @@ pub(crate) fn draw_blocks(blocks: &[BlockDraw<'_>], deviation: &[f64]) -> Vec<Dr
         draws.push(DrawnRows { draw, outer });
     }
     draws
+}
+
+/// What `evaluate` gives of the latents of all blocks, which are lent to it: they are long, and not copied.
+pub(crate) fn with_latents<T>(draws: &mut [DrawnRows], evaluate: impl FnOnce(&[Vec<f64>]) -> T) -> T {
+    let latents: Vec<Vec<f64>> = draws.iter_mut().map(|drawn| std::mem::take(&mut drawn.draw.latent)).collect();
+    let found = evaluate(&latents);
+    draws.iter_mut().zip(latents).for_each(|(drawn, own)| drawn.draw.latent = own);
+    found
 }
 
 /// Adds `terms` to `out`.

@@ -1,7 +1,7 @@
 //! Gives effects of groups that are correlated, as an intercept and a slope of each patient: scales and effects.
 
 use burn::tensor::Tensor;
-use partita_core::{HalfNormal, LkjCholesky, Normal, Result, Rows, Scope};
+use partita_core::{HalfNormal, LkjCholesky, Normal, Result, Rows, Scope, taped};
 
 /// What [`slope_scales`] are of.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -36,7 +36,7 @@ pub fn slope_scales(scope: &mut Scope<'_>, name: &str, prior: SlopeScales) -> Re
     scope.within(name, |scope| {
         let sd = scope.sample("sd", HalfNormal::new(scale).iid([effects]))?;
         let correlation = scope.sample("correlation", LkjCholesky::new(concentration, effects))?;
-        Ok(sd.reshape([effects, 1]) * correlation)
+        Ok(taped::times(taped::reshaped(sd, [effects, 1]), correlation))
     })
 }
 
@@ -89,7 +89,7 @@ pub fn correlated_slopes(scope: &mut Scope<'_>, name: &str, factor: Tensor<2>, g
     let effects = factor.dims()[0];
     scope.within(name, |scope| {
         let z = scope.sample("z", Normal::new(0.0, 1.0).iid([groups.len(), effects]))?;
-        Ok(z.matmul(factor.transpose()))
+        Ok(taped::product(z, taped::transposed(factor)))
     })
 }
 

@@ -1,7 +1,7 @@
 //! Gives the horseshoe: coefficients of which most are near zero and some are not shrunk at all.
 
 use burn::tensor::Tensor;
-use partita_core::{HalfCauchy, Normal, Result, Scope};
+use partita_core::{HalfCauchy, Normal, Result, Scope, taped};
 
 /// What a [`horseshoe`] is of.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -57,6 +57,6 @@ pub fn horseshoe(scope: &mut Scope<'_>, name: &str, prior: Horseshoe) -> Result<
     scope.within(name, |scope| {
         let tau = scope.sample("tau", HalfCauchy::new(prior.scale))?;
         let lambda = scope.sample("lambda", HalfCauchy::new(1.0).iid([prior.size]))?;
-        scope.sample("beta", Normal::new(0.0, tau * lambda).non_centred())
+        scope.sample("beta", Normal::new(0.0, taped::times(tau, lambda)).non_centred())
     })
 }

@@ -1,8 +1,8 @@
 //! Maps the linear predictor to the mean of an outcome, by links that are called as in R.
 
 use burn::tensor::Tensor;
-use partita_core::elementwise;
 use partita_core::special::{log_normal_cumulative, normal_hazard};
+use partita_core::{elementwise, taped};
 
 use crate::sigmoid::sigmoid;
 
@@ -42,9 +42,9 @@ impl Link {
     pub(super) fn mean(self, predictor: Tensor<1>) -> Tensor<1> {
         match self {
             Self::Identity => predictor,
-            Self::Log => predictor.exp(),
+            Self::Log => taped::exp(predictor),
             Self::Inverse => predictor.recip(),
-            Self::Sqrt => predictor.square(),
+            Self::Sqrt => taped::times(predictor.clone(), predictor),
             Self::Logit | Self::Probit | Self::Cloglog => sigmoid(self.logits(predictor)),
         }
     }
@@ -53,10 +53,10 @@ impl Link {
     pub(super) fn log_mean(self, predictor: Tensor<1>) -> Tensor<1> {
         match self {
             Self::Log => predictor,
-            Self::Identity => predictor.log(),
-            Self::Inverse => predictor.log().neg(),
-            Self::Sqrt => predictor.square().log(),
-            Self::Logit | Self::Probit | Self::Cloglog => burn::tensor::activation::log_sigmoid(self.logits(predictor)),
+            Self::Identity => taped::log(predictor),
+            Self::Inverse => taped::negated(taped::log(predictor)),
+            Self::Sqrt => taped::log(self.mean(predictor)),
+            Self::Logit | Self::Probit | Self::Cloglog => taped::log_sigmoid(self.logits(predictor)),
         }
     }
 

@@ -1,7 +1,7 @@
 //! Says what a regression is made of: coefficients with priors, effects of groups, and a response.
 
 use burn::tensor::Tensor;
-use partita_core::{Error, LkjCholesky, Normal, Result, Scope};
+use partita_core::{Error, LkjCholesky, Normal, Result, Scope, taped};
 
 use super::{Family, Lkj, Prior, Response};
 
@@ -83,7 +83,7 @@ impl LinearParameter {
 fn sampled(coefficients: &[(String, Prior)], scope: &mut Scope<'_>) -> Result<Option<Tensor<1>>> {
     let each = coefficients.iter().map(|(name, prior)| prior.sample(scope, name));
     let each = each.collect::<Result<Vec<_>>>()?;
-    Ok(if each.is_empty() { None } else { Some(Tensor::cat(each, 0)) })
+    Ok(if each.is_empty() { None } else { Some(taped::joined(each, 0)) })
 }
 
 /// Effects of groups that all silos know: globals, each with a name.
@@ -122,14 +122,14 @@ impl AcrossEffects {
         let factor = self.effects.factor(scope)?;
         let mut all = Vec::with_capacity(self.width());
         for (place, column) in columns.iter().enumerate() {
-            let deviation: Tensor<1> = factor.clone().narrow(1, place, 1).reshape([1]);
+            let deviation = taped::reshaped(taped::part(factor.clone(), 1, place, 1), [1]);
             for name in &self.groups {
                 let effect = Normal::new(0.0, deviation.clone());
                 let effect = if self.latents == EffectLatents::Effects { effect } else { effect.non_centred() };
                 all.push(scope.sample(&format!("effect({column} | {group} = {name})"), effect)?);
             }
         }
-        Ok(Tensor::cat(all, 0))
+        Ok(taped::joined(all, 0))
     }
 }
 
@@ -258,19 +258,19 @@ impl Effects {
         let count = self.columns.len();
         let names = self.deviation_names().zip(&self.deviations);
         let deviations = names.map(|(name, prior)| prior.sample(scope, &name)).collect::<Result<_>>()?;
-        let deviations: Tensor<1> = Tensor::cat(deviations, 0);
+        let deviations: Tensor<1> = taped::joined(deviations, 0);
         let (Dependence::Correlated(prior), 2..) = (&self.dependence, count) else {
-            return Ok(deviations.reshape([1, count]));
+            return Ok(taped::reshaped(deviations, [1, count]));
         };
         let factor = LkjCholesky::new(prior.concentration, count);
         let factor = scope.sample_unreported(&format!("correlation({})", self.group), factor)?;
         self.say_correlations(scope, &factor)?;
-        Ok(deviations.reshape([count, 1]) * factor)
+        Ok(taped::times(taped::reshaped(deviations, [count, 1]), factor))
     }
 
     /// Reports the correlation of every two effects, given the Cholesky factor of all.
     fn say_correlations(&self, scope: &mut Scope<'_>, factor: &Tensor<2>) -> Result<()> {
-        let factor = factor.clone().detach();
+        let factor = taped::constant(factor.clone());
         let all = factor.clone().matmul(factor.transpose());
         let count = self.columns.len();
         let pairs = (0..count).flat_map(|row| (row + 1..count).map(move |column| (row, column)));
@@ -286,14 +286,16 @@ impl Effects {
         let count = self.columns.len();
         let name = format!("effects({})", self.name());
         if count == 1 {
-            let effects = Normal::new(0.0, factor.clone().reshape([1]));
-            return Ok(scope.sample(&name, effects.non_centred())?.reshape([-1, 1]));
+            let effects = Normal::new(0.0, taped::reshaped(factor.clone(), [1]));
+            let effects = scope.sample(&name, effects.non_centred())?;
+            let drawn = effects.dims()[0];
+            return Ok(taped::reshaped(effects, [drawn, 1]));
         }
         let standard = scope.sample(&name, Normal::new(0.0, 1.0).iid([groups, count]))?;
         Ok(if matches!(self.dependence, Dependence::Correlated(_)) {
-            standard.matmul(factor.clone().transpose())
+            taped::product(standard, taped::transposed(factor.clone()))
         } else {
-            standard * factor.clone()
+            taped::times(standard, factor.clone())
         })
     }
 

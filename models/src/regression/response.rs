@@ -4,7 +4,7 @@ use burn::tensor::Tensor;
 use partita_core::{
     Bernoulli, Beta, BetaBinomial, Binomial, Categorical, Censoring, Chance, Continuous, Discrete, Distribution, Error,
     Gamma, LogNormal, NegativeBinomial, Normal, OrderedLogistic, OrderedProbit, PiecewiseExponential, Poisson, Result,
-    Rows, Scope, StudentT, Weibull,
+    Rows, Scope, StudentT, Weibull, taped,
 };
 
 use super::{Link, RegressionRows};
@@ -91,13 +91,13 @@ impl Parameter {
     fn positive(&self) -> Tensor<1> {
         match self {
             Self::Shared(value) => value.clone(),
-            Self::OfRows(log) => log.clone().exp(),
+            Self::OfRows(log) => taped::exp(log.clone()),
         }
     }
 
     fn log(&self) -> Tensor<1> {
         match self {
-            Self::Shared(value) => value.clone().log(),
+            Self::Shared(value) => taped::log(value.clone()),
             Self::OfRows(log) => log.clone(),
         }
     }
@@ -219,11 +219,11 @@ impl Response {
             }
             Family::Poisson => row.counts(Poisson::log_rate(link.log_mean(predictor))),
             Family::NegativeBinomial => {
-                let logits = link.log_mean(predictor) - own(0).log();
+                let logits = taped::plus(link.log_mean(predictor), taped::negated(own(0).log()));
                 row.counts(NegativeBinomial::logits(own(0).positive(), logits))
             }
             Family::Gamma => {
-                let rate = (link.log_mean(predictor).neg() + own(0).log()).exp();
+                let rate = taped::exp(taped::plus(taped::negated(link.log_mean(predictor)), own(0).log()));
                 row.numbers(Gamma::new(own(0).positive(), rate))
             }
             Family::LogNormal => row.numbers(LogNormal::new(predictor, own(0).positive())),
@@ -231,7 +231,7 @@ impl Response {
                 let [one, zero] = concentrations(link.logits(predictor), own(0).positive());
                 row.of(Beta::new(one, zero))
             }
-            Family::Weibull => row.times(Weibull::new(own(0).positive(), predictor.exp())),
+            Family::Weibull => row.times(Weibull::new(own(0).positive(), taped::exp(predictor))),
             Family::PiecewiseExponential { cuts } => {
                 let cuts = row.scope.device().tensor(cuts.clone(), [cuts.len()]);
                 let hazards = row.baseline()?;
@@ -245,9 +245,11 @@ impl Response {
                 }
             }
             Family::Categorical { .. } => {
-                let first = predictor.clone().zeros_like();
-                let all = [first, predictor].into_iter().chain(predictors);
-                row.of(Categorical::logits(Tensor::stack(all.collect(), 1)))
+                let rows = predictor.dims()[0];
+                let first = row.scope.device().tensor(vec![0.0; rows], [rows, 1]);
+                let others = [predictor].into_iter().chain(predictors).map(|own| taped::reshaped(own, [rows, 1]));
+                let all = std::iter::once(first).chain(others).collect();
+                row.of(Categorical::logits(taped::joined(all, 1)))
             }
         }
     }
@@ -340,6 +342,6 @@ impl Observed<'_, '_> {
 
 /// The concentrations of a beta distribution with a mean on the logit scale, and a precision.
 fn concentrations(logits: Tensor<1>, precision: Tensor<1>) -> [Tensor<1>; 2] {
-    let of = |logits: Tensor<1>| sigmoid(logits) * precision.clone();
-    [of(logits.clone()), of(logits.neg())]
+    let of = |logits: Tensor<1>| taped::times(sigmoid(logits), precision.clone());
+    [of(logits.clone()), of(taped::negated(logits))]
 }

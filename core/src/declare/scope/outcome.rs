@@ -171,7 +171,7 @@ impl Outcome {
         }
         let Some(tape) = tape.map(Handle::typed::<1>) else { return };
         match self.row_tapes.iter_mut().find(|known| known.place.is_same(place)) {
-            Some(known) => known.tape = known.tape.clone() + tape,
+            Some(known) => known.tape = Handle::from(known.tape.clone()).plus(tape.into()).typed(),
             None => self.row_tapes.push(RowTape { place: place.clone(), tape }),
         }
     }

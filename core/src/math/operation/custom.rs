@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use burn::tensor::Tensor;
 
-use super::{Vjp, apply, computes_on_host};
+use super::{Vjp, apply, computes_on_host, taped};
 use crate::array::Array;
 use crate::error::{Error, Result};
 use crate::handle::Handle;
@@ -144,7 +144,7 @@ pub fn custom_vjp_outputs(
     let mut start = 0;
     let part = |shape: &Vec<usize>| {
         let length: usize = shape.iter().product();
-        let part = node.clone().typed::<1>().narrow(0, start, length);
+        let part = taped::part(node.clone().typed::<1>(), 0, start, length);
         start += length;
         Handle::from(part).reshaped(shape)
     };
@@ -224,7 +224,7 @@ impl Split {
         }
         if tracked.len() > INPUTS {
             let rest = tracked.split_off(INPUTS - 1).into_iter().map(Handle::flat).collect();
-            tracked.push(Tensor::cat(rest, 0).into());
+            tracked.push(taped::joined(rest, 0).into());
             let rest = parts.split_off(INPUTS - 1).concat();
             parts.push(rest);
         }

@@ -6,17 +6,15 @@
 
 use std::cell::{Cell, RefCell};
 use std::cmp::Reverse;
+use std::fmt;
 
-use burn::backend::{AutodiffBackend, DispatchTensor, TensorMetadata};
+use burn::backend::{AutodiffBackend, DispatchAutodiffContext, DispatchTensor, TensorMetadata};
 use burn::tensor::DType;
 use burn_autodiff::NodeId;
 
 use super::Vjp;
 use crate::device::Device;
 use crate::handle::{Handle, HostDispatch};
-
-/// The most inputs of one operation.
-const INPUTS: usize = 4;
 
 /// After how many evaluations of a thread, and after its first, Burn is made to forget operations that no backward pass
 /// of its own has met.
@@ -36,14 +34,20 @@ pub(crate) struct OwnTape {
     nodes: Vec<Node>,
 }
 
+impl fmt::Debug for OwnTape {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.debug_struct("OwnTape").field("nodes", &self.nodes.len()).finish_non_exhaustive()
+    }
+}
+
 /// A latent, or the output of an operation.
 struct Node {
     id: NodeId,
     size: Size,
     /// The number of operations on the longest way from a latent.
     depth: usize,
-    /// What it is computed from; nothing for a latent.
-    parents: [Option<usize>; INPUTS],
+    /// What it is computed from, `None` for a constant; nothing for a latent.
+    parents: Vec<Option<usize>>,
     /// `None` for a latent.
     vjp: Option<Vjp>,
 }
@@ -63,7 +67,12 @@ impl Size {
 
 /// What `body` gives, and the tape of the latents that it notes on this thread.
 pub(crate) fn during<T>(body: impl FnOnce() -> T) -> (T, OwnTape) {
-    let opened = Opened::new();
+    resume(OwnTape::default(), body)
+}
+
+/// The same on a tape that has been closed, on whichever thread.
+pub(crate) fn resume<T>(tape: OwnTape, body: impl FnOnce() -> T) -> (T, OwnTape) {
+    let opened = Opened::new(tape);
     let value = body();
     (value, opened.close())
 }
@@ -72,9 +81,9 @@ pub(crate) fn during<T>(body: impl FnOnce() -> T) -> (T, OwnTape) {
 struct Opened(usize);
 
 impl Opened {
-    fn new() -> Self {
+    fn new(tape: OwnTape) -> Self {
         OPEN.with_borrow_mut(|open| {
-            open.push(OwnTape::default());
+            open.push(tape);
             Self(open.len() - 1)
         })
     }
@@ -94,7 +103,7 @@ impl Drop for Opened {
 /// Notes a latent on the innermost tape of this thread.
 pub(crate) fn note(latent: &Handle) {
     if let Some(id) = latent.node_id() {
-        push(Node { id, size: Size::of(&latent.tensor), depth: 0, parents: [None; INPUTS], vjp: None });
+        push(Node { id, size: Size::of(&latent.tensor), depth: 0, parents: Vec::new(), vjp: None });
     }
 }
 
@@ -112,9 +121,7 @@ pub(super) fn find<const N: usize>(ids: [Option<NodeId>; N]) -> Option<[usize; N
 
 /// Notes an operation on tensors of which [`find`] has told the places.
 pub(super) fn record<const N: usize>(inputs: [usize; N], output: NodeId, size: Size, vjp: Vjp) {
-    let mut parents = [None; INPUTS];
-    parents.iter_mut().zip(inputs).for_each(|(slot, input)| *slot = Some(input));
-    push(Node { id: output, size, depth: 0, parents, vjp: Some(vjp) });
+    push(Node { id: output, size, depth: 0, parents: inputs.map(Some).into(), vjp: Some(vjp) });
 }
 
 fn push(mut node: Node) {
@@ -126,19 +133,57 @@ fn push(mut node: Node) {
     });
 }
 
-/// An operation of Burn whose inputs all have the gradient of its output: a change of shape, a sum of two tensors. It
-/// is on the innermost tape of this thread if its inputs are, and else on Burn's.
-pub(crate) fn passing<const N: usize>(inputs: [Handle; N], operation: impl FnOnce([Handle; N]) -> Handle) -> Handle {
-    let Some(places) = find(inputs.each_ref().map(Handle::node_id)) else { return operation(inputs) };
-    let context = inputs[0].tensor.autodiff;
-    let plain = |input: Handle| Handle { tensor: <HostDispatch as AutodiffBackend>::inner(input.tensor) };
-    let output = operation(inputs.map(plain));
+/// What an operation of Burn makes of tensors, and how gradients pass it.
+pub(crate) struct Made {
+    pub(crate) output: Handle,
+    /// One gradient for each input; those of constants are not used.
+    pub(crate) vjp: Vjp,
+}
+
+/// An operation of Burn on latents and constants.
+///
+/// Its node is on the innermost tape of this thread if its latents are: `operation` is then called with plain tensors.
+/// Else it is called with the inputs as they are, and Burn notes what it does with them.
+pub(crate) fn burns(inputs: Vec<Handle>, operation: impl FnOnce(&[Handle]) -> Made) -> Handle {
+    let Some(Known { parents, context }) = Known::of(&inputs) else { return operation(&inputs).output };
+    let inputs: Vec<Handle> = inputs.into_iter().map(plain).collect();
+    let Made { output, vjp } = operation(&inputs);
     let tensor = <HostDispatch as AutodiffBackend>::from_inner(output.tensor);
     let output = Handle { tensor: DispatchTensor { autodiff: context, ..tensor } };
     if let Some(id) = output.node_id() {
-        record(places, id, Size::of(&output.tensor), Box::new(|gradient: &[f64]| vec![gradient.to_vec(); N]));
+        push(Node { id, size: Size::of(&output.tensor), depth: 0, parents, vjp: Some(vjp) });
     }
     output
+}
+
+/// The places of inputs on the innermost tape of this thread.
+struct Known {
+    parents: Vec<Option<usize>>,
+    context: DispatchAutodiffContext,
+}
+
+impl Known {
+    /// `None` unless there are latents among the inputs, and all of them are on the tape.
+    fn of(inputs: &[Handle]) -> Option<Self> {
+        let context = inputs.iter().find(|input| input.is_tracked())?.tensor.autodiff;
+        OPEN.with_borrow(|open| {
+            let tape = open.last()?;
+            let mut parents = Vec::with_capacity(inputs.len());
+            for input in inputs {
+                parents.push(if input.is_tracked() { Some(tape.find(input.node_id()?)?) } else { None });
+            }
+            Some(Self { parents, context })
+        })
+    }
+}
+
+/// The numbers of a tensor as a constant.
+pub(super) fn plain(tensor: Handle) -> Handle {
+    if tensor.is_tracked() {
+        Handle { tensor: <HostDispatch as AutodiffBackend>::inner(tensor.tensor) }
+    } else {
+        tensor
+    }
 }
 
 /// Lets Burn forget, once in many evaluations, what they made it keep: an operation of Burn on a latent that reaches no
@@ -160,6 +205,11 @@ impl OwnTape {
         self.nodes.binary_search_by_key(&id, |node| node.id).ok()
     }
 
+    /// Whether a tensor is a latent of this tape, or the output of one of its operations.
+    pub(crate) fn knows(&self, tensor: &Handle) -> bool {
+        tensor.node_id().is_some_and(|id| self.find(id).is_some())
+    }
+
     /// The gradients of the sum of `root` by all that it is computed from; `None` if it is not on this tape.
     pub(crate) fn backward(mut self, root: &Handle) -> Option<OwnGradients> {
         let root = self.find(root.node_id()?)?;
@@ -168,9 +218,12 @@ impl OwnTape {
         for place in self.order(root) {
             let Some(vjp) = self.nodes[place].vjp.take() else { continue };
             let Some(gradient) = gradients[place].take() else { continue };
-            let parents = self.nodes[place].parents.into_iter().flatten();
-            for (parent, result) in parents.zip(vjp(&gradient)).filter(|(_, result)| !result.is_empty()) {
-                add(&mut gradients[parent], result, self.nodes[parent].size);
+            for (parent, result) in self.nodes[place].parents.iter().zip(vjp(&gradient)) {
+                if let Some(parent) = *parent
+                    && !result.is_empty()
+                {
+                    add(&mut gradients[parent], result, self.nodes[parent].size);
+                }
             }
         }
         Some(OwnGradients { tape: self, gradients })

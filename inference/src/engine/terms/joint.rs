@@ -4,11 +4,13 @@ use partita_core::{Key, Latents, Purpose};
 
 use crate::engine::algorithm::finite;
 use crate::engine::error::Result;
-use crate::engine::estimator::{ElboTerm, Estimator, add, draw_blocks};
+use crate::engine::estimator::{ElboTerm, Estimator, add, draw_blocks, with_latents};
 use crate::engine::family::FamilyDraw;
 use crate::engine::terms::Silo;
 use crate::engine::terms::objective::{Drawn, LocalMove, LocalObjective};
-use crate::engine::terms::particles::{AllEvaluated, Context, Draws, Evaluated, Worker, number, spread};
+use crate::engine::terms::particles::{
+    AllEvaluated, Context, Draws, Evaluated, LocalGradients, Worker, number, spread,
+};
 use crate::engine::terms::silo::{fill_noise, global_key};
 
 /// Numbers of a draw from which on its noise is made ahead.
@@ -77,11 +79,11 @@ impl Context<'_> {
         }
         let noise = self.locals.noise(self.rows, self.key(particle));
         let blocks = self.locals.draws(self.rows, &noise);
-        let draws = draw_blocks(&blocks, &global.deviation);
-        let locals: Vec<Vec<f64>> = draws.iter().map(|drawn| drawn.draw.latent.clone()).collect();
+        let mut draws = draw_blocks(&blocks, &global.deviation);
         let Worker { model, data } = worker;
-        let latents = Latents { globals: &global.latent, locals: &locals };
-        let mut joint = self.density(model, 1.0).joint(latents, data)?;
+        let mut joint = with_latents(&mut draws, |locals| {
+            self.density(model, 1.0).joint(Latents { globals: &global.latent, locals }, data)
+        })?;
         let (by_draws, mut by_local) = (std::mem::take(&mut joint.locals), self.locals.zeros(self.rows));
         let (elbo, mut grad_mean, theta) = estimator.global_terms(joint, self.family, self.globals, global);
         let through = estimator.through_locals(&global.deviation, &blocks, &draws, by_draws, &mut by_local);
@@ -110,9 +112,9 @@ impl Context<'_> {
             Ok(whole)
         };
         if is_joined || self.family.noise_len() < AHEAD {
-            return spread(workers, self.draw.count, |worker, particle| {
-                let noise = self.global_noise(number(particle));
-                whole(worker, number(particle), &mut FamilyDraw::default(), noise)
+            let local = LocalGradients::of_step(self.settings.estimator);
+            return self.draws(workers, local, |worker, particle| {
+                whole(worker, particle, &mut FamilyDraw::default(), self.global_noise(particle))
             });
         }
         // Tapes of large models wait for each other: their operations take the threads, and the noise of the next draw.

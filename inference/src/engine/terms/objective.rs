@@ -11,7 +11,7 @@ use crate::engine::family::DrawGradient;
 use crate::engine::natural::{ExponentialFamily, NormalFamily, dot};
 use crate::engine::rows::StepRows;
 use crate::engine::terms::noised::TermsAndLocal;
-use crate::engine::terms::particles::Draws;
+use crate::engine::terms::particles::{Draws, LocalGradients};
 use crate::engine::terms::silo::{Silo, describe_global};
 
 /// What stands before the silo's likelihood.
@@ -126,7 +126,8 @@ impl Silo {
     /// The terms of a local step: noised sums over rows where the silo is private.
     fn step_terms(&mut self, globals: &[f64], rows: &mut StepRows, draw: Draws) -> Result<TermsAndLocal> {
         let Some(mut noised) = self.noised.take() else {
-            let found = self.elbo_terms(globals, rows, draw)?.into_iter();
+            let local = LocalGradients::of_step(self.settings.estimator);
+            let found = self.elbo_terms(globals, rows, draw, local)?.into_iter();
             return Ok(found.map(|own| (own.found, own.by_local)).unzip());
         };
         let found = self.noised_terms(&mut noised, globals, draw);

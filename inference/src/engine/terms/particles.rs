@@ -1,12 +1,15 @@
 //! Evaluates the particles of a silo's share, on as many threads as there are copies of the model.
 
+use std::ops::Range;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use partita_core::{AnyData, AnyModel, Device, Key, LogDensity, Part, Purpose, SiteTable};
 use rayon::prelude::*;
 
 use crate::engine::error::Result;
-use crate::engine::estimator::{ElboTerm, Estimator, LayerMoments, Repeats, enhanced_elbo_term, particles_join, tapes};
+use crate::engine::estimator::{
+    ElboTerm, Estimator, LayerMoments, Repeats, add, enhanced_elbo_term, particles_join, tapes,
+};
 use crate::engine::family::{Family, FamilyDraw};
 use crate::engine::rows::{Locals, StepRows};
 use crate::engine::settings::Settings;
@@ -75,14 +78,83 @@ pub(crate) struct Evaluated<T> {
     pub(crate) by_local: Vec<Vec<f64>>,
 }
 
+/// Which gradients by the silo's own parameters are wanted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum LocalGradients {
+    /// Those of every draw.
+    OfDraws,
+    /// Sums over groups of draws, for a step whose draws weigh the same: the first draw of a group has the sum, and the
+    /// others have none.
+    OfGroups,
+}
+
+impl LocalGradients {
+    /// What a step needs.
+    pub(crate) fn of_step(estimator: Estimator) -> Self {
+        if estimator.weighs_draws() { Self::OfDraws } else { Self::OfGroups }
+    }
+}
+
+/// The most draws of a group.
+const GROUP: usize = 3;
+
+/// An even number of groups, the larger first: two threads have equal work. They depend on the count alone, and so do the
+/// bits of their sums.
+fn groups(count: usize) -> Vec<Range<usize>> {
+    let groups = count.div_ceil(GROUP).next_multiple_of(2).min(count);
+    let start = |group: usize| group * (count / groups) + group.min(count % groups);
+    (0..groups).map(|group| start(group)..start(group + 1)).collect()
+}
+
+/// Puts a draw into its group.
+fn join<T>(group: &mut Vec<Evaluated<T>>, mut draw: Evaluated<T>) {
+    if let Some(first) = group.first_mut() {
+        let own = std::mem::take(&mut draw.by_local);
+        first.by_local.iter_mut().zip(&own).for_each(|(sum, own)| add(sum, own));
+    }
+    group.push(draw);
+}
+
 impl Context<'_> {
     /// The shares of all particles in order, or, where they join, their mean as the only one: with the same bits for
     /// any number of workers.
-    pub(crate) fn all(&self, workers: &mut [Worker]) -> Result<Vec<Evaluated<ElboTerm>>> {
+    pub(crate) fn all(&self, workers: &mut [Worker], local: LocalGradients) -> Result<Vec<Evaluated<ElboTerm>>> {
         if let Some(mean) = self.joined(workers)? {
             return Ok(vec![Evaluated { found: mean, by_local: self.locals.zeros(self.rows) }]);
         }
-        spread(workers, self.draw.count, |worker, particle| self.one(worker, number(particle)))
+        self.draws(workers, local, |worker, particle| self.one(worker, particle))
+    }
+
+    /// What `evaluate` gives for all draws, in order.
+    pub(super) fn draws<T: Send>(
+        &self,
+        workers: &mut [Worker],
+        local: LocalGradients,
+        evaluate: impl Fn(&Worker, u32) -> Result<Evaluated<T>> + Sync,
+    ) -> Result<Vec<Evaluated<T>>> {
+        let (count, groups) = (self.draw.count, groups(self.draw.count));
+        // Threads of which some would have a group more than others take draw by draw.
+        if local == LocalGradients::OfGroups && groups.len().is_multiple_of(workers.len()) {
+            let parts = spread(workers, groups.len(), |worker, group| {
+                let mut draws = Vec::with_capacity(GROUP);
+                for particle in groups[group].clone() {
+                    join(&mut draws, evaluate(worker, number(particle))?);
+                }
+                Ok(draws)
+            })?;
+            return Ok(parts.into_iter().flatten().collect());
+        }
+        let draws = spread(workers, count, |worker, particle| evaluate(worker, number(particle)))?;
+        if local == LocalGradients::OfDraws {
+            return Ok(draws);
+        }
+        let (mut draws, mut all) = (draws.into_iter(), Vec::with_capacity(count));
+        for group in groups {
+            let mut own = Vec::with_capacity(GROUP);
+            draws.by_ref().take(group.len()).for_each(|draw| join(&mut own, draw));
+            all.append(&mut own);
+        }
+        Ok(all)
     }
 
     /// The mean of the ELBO terms of particles that join; `None` where they do not.
@@ -263,7 +335,8 @@ mod tests {
     fn elbo_terms(threads: usize, may_join: bool) -> Vec<ElboTerm> {
         found((threads, may_join), |silo, globals, draw| {
             let mut rows = silo.locals.rows(3);
-            silo.elbo_terms(globals, &mut rows, draw).unwrap().into_iter().map(|own| own.found).collect()
+            let found = silo.elbo_terms(globals, &mut rows, draw, LocalGradients::OfDraws).unwrap();
+            found.into_iter().map(|own| own.found).collect()
         })
     }
 
@@ -291,6 +364,20 @@ mod tests {
         let size = apart.iter().fold(0.0, |size: f64, own| size.max(own.abs()));
         assert!(size > 0.0 && joined.len() == apart.len());
         assert!(joined.iter().zip(apart).all(|(a, b)| (a - b).abs() < TOLERANCE * size), "{joined:?} {apart:?}");
+    }
+
+    #[test]
+    fn two_threads_have_equal_work_in_groups_of_up_to_three_draws() {
+        for count in 1..=40 {
+            let (mut next, mut threads) = (0, [0, 0]);
+            for group in groups(count) {
+                assert!(group.start == next && (1..=GROUP).contains(&group.len()), "{count}: {group:?}");
+                next = group.end;
+                let idle = usize::from(threads[1] < threads[0]);
+                threads[idle] += group.len();
+            }
+            assert_eq!((next, threads[0].max(threads[1])), (count, count.div_ceil(2)));
+        }
     }
 
     #[test]

@@ -9,7 +9,7 @@ use crate::engine::estimator::Estimator;
 use crate::engine::family::FamilyDraw;
 use crate::engine::optimiser::Adam;
 use crate::engine::rows::one_outermost;
-use crate::engine::terms::particles::{Context, Draws, number, spread};
+use crate::engine::terms::particles::{Context, Draws, LocalGradients, number, spread};
 use crate::engine::terms::silo::Silo;
 
 impl Silo {
@@ -92,7 +92,7 @@ impl Silo {
         if zeros.iter().flatten().all(Vec::is_empty) {
             return Ok(zeros);
         }
-        let found = self.elbo_terms(globals, &mut whole, draw);
+        let found = self.elbo_terms(globals, &mut whole, draw, LocalGradients::OfDraws);
         let found = found.map(|found| found.into_iter().map(|own| own.by_local).collect::<Vec<_>>());
         match found {
             Ok(found) if found.iter().flatten().flatten().all(|slope| slope.is_finite()) => return Ok(found),
@@ -200,6 +200,30 @@ mod tests {
     }
 
     #[test]
+    fn gradients_of_groups_are_sums_over_draws_with_the_same_bits_for_any_number_of_threads() {
+        let found = |threads, local| -> Vec<Vec<Vec<f64>>> {
+            let mut silo = silo(true, Estimator::StickingTheLanding, threads);
+            let globals = silo.settings.family.start(&*silo.family, &silo.table);
+            let (mut rows, draw) = (silo.locals.whole(), Draws::shared(Purpose::Fit, 5, 10));
+            let draws = silo.elbo_terms(&globals, &mut rows, draw, local).unwrap();
+            draws.into_iter().map(|own| own.by_local).collect()
+        };
+        let mut expected = found(1, LocalGradients::OfDraws);
+        // Ten draws are groups of three, three, two and two.
+        for (first, others) in [(0, 1..3), (3, 4..6), (6, 7..8), (8, 9..10)] {
+            for other in others {
+                let own = std::mem::take(&mut expected[other]);
+                let pairs = expected[first].iter_mut().flatten().zip(own.iter().flatten());
+                pairs.for_each(|(sum, own)| *sum += own);
+            }
+        }
+        assert!(expected[0].iter().flatten().any(|slope| *slope != 0.0));
+        for threads in 1..=5 {
+            assert_eq!(found(threads, LocalGradients::OfGroups), expected, "{threads} threads");
+        }
+    }
+
+    #[test]
     fn rows_add_up_to_the_gradient_of_all_rows_whether_or_not_others_stand_in_them() {
         let enhanced = Estimator::LocallyEnhanced { inner: 3 };
         for (nested, estimator) in
@@ -209,7 +233,12 @@ mod tests {
             let globals = silo.settings.family.start(&*silo.family, &silo.table);
             let draw = Draws::shared(Purpose::Fit, 5, 1);
             let mut rows = silo.locals.whole();
-            let whole = silo.elbo_terms(&globals, &mut rows, draw).unwrap().remove(0).found.grad_offset;
+            let whole = silo
+                .elbo_terms(&globals, &mut rows, draw, LocalGradients::OfDraws)
+                .unwrap()
+                .remove(0)
+                .found
+                .grad_offset;
             let at = [silo.family.draw(&globals, &draw.global_noise(&*silo.family, &silo.settings, 0))];
             let count = silo.rows_apart().unwrap();
             let all: Vec<usize> = (0..count).collect();

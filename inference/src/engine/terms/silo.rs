@@ -15,7 +15,7 @@ use crate::engine::rows::{Locals, StepRows};
 use crate::engine::settings::Settings;
 use crate::engine::terms::messages::{EstimateRequest, Sizes, SlopeRequest, StepRequest, Terms};
 use crate::engine::terms::noised::NoisedRows;
-use crate::engine::terms::particles::{AllEvaluated, Context, Draws, Evaluated, Worker};
+use crate::engine::terms::particles::{AllEvaluated, Context, Draws, Evaluated, LocalGradients, Worker};
 use crate::engine::terms::pending::{LastWeights, Pending};
 use crate::engine::wire::message::Message;
 use crate::engine::wire::typed::Rows;
@@ -209,9 +209,10 @@ impl Silo {
         globals: &[f64],
         rows: &mut StepRows,
         draw: Draws,
+        local: LocalGradients,
     ) -> Result<Vec<Evaluated<ElboTerm>>> {
         let AllEvaluated { draws: mut elbo_terms, by_theta } =
-            self.evaluate(globals, rows, draw, |context, workers| context.all(workers))?;
+            self.evaluate(globals, rows, draw, |context, workers| context.all(workers, local))?;
         if let (Some(theta), Some(first)) = (by_theta, elbo_terms.first_mut()) {
             add(&mut first.found.theta, &theta);
         }
@@ -245,7 +246,8 @@ impl Silo {
         if draw.purpose != Purpose::Fit {
             return Ok(AllEvaluated { draws: results, by_theta: None });
         }
-        let particles = results.iter_mut().map(|own| own.by_local.as_mut_slice()).collect();
+        let particles = results.iter_mut().map(|own| own.by_local.as_mut_slice());
+        let particles = particles.filter(|own| !own.is_empty()).collect();
         let by_theta = encodings.vjp(&self.workers[0].model, &self.device, particles)?;
         Ok(AllEvaluated { draws: results, by_theta })
     }
@@ -273,7 +275,8 @@ impl Silo {
             self.locals.forget(&self.settings, &self.device);
         }
         let mut rows = self.locals.rows(step);
-        let found = self.elbo_terms(global, &mut rows, draw)?.into_iter().map(|own| (own.found, own.by_local));
+        let found = self.elbo_terms(global, &mut rows, draw, LocalGradients::of_step(self.settings.estimator))?;
+        let found = found.into_iter().map(|own| (own.found, own.by_local));
         let (mut elbo_terms, local): (Vec<ElboTerm>, Vec<_>) = found.unzip();
         for gradient in &local {
             self.check_local(gradient, step)?;
@@ -304,7 +307,7 @@ impl Silo {
         };
         let mut sums: Vec<ElboTerm> = std::iter::repeat_with(zero).take(count).collect();
         for mut rows in self.locals.all_rows() {
-            let results = self.elbo_terms(globals, &mut rows, draw)?;
+            let results = self.elbo_terms(globals, &mut rows, draw, LocalGradients::OfDraws)?;
             for (sum, Evaluated { found: own, .. }) in sums.iter_mut().zip(results) {
                 sum.elbo += rows.share() * own.elbo;
                 add_scaled(&mut sum.grad_mean, rows.share(), &own.grad_mean);
