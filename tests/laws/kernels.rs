@@ -1,9 +1,9 @@
 //! Holds every vectorised loop to its plain one under every instruction set, and to exact values at the ends.
 
 use partita_core::kernel::{
-    AdamUpdate, BLOCK, DiagonalDraw, InstructionSet, NormalTerms, ROWS, SparseColumns, SparseEntries, TanhNetwork,
-    TanhNetworkBack, adam, add_scaled, bernoulli_logit, categorical_logit, dot, exponential, low_rank_logits, normal,
-    poisson_log, sparse_columns, sparse_product, sparse_transposed, stick, tanh_network,
+    AdamUpdate, BLOCK, DiagonalDraw, DiagonalSlopes, InstructionSet, NormalTerms, ROWS, SparseColumns, SparseEntries,
+    TanhNetwork, TanhNetworkBack, adam, add_scaled, bernoulli_logit, categorical_logit, dot, exponential,
+    low_rank_logits, normal, poisson_log, sparse_columns, sparse_product, sparse_transposed, stick, tanh_network,
 };
 
 const SETS: [InstructionSet; 3] = [InstructionSet::Avx512, InstructionSet::Avx2, InstructionSet::Libm];
@@ -178,8 +178,38 @@ fn maps_and_draws_agree_with_libm() {
                 deviation: &mut deviation,
                 score: &mut score,
             });
+            let [mut same, mut offset] = [(); 2].map(|()| vec![0.0; length]);
+            let alone = set.diagonal_draw(&mut DiagonalDraw {
+                mean: &mean,
+                log_scale: &log_scale,
+                noise: &noise,
+                latent: &mut same,
+                deviation: &mut offset,
+                score: &mut [],
+            });
+            assert_eq!([bits(&same), bits(&offset)], [bits(&latent), bits(&deviation)]);
+            assert_eq!(alone.to_bits(), sum.to_bits());
             vec![latent, deviation, score, vec![sum]]
         });
+        let gradient = scattered(length, -5.0, 2.0);
+        // Factors of at most 3, 5 and e.
+        agrees(
+            &format!("diagonal slopes {length}"),
+            4e-16,
+            |_, _, _| 45.0,
+            |set| {
+                let mut out = mean.clone();
+                set.diagonal_slopes(&mut DiagonalSlopes {
+                    log_scale: &log_scale,
+                    noise: &noise,
+                    gradient: &gradient,
+                    other: 1.0,
+                    factor: -0.7,
+                    out: &mut out,
+                });
+                vec![out]
+            },
+        );
     }
 }
 

@@ -11,7 +11,7 @@ use crate::engine::exchange::{Outcome, Request};
 use crate::engine::family::Family;
 use crate::engine::optimiser::Clip;
 use crate::engine::report::Privacy;
-use crate::engine::trainer::Moved;
+use crate::engine::trainer::{Moved, square};
 use crate::engine::trust::objective::Objective;
 use crate::engine::wire::manifest::Manifest;
 use crate::engine::wire::message::Message;
@@ -358,7 +358,7 @@ pub(crate) fn replies(outcomes: Vec<Outcome>, names: &[String], step: u64) -> Re
 /// Refuses a number that is not finite, saying whose and what it is.
 pub(crate) fn finite(who: &str, step: u64, quantity: impl Fn(usize) -> String, values: &[f64]) -> Result<()> {
     // The vectorised sum of squares is finite unless a number is not, or is beyond 1e154: then look one by one.
-    if partita_core::kernel::dot(values, values).is_finite() {
+    if square(values).is_finite() {
         return Ok(());
     }
     match values.iter().position(|value| !value.is_finite()) {
@@ -378,7 +378,7 @@ pub(crate) fn movable(
     quantity: impl Fn(usize) -> String,
     gradient: &[f64],
 ) -> Result<()> {
-    if partita_core::kernel::dot(gradient, gradient).is_finite() {
+    if square(gradient).is_finite() {
         return Ok(());
     }
     finite(who, step, &quantity, gradient)?;

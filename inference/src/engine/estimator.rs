@@ -128,7 +128,7 @@ impl Estimator {
         draw: &FamilyDraw,
     ) -> (f64, Vec<f64>, Vec<f64>) {
         let mut grad_mean = prior.globals;
-        if matches!(self.of_draw(), Self::StickingTheLanding | Self::LocallyEnhanced { .. }) {
+        if self.reads_score() {
             add_scaled(&mut grad_mean, -1.0, &draw.score);
         }
         let elbo = match self.of_draw() {
@@ -136,6 +136,11 @@ impl Estimator {
             _ => prior.value - draw.log_density,
         };
         (elbo, grad_mean, prior.theta)
+    }
+
+    /// Whether the score of a draw of the globals is read.
+    pub(crate) fn reads_score(self) -> bool {
+        matches!(self.of_draw(), Self::StickingTheLanding | Self::LocallyEnhanced { .. })
     }
 
     /// Whether the entropy of the globals is in closed form.

@@ -98,7 +98,10 @@ impl Context<'_> {
     /// The whole bound at every draw of a step; without the likelihood of particles that share it.
     fn wholes(&self, workers: &mut [Worker], is_joined: bool, ahead: &mut NoiseAhead) -> Result<Vec<Evaluated<Drawn>>> {
         let whole = |worker: &Worker, particle: u32, global: &mut FamilyDraw, noise: Vec<f64>| {
-            self.family.draw_into(self.globals, &noise, global);
+            match self.settings.estimator.reads_score() {
+                true => self.family.draw_into(self.globals, &noise, global),
+                false => self.family.draw_without_score(self.globals, &noise, global),
+            }
             let mut whole = match is_joined {
                 true => Evaluated {
                     found: Drawn::of(self.prior(worker, global)?, Vec::new()),
