@@ -7,6 +7,7 @@ use burn::tensor::{DType, Element, FloatDType, Tensor, TensorCreationOptions, Te
 use rayon::prelude::*;
 
 use crate::array::Array;
+use crate::handle::Handle;
 use crate::noise::{Key, Noise};
 
 /// The floating-point precision of a run's tensors.
@@ -64,6 +65,12 @@ impl Device {
     #[must_use]
     pub fn precision(&self) -> Precision {
         self.precision
+    }
+
+    /// Whether it is Burn's CPU device, which computes in both precisions on tensors that lie in this process.
+    #[must_use]
+    pub fn is_in_process(&self) -> bool {
+        Handle::from(self.tensor::<1>(vec![0.0], [1])).is_in_process()
     }
 
     /// The Burn device, without gradient tracking.

@@ -35,6 +35,15 @@ impl Handle {
         self.tensor.autodiff != DispatchAutodiffContext::Disabled
     }
 
+    /// Whether it is of Burn's CPU device, whose numbers lie in this process.
+    pub(crate) fn is_in_process(&self) -> bool {
+        #[cfg(feature = "flex")]
+        let found = matches!(&self.tensor.kind, DispatchTensorKind::Flex(_));
+        #[cfg(not(feature = "flex"))]
+        let found = false;
+        found
+    }
+
     /// Whether both are constants that share their memory, and hence their numbers while either is held.
     ///
     /// False if this cannot be determined, as for tensors that are not on Burn's CPU device.

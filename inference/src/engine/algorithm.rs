@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 use std::fmt;
 
-use partita_core::{Key, Noise, Purpose};
+use partita_core::{Key, Noise, Precision, Purpose};
 use serde::{Deserialize, Serialize};
 
 use crate::engine::error::{Error, Result};
@@ -123,6 +123,14 @@ pub trait Algorithm: Send {
 
     /// The present posterior of the globals.
     fn posterior(&self) -> Posterior<'_>;
+
+    /// Computes the coordinator's own share in this precision from here on, whatever that of its device; whether it can.
+    ///
+    /// # Errors
+    /// What the model refuses.
+    fn compute_in(&mut self, _precision: Precision) -> Result<bool> {
+        Ok(false)
+    }
 
     /// The coordinator's whole state.
     fn save(&self) -> Message;
