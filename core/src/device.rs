@@ -229,9 +229,19 @@ fn vec_of<T: Element>(data: TensorData) -> Vec<T> {
     }
 }
 
+/// Numbers of a long tensor that one thread adds at a time.
+const PART: usize = 16_384;
+
 /// Reads a tensor to the host and adds its numbers, and those of `others` if there are any, to `out` in one pass.
 pub(crate) fn add_data(data: TensorData, others: &[f64], out: &mut [f64]) {
-    fn add<T: Copy + Into<f64>>(numbers: &[T], others: &[f64], out: &mut [f64]) {
+    fn add<T: Copy + Into<f64> + Sync>(numbers: &[T], others: &[f64], out: &mut [f64]) {
+        if out.len() > PART {
+            let parts = out.par_chunks_mut(PART).zip(numbers.par_chunks(PART)).enumerate();
+            return parts.for_each(|(part, (out, numbers))| {
+                let others = if others.is_empty() { others } else { &others[part * PART..][..out.len()] };
+                add(numbers, others, out);
+            });
+        }
         if others.is_empty() {
             return out.iter_mut().zip(numbers).for_each(|(slot, number)| *slot += (*number).into());
         }

@@ -5,7 +5,7 @@ use partita::inference::{
     LowRankGaussian, MarginalOver, MomentGradient, Optimiser, Plug, PointMass, RmsProp, RowDraw, RowGaussian,
     RowGradient, RowInputs, RowMarginals, RowOptions, RowReach, Sgd, UpdateRule,
 };
-use partita::{Device, FamilyPlan, Gaussian, Model, Normal, Result, Scope, SiteTable, burn};
+use partita::{Device, FamilyPlan, Gaussian, Model, Normal, Precision, Result, Scope, SiteTable, burn};
 use partita_laws::{FamilyViolation, RowFamily, UpdateRuleViolation, adam, family, row_family, update_rule};
 
 #[test]
@@ -223,6 +223,8 @@ fn every_optimiser_goes_on_from_a_saved_state_with_the_same_bits() {
     ] {
         update_rule(&format!("{optimiser:?}"), || optimiser.start(&device)).unwrap();
     }
+    let single = device.with_precision(Precision::Single);
+    update_rule("Adam in single precision", || Adam::default().start(&single)).unwrap();
 }
 
 #[test]

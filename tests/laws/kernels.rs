@@ -241,6 +241,19 @@ fn sums_and_steps_agree_with_plain_loops() {
                 vec![parameters, m, v]
             },
         );
+        agrees(
+            &format!("adam in single precision {length}"),
+            0.0,
+            |_, _, _| 0.0,
+            |set| {
+                let mut parameters = scattered(length, -1.0, 1.0);
+                let [mut m, mut s] = [-0.1, 0.0]
+                    .map(|low| scattered(length, low, 0.1).iter().map(|own| *own as f32).collect::<Vec<f32>>());
+                set.adam_single(&mut parameters, &a, &mut m, &mut s, &AdamUpdate::at(3, 0.01, [0.9, 0.999], 1e-8));
+                let wide = |numbers: &[f32]| numbers.iter().map(|own| f64::from(*own)).collect();
+                vec![parameters, wide(&m), wide(&s)]
+            },
+        );
     }
 }
 

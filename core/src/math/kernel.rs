@@ -83,7 +83,7 @@ mod sparse;
 mod stick;
 mod tanh_network;
 
-pub use adam::{AdamUpdate, adam};
+pub use adam::{AdamUpdate, adam, adam_single};
 pub use bernoulli::bernoulli_logit;
 pub use block::BLOCK;
 pub use box_muller::box_muller;

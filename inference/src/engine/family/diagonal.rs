@@ -162,9 +162,13 @@ impl Family for DiagonalGaussian {
     }
 
     fn covariance_matrix(&self, parameters: &[f64]) -> CovarianceMatrix {
+        CovarianceMatrix::Diagonal(self.deviations(parameters))
+    }
+
+    fn deviations(&self, parameters: &[f64]) -> Vec<f64> {
         let mut scale = parameters[self.len..].to_vec();
-        exponential(&mut scale);
-        CovarianceMatrix::Diagonal(scale)
+        scale.par_chunks_mut(PART).for_each(exponential);
+        scale
     }
 
     fn with_moments(&self, mean: &[f64], spread: &CovarianceMatrix) -> Result<Vec<f64>> {
