@@ -269,6 +269,23 @@ mod tests {
     }
 
     #[test]
+    fn a_long_gradient_is_added_as_a_short_one() {
+        let length = 2 * PART + 3;
+        let numbers: Vec<f32> = (0..length).map(|index| (index % 1_000) as f32 / 7.0).collect();
+        let others: Vec<f64> = (0..length).map(|index| (index % 77) as f64 / 3.0).collect();
+        let mut plain = vec![0.5; length];
+        for ((slot, number), other) in plain.iter_mut().zip(&numbers).zip(&others) {
+            *slot += f64::from(*number) + other;
+        }
+        let mut found = vec![0.5; length];
+        add_data(TensorData::new(numbers.clone(), [length]), &others, &mut found);
+        assert!(found.iter().zip(&plain).all(|(a, b)| a.to_bits() == b.to_bits()));
+        let mut found = vec![0.5; length];
+        add_data(TensorData::new(numbers.clone(), [length]), &[], &mut found);
+        assert!(found.iter().zip(&numbers).all(|(a, b)| a.to_bits() == (0.5 + f64::from(*b)).to_bits()));
+    }
+
+    #[test]
     fn single_precision_is_read_as_it_is() {
         let tensor = Device::flex().with_precision(Precision::Single).tensor::<1>(vec![0.5, 0.1], [2]);
         assert_eq!(data_to_array(tensor.into_data()).values, [0.5, f64::from(0.1_f32)]);

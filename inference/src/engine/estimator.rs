@@ -139,8 +139,23 @@ impl Estimator {
     }
 
     /// Whether the score of a draw of the globals is read.
-    pub(crate) fn reads_score(self) -> bool {
+    fn reads_score(self) -> bool {
         matches!(self.of_draw(), Self::StickingTheLanding | Self::LocallyEnhanced { .. })
+    }
+
+    /// Draws the globals with what is read of a draw, in the memory of an earlier one.
+    pub(crate) fn draw_into(self, family: &dyn Family, parameters: &[f64], noise: &[f64], draw: &mut FamilyDraw) {
+        match self.reads_score() {
+            true => family.draw_into(parameters, noise, draw),
+            false => family.draw_without_score(parameters, noise, draw),
+        }
+    }
+
+    /// The same in memory of its own.
+    pub(crate) fn draw(self, family: &dyn Family, parameters: &[f64], noise: &[f64]) -> FamilyDraw {
+        let mut draw = FamilyDraw::default();
+        self.draw_into(family, parameters, noise, &mut draw);
+        draw
     }
 
     /// Whether the entropy of the globals is in closed form.

@@ -13,7 +13,7 @@ impl Coordinator {
     /// The coordinator's own share for one particle.
     fn own_elbo_term(&self, purpose: Purpose, step: u64, particle: u32) -> Result<(Vec<f64>, ElboTerm)> {
         let noise = Draws::shared(purpose, step, 1).global_noise(self.family(), &self.settings, particle);
-        let draw = self.trainer.family.draw(self.trainer.parameters(), &noise);
+        let draw = self.settings.estimator.draw(self.family(), self.trainer.parameters(), &noise);
         let density = LogDensity::new(&self.model, &self.device, &self.table);
         let located = |error| Error::Model(error).in_silo("the coordinator", self.step);
         let prior = density.global(&draw.latent).map_err(located)?;
