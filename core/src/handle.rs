@@ -36,12 +36,15 @@ impl Handle {
     }
 
     /// Whether it is of Burn's CPU device, whose numbers lie in this process.
+    #[cfg(feature = "flex")]
     pub(crate) fn is_in_process(&self) -> bool {
-        #[cfg(feature = "flex")]
-        let found = matches!(&self.tensor.kind, DispatchTensorKind::Flex(_));
-        #[cfg(not(feature = "flex"))]
-        let found = false;
-        found
+        matches!(&self.tensor.kind, DispatchTensorKind::Flex(_))
+    }
+
+    /// Whether it is of Burn's CPU device, whose numbers lie in this process.
+    #[cfg(not(feature = "flex"))]
+    pub(crate) fn is_in_process(&self) -> bool {
+        false
     }
 
     /// Whether both are constants that share their memory, and hence their numbers while either is held.

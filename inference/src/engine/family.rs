@@ -50,7 +50,7 @@ pub struct FamilyDraw {
     pub deviation: Vec<f64>,
     /// $\log q(Z)$ in nats.
     pub log_density: f64,
-    /// $\nabla_Z \log q(Z)$ at fixed parameters.
+    /// $\nabla_Z \log q(Z)$ at fixed parameters; empty where it was not asked for ([`Family::draw_without_score`]).
     pub score: Vec<f64>,
 }
 
