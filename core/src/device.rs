@@ -7,6 +7,7 @@ use burn::tensor::{DType, Element, FloatDType, Tensor, TensorCreationOptions, Te
 use rayon::prelude::*;
 
 use crate::array::Array;
+use crate::handle::Handle;
 use crate::noise::{Key, Noise};
 
 /// The floating-point precision of a run's tensors.
@@ -64,6 +65,12 @@ impl Device {
     #[must_use]
     pub fn precision(&self) -> Precision {
         self.precision
+    }
+
+    /// Whether it is Burn's CPU device, which computes in both precisions on tensors that lie in this process.
+    #[must_use]
+    pub fn is_in_process(&self) -> bool {
+        Handle::from(self.tensor::<1>(vec![0.0], [1])).is_in_process()
     }
 
     /// The Burn device, without gradient tracking.
@@ -222,9 +229,19 @@ fn vec_of<T: Element>(data: TensorData) -> Vec<T> {
     }
 }
 
+/// Numbers of a long tensor that one thread adds at a time.
+const PART: usize = 16_384;
+
 /// Reads a tensor to the host and adds its numbers, and those of `others` if there are any, to `out` in one pass.
 pub(crate) fn add_data(data: TensorData, others: &[f64], out: &mut [f64]) {
-    fn add<T: Copy + Into<f64>>(numbers: &[T], others: &[f64], out: &mut [f64]) {
+    fn add<T: Copy + Into<f64> + Sync>(numbers: &[T], others: &[f64], out: &mut [f64]) {
+        if out.len() > PART {
+            let parts = out.par_chunks_mut(PART).zip(numbers.par_chunks(PART)).enumerate();
+            return parts.for_each(|(part, (out, numbers))| {
+                let others = if others.is_empty() { others } else { &others[part * PART..][..out.len()] };
+                add(numbers, others, out);
+            });
+        }
         if others.is_empty() {
             return out.iter_mut().zip(numbers).for_each(|(slot, number)| *slot += (*number).into());
         }
@@ -249,6 +266,23 @@ mod tests {
     fn keys_that_do_not_divide_the_numbers_leave_no_zeros() {
         let key = Key::new(Purpose::Fit, 7);
         let _ = Device::flex().noise(Noise::new(1), &[key, key.particle(1), key.particle(2)], [2, 2]);
+    }
+
+    #[test]
+    fn a_long_gradient_is_added_as_a_short_one() {
+        let length = 2 * PART + 3;
+        let numbers: Vec<f32> = (0..length).map(|index| (index % 1_000) as f32 / 7.0).collect();
+        let others: Vec<f64> = (0..length).map(|index| (index % 77) as f64 / 3.0).collect();
+        let mut plain = vec![0.5; length];
+        for ((slot, number), other) in plain.iter_mut().zip(&numbers).zip(&others) {
+            *slot += f64::from(*number) + other;
+        }
+        let mut found = vec![0.5; length];
+        add_data(TensorData::new(numbers.clone(), [length]), &others, &mut found);
+        assert!(found.iter().zip(&plain).all(|(a, b)| a.to_bits() == b.to_bits()));
+        let mut found = vec![0.5; length];
+        add_data(TensorData::new(numbers.clone(), [length]), &[], &mut found);
+        assert!(found.iter().zip(&numbers).all(|(a, b)| a.to_bits() == (0.5 + f64::from(*b)).to_bits()));
     }
 
     #[test]

@@ -35,6 +35,18 @@ impl Handle {
         self.tensor.autodiff != DispatchAutodiffContext::Disabled
     }
 
+    /// Whether it is of Burn's CPU device, whose numbers lie in this process.
+    #[cfg(feature = "flex")]
+    pub(crate) fn is_in_process(&self) -> bool {
+        matches!(&self.tensor.kind, DispatchTensorKind::Flex(_))
+    }
+
+    /// Whether it is of Burn's CPU device, whose numbers lie in this process.
+    #[cfg(not(feature = "flex"))]
+    pub(crate) fn is_in_process(&self) -> bool {
+        false
+    }
+
     /// Whether both are constants that share their memory, and hence their numbers while either is held.
     ///
     /// False if this cannot be determined, as for tensors that are not on Burn's CPU device.

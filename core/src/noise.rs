@@ -13,6 +13,8 @@ use rand_chacha::ChaCha8Rng;
 use rand_distr::{Binomial, Distribution as _, Gamma, Poisson, StandardNormal};
 use rayon::prelude::*;
 
+use crate::math::kernel::box_muller;
+
 /// The identity of a stream of random numbers.
 ///
 /// # Laws
@@ -99,6 +101,9 @@ pub struct DrawNoise {
 /// The length of the numbers of a key that one stream generates.
 const STREAM_LENGTH: usize = 16_384;
 
+/// Numbers of a long vector that are made at a time; a stream has whole batches.
+const BATCH: usize = 512;
+
 /// The root of all randomness of a run: one seed.
 ///
 /// # Example
@@ -143,35 +148,48 @@ impl Noise {
     }
 
     /// Fills `out` with the standard normal noise of `key`. The kind of noise sets the dependence between particles;
-    /// only noise of [`Purpose::Fit`] may be dependent. Long vectors are made in parallel, every part from its own
-    /// stream, with the same numbers for any number of threads.
+    /// only noise of [`Purpose::Fit`] may be dependent. More than 16,384 independent numbers are made in parallel, every part
+    /// from its own stream, with the same numbers for any number of threads.
+    ///
+    /// # Numerics
+    /// So many numbers are in single precision, by loops that the compiler vectorises ([`crate::kernel::box_muller`]), with
+    /// the same bits on every machine.
     pub fn normal(&self, key: Key, out: &mut [f64]) {
         match (key.purpose, self.kind) {
             (Purpose::Fit, NoiseKind::Antithetic) => kind::antithetic(self, key, out),
             (Purpose::Fit, NoiseKind::Sobol) => kind::sobol(self, key, out),
-            _ if out.len() <= STREAM_LENGTH => self.stream(key).normal(out),
-            _ => out.par_chunks_mut(STREAM_LENGTH).enumerate().for_each(|(number, part)| {
-                self.part(key, number).normal(part);
-            }),
+            _ => self.independent(key, out),
         }
+    }
+
+    /// The noise of a key, whatever the dependence between particles.
+    fn independent(&self, key: Key, out: &mut [f64]) {
+        if out.len() <= STREAM_LENGTH { self.stream(key).normal(out) } else { self.long(key, out, f64::from) }
     }
 
     /// The noise of [`Noise::normal`] rounded to single precision.
     #[expect(clippy::cast_possible_truncation, reason = "single precision is what was asked for")]
     pub(crate) fn normal_single(&self, key: Key, out: &mut [f32]) {
-        if key.purpose == Purpose::Fit && self.kind != NoiseKind::Independent {
-            let mut values = vec![0.0; out.len()];
-            self.normal(key, &mut values);
-            out.iter_mut().zip(values).for_each(|(slot, value)| *slot = value as f32);
-            return;
+        let is_dependent = key.purpose == Purpose::Fit && self.kind != NoiseKind::Independent;
+        if !is_dependent && out.len() > STREAM_LENGTH {
+            return self.long(key, out, |number| number);
         }
+        let mut values = vec![0.0; out.len()];
+        self.normal(key, &mut values);
+        out.iter_mut().zip(values).for_each(|(slot, value)| *slot = value as f32);
+    }
+
+    /// The numbers of a long vector, part by part, as `convert` writes them.
+    fn long<T: Send>(&self, key: Key, out: &mut [T], convert: impl Fn(f32) -> T + Sync) {
         out.par_chunks_mut(STREAM_LENGTH).enumerate().for_each(|(number, part)| {
             let mut stream = self.part(key, number);
-            part.iter_mut().for_each(|slot| *slot = stream.standard_normal() as f32);
+            for slots in part.chunks_mut(BATCH) {
+                slots.iter_mut().zip(stream.batch()).for_each(|(slot, number)| *slot = convert(number));
+            }
         });
     }
 
-    /// The stream of a part of a long vector; the first part has the stream of the key.
+    /// The stream of a part of a long vector.
     fn part(&self, key: Key, number: usize) -> NoiseStream {
         let mut stream = self.stream(key);
         stream.generator.set_stream(number as u64);
@@ -199,6 +217,16 @@ pub struct NoiseStream {
 }
 
 impl NoiseStream {
+    /// Standard normal numbers in single precision.
+    fn batch(&mut self) -> [f32; BATCH] {
+        let (mut bytes, mut words, mut numbers) = ([0; 4 * BATCH], [0; BATCH], [0.0; BATCH]);
+        self.generator.fill_bytes(&mut bytes);
+        let (each, _) = bytes.as_chunks::<4>();
+        words.iter_mut().zip(each).for_each(|(word, bytes)| *word = u32::from_le_bytes(*bytes));
+        box_muller(&words, &mut numbers);
+        numbers
+    }
+
     /// Fills `out` with independent standard normal numbers.
     pub fn normal(&mut self, out: &mut [f64]) {
         for value in out {
@@ -266,32 +294,72 @@ impl NoiseStream {
 mod tests {
     use super::*;
 
+    fn long(threads: usize) -> Vec<f64> {
+        let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().unwrap();
+        let mut values = vec![0.0; 3 * STREAM_LENGTH + 5];
+        pool.install(|| Noise::new(7).normal(Key::new(Purpose::Fit, 3), &mut values));
+        values
+    }
+
     #[test]
-    fn long_vectors_are_the_same_for_any_number_of_threads_and_begin_as_short_ones() {
-        let key = Key::new(Purpose::Fit, 3);
-        let drawn = |threads: usize| {
-            let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().unwrap();
-            let mut values = vec![0.0; 3 * STREAM_LENGTH + 5];
-            pool.install(|| Noise::new(7).normal(key, &mut values));
-            values
-        };
-        let (alone, together) = (drawn(1), drawn(3));
+    fn long_vectors_are_the_same_for_any_number_of_threads() {
+        let (alone, together) = (long(1), long(3));
         assert!(alone.iter().zip(&together).all(|(a, b)| a.to_bits() == b.to_bits()));
-        let mut short = vec![0.0; STREAM_LENGTH];
-        Noise::new(7).normal(key, &mut short);
-        assert!(alone.iter().zip(&short).all(|(a, b)| a.to_bits() == b.to_bits()));
-        let mut single = vec![0.0_f32; 3 * STREAM_LENGTH + 5];
-        for kind in [NoiseKind::Independent, NoiseKind::Antithetic] {
-            let noise = Noise::new(7).kind(kind);
-            noise.normal(key, &mut short);
-            noise.normal_single(key, &mut single[..STREAM_LENGTH]);
-            assert!(short.iter().zip(&single).all(|(a, b)| (*a as f32).to_bits() == b.to_bits()));
+        // A longer vector has the same numbers first.
+        let mut longer = vec![0.0; 4 * STREAM_LENGTH];
+        Noise::new(7).normal(Key::new(Purpose::Fit, 3), &mut longer);
+        assert!(alone.iter().zip(&longer).all(|(a, b)| a.to_bits() == b.to_bits()));
+    }
+
+    #[test]
+    fn single_precision_has_the_rounded_numbers_of_short_and_long_vectors() {
+        let key = Key::new(Purpose::Fit, 3).particle(1);
+        for kind in [NoiseKind::Independent, NoiseKind::Antithetic, NoiseKind::Sobol] {
+            for length in [7, STREAM_LENGTH, STREAM_LENGTH + 1, 2 * STREAM_LENGTH + BATCH + 3] {
+                let (mut double, mut single) = (vec![0.0; length], vec![0.0_f32; length]);
+                Noise::new(7).kind(kind).normal(key, &mut double);
+                Noise::new(7).kind(kind).normal_single(key, &mut single);
+                assert!(double.iter().zip(&single).all(|(a, b)| (*a as f32).to_bits() == b.to_bits()), "{kind:?}");
+            }
         }
-        Noise::new(7).normal_single(key, &mut single);
-        assert!(alone.iter().zip(&single).all(|(a, b)| (*a as f32).to_bits() == b.to_bits()));
-        // Parts have different streams: the mean of their products is 0 within five standard errors.
-        let [first, second] = [&alone[..STREAM_LENGTH], &alone[STREAM_LENGTH..2 * STREAM_LENGTH]];
-        let product: f64 = first.iter().zip(second).map(|(a, b)| a * b).sum();
-        assert!((product / (STREAM_LENGTH as f64).sqrt()).abs() < 5.0);
+    }
+
+    #[test]
+    fn long_antithetic_vectors_are_each_other_with_the_sign_changed() {
+        let noise = Noise::new(7).kind(NoiseKind::Antithetic);
+        let [mut even, mut odd, mut plain] = [(); 3].map(|()| vec![0.0; STREAM_LENGTH + 5]);
+        let key = Key::new(Purpose::Fit, 3).particle(4);
+        noise.normal(key, &mut even);
+        noise.normal(key.particle(5), &mut odd);
+        Noise::new(7).normal(key, &mut plain);
+        assert!(even.iter().zip(&odd).all(|(a, b)| (a + b).abs() == 0.0) && even == plain);
+    }
+
+    #[test]
+    fn long_vectors_are_standard_normal_and_their_parts_are_independent() {
+        let values = long(2);
+        let count = values.len() as f64;
+        let mean = |of: fn(f64) -> f64| values.iter().map(|value| of(*value)).sum::<f64>() / count;
+        // Five standard errors of the first four moments, whose variances are 1, 2, 15 and 96.
+        let moments = [
+            (mean(|z| z), 1.0),
+            (mean(|z| z * z) - 1.0, 2.0),
+            (mean(|z| z.powi(3)), 15.0),
+            (mean(|z| z.powi(4)) - 3.0, 96.0),
+        ];
+        for (moment, variance) in moments {
+            assert!(moment.abs() < 5.0 * (variance / count).sqrt(), "{moments:?}");
+        }
+        // Kolmogorov's distance times the root of the count is beyond 2.5 once in 134,000.
+        let mut sorted = values.clone();
+        sorted.sort_by(f64::total_cmp);
+        let below = |rank: usize| rank as f64 / count - crate::math::special::normal_cumulative(sorted[rank]);
+        let distance = (0..sorted.len()).map(|rank| below(rank).abs()).fold(0.0, f64::max) + 1.0 / count;
+        assert!(distance * count.sqrt() < 2.5, "{distance}");
+        // Parts have different streams, and neighbours are independent: the means of products are 0.
+        let product = |lag: usize| values.iter().zip(&values[lag..]).map(|(a, b)| a * b).sum::<f64>() / count.sqrt();
+        for lag in [1, 16, 32, BATCH, STREAM_LENGTH] {
+            assert!(product(lag).abs() < 5.0, "{lag}");
+        }
     }
 }

@@ -16,6 +16,7 @@ pub(crate) mod local_report;
 mod own_checks;
 mod page;
 mod party;
+mod precision;
 mod several;
 mod start;
 mod trust;
@@ -298,6 +299,7 @@ pub(crate) fn fit_any(
     }
     report.begun(bounds, spent, &mut record);
     report.choice = choice;
+    precision::compare(&options, device, &mut *algorithm, &mut exchange, &mut report)?;
     Ok(Fit { report, record, draws, wide, reweighted, algorithm, exchange })
 }
 

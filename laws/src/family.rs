@@ -54,6 +54,7 @@ pub fn family(family: &dyn Family) -> Result<(), FamilyViolation> {
         let place = Place { checked: &checked, parameters, noise };
         place.deviations()?;
         place.density()?;
+        place.other_memory()?;
         place.vjp(&random(family.len()))?;
         place.vjp_moments(random(family.len()), &random(family.len() * family.len()))?;
         place.entropy_gradient()?;
@@ -158,6 +159,35 @@ impl Place<'_> {
             let expected = if is_free { slope() } else { 0.0 };
             if !within(found, expected, DIFFERENCE * (1.0 + expected.abs())) {
                 return Err(FamilyViolation::Score { family: self.name(), by: "latent", index, found, expected });
+            }
+        }
+        Ok(())
+    }
+
+    /// Checks draws into the memory of another draw, with and without the score.
+    fn other_memory(&self) -> Result<(), FamilyViolation> {
+        let family = self.checked.family;
+        let expected = family.draw(&self.parameters, &self.noise);
+        let other: Vec<f64> = self.noise.iter().map(|e| e + BEFORE).collect();
+        let mut with_score = family.draw(&self.parameters, &other);
+        let mut without = with_score.clone();
+        family.draw_into(&self.parameters, &self.noise, &mut with_score);
+        family.draw_without_score(&self.parameters, &self.noise, &mut without);
+        if without.score.is_empty() {
+            without.score.clone_from(&expected.score);
+        }
+        for (law, found) in [("a draw into other memory", with_score), ("a draw without score", without)] {
+            let numbers = |draw: &FamilyDraw| {
+                [draw.latent.as_slice(), &draw.deviation, &draw.score, &[draw.log_density]].concat()
+            };
+            let (found, expected) = (numbers(&found), numbers(&expected));
+            let differs =
+                |index: &usize| !within(found[*index], expected[*index], EXACT * (1.0 + expected[*index].abs()));
+            let length = found.len().min(expected.len());
+            if let Some(index) = (0..length).find(differs).or((found.len() != expected.len()).then_some(length)) {
+                let at = |numbers: &[f64]| numbers.get(index).copied().unwrap_or(f64::NAN);
+                let (found, expected) = (at(&found), at(&expected));
+                return Err(FamilyViolation::Draw { family: self.name(), law, index, found, expected });
             }
         }
         Ok(())

@@ -11,8 +11,8 @@ use partita::inference::{
 };
 use partita::models::{Activation, BayesianNetwork, Head, LabelledRows, Mlp, Network};
 use partita::{
-    AlgorithmChoice, BayesianLinear, Device, Estimator, FamilyPlan, FitOptions, Gaussian, Model, Normal, Result,
-    Schedule, Scope, Settings, SiteTable, fit,
+    AlgorithmChoice, BayesianLinear, Device, Estimator, FamilyPlan, FitOptions, Gaussian, Model, Normal, Precision,
+    Result, Schedule, Scope, Settings, SiteTable, fit,
 };
 use partita_laws as laws;
 
@@ -136,6 +136,32 @@ fn scattered_means_are_no_multiple_of_the_values_that_a_network_of_the_same_seed
         let ratios: Vec<f64> = own.iter().zip(&noise).map(|(own, noise)| own / noise).collect();
         let spread = ratios.iter().fold(0.0_f64, |most, ratio| most.max((ratio / ratios[0] - 1.0).abs()));
         assert!(spread > 1e-9, "`{}` starts at the numbers that scatter it", layer.name);
+    }
+}
+
+#[test]
+fn a_fit_of_a_network_in_single_precision_says_what_that_changes_of_its_bound() {
+    let device = Device::flex().with_precision(Precision::Single);
+    let (model, data) = classifier(&device);
+    for estimator in [Estimator::ClosedFormEntropy, Estimator::LocalReparameterisation] {
+        let settings = Settings {
+            steps: 10,
+            estimator,
+            family: FamilyPlan::new().global(Gaussian::diagonal()),
+            ..Settings::default()
+        };
+        let options = FitOptions {
+            algorithm: AlgorithmChoice::Central,
+            settings,
+            elbo_draws: 4,
+            summary_draws: 0,
+            ..FitOptions::default()
+        };
+        let report = fit(&model, &[("all".to_owned(), data.clone())], &device, &options, None).unwrap().report;
+        // Twelve rows: their roundings are some 1e-6.
+        let line = report.single_precision.unwrap();
+        let expected = "Single precision changes the ELBO by less than 0.001 nats (of -";
+        assert!(line.starts_with(expected) && line.ends_with(", at the same 4 draws)."), "{line}");
     }
 }
 

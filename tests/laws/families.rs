@@ -5,7 +5,7 @@ use partita::inference::{
     LowRankGaussian, MarginalOver, MomentGradient, Optimiser, Plug, PointMass, RmsProp, RowDraw, RowGaussian,
     RowGradient, RowInputs, RowMarginals, RowOptions, RowReach, Sgd, UpdateRule,
 };
-use partita::{Device, FamilyPlan, Gaussian, Model, Normal, Result, Scope, SiteTable, burn};
+use partita::{Device, FamilyPlan, Gaussian, Model, Normal, Precision, Result, Scope, SiteTable, burn};
 use partita_laws::{FamilyViolation, RowFamily, UpdateRuleViolation, adam, family, row_family, update_rule};
 
 #[test]
@@ -223,6 +223,8 @@ fn every_optimiser_goes_on_from_a_saved_state_with_the_same_bits() {
     ] {
         update_rule(&format!("{optimiser:?}"), || optimiser.start(&device)).unwrap();
     }
+    let single = device.with_precision(Precision::Single);
+    update_rule("Adam in single precision", || Adam::default().start(&single)).unwrap();
 }
 
 #[test]
@@ -239,6 +241,8 @@ enum Mistake {
     Deviation,
     LogDensity,
     Score,
+    Memory,
+    Unscored,
     Location,
     Path,
     Assignment,
@@ -289,6 +293,22 @@ impl Family for Mistake {
             _ => {}
         }
         draw
+    }
+
+    fn draw_into(&self, parameters: &[f64], noise: &[f64], draw: &mut FamilyDraw) {
+        let before = draw.deviation.first().copied();
+        *draw = self.draw(parameters, noise);
+        if let (Self::Memory, Some(before)) = (self, before) {
+            draw.deviation[0] = before;
+        }
+    }
+
+    fn draw_without_score(&self, parameters: &[f64], noise: &[f64], draw: &mut FamilyDraw) {
+        self.draw_into(parameters, noise, draw);
+        draw.score.clear();
+        if *self == Self::Unscored {
+            draw.log_density = 0.0;
+        }
     }
 
     fn vjp(&self, parameters: &[f64], noise: &[f64], grad_mean: &[f64], grad_offset: &[f64], out: &mut [f64]) {
@@ -353,6 +373,10 @@ fn the_laws_find_every_planted_mistake() {
     assert!(matches!(found(Mistake::Deviation), Violation::Draw { index: 1, .. }));
     assert!(matches!(found(Mistake::LogDensity), Violation::LogDensity { .. }));
     assert!(matches!(found(Mistake::Score), Violation::Score { index: 2, .. }));
+    // After the three numbers of the draw.
+    assert!(matches!(found(Mistake::Memory), Violation::Draw { law: "a draw into other memory", index: 3, .. }));
+    // After those of its deviation and score too.
+    assert!(matches!(found(Mistake::Unscored), Violation::Draw { law: "a draw without score", index: 9, .. }));
     assert!(matches!(found(Mistake::Location), Violation::Vjp { path: "grad_mean", index: 3, .. }));
     assert!(matches!(found(Mistake::Path), Violation::Vjp { path: "grad_offset", index: 6, .. }));
     assert!(matches!(found(Mistake::Assignment), Violation::Vjp { path: "grad_mean", .. }));

@@ -1,9 +1,9 @@
 //! Holds every vectorised loop to its plain one under every instruction set, and to exact values at the ends.
 
 use partita_core::kernel::{
-    AdamUpdate, BLOCK, DiagonalDraw, InstructionSet, NormalTerms, ROWS, SparseColumns, SparseEntries, TanhNetwork,
-    TanhNetworkBack, adam, add_scaled, bernoulli_logit, categorical_logit, dot, exponential, low_rank_logits, normal,
-    poisson_log, sparse_columns, sparse_product, sparse_transposed, stick, tanh_network,
+    AdamUpdate, BLOCK, DiagonalDraw, DiagonalSlopes, InstructionSet, NormalTerms, ROWS, SparseColumns, SparseEntries,
+    TanhNetwork, TanhNetworkBack, adam, add_scaled, bernoulli_logit, categorical_logit, dot, exponential,
+    low_rank_logits, normal, poisson_log, sparse_columns, sparse_product, sparse_transposed, stick, tanh_network,
 };
 
 const SETS: [InstructionSet; 3] = [InstructionSet::Avx512, InstructionSet::Avx2, InstructionSet::Libm];
@@ -178,8 +178,38 @@ fn maps_and_draws_agree_with_libm() {
                 deviation: &mut deviation,
                 score: &mut score,
             });
+            let [mut same, mut offset] = [(); 2].map(|()| vec![0.0; length]);
+            let alone = set.diagonal_draw(&mut DiagonalDraw {
+                mean: &mean,
+                log_scale: &log_scale,
+                noise: &noise,
+                latent: &mut same,
+                deviation: &mut offset,
+                score: &mut [],
+            });
+            assert_eq!([bits(&same), bits(&offset)], [bits(&latent), bits(&deviation)]);
+            assert_eq!(alone.to_bits(), sum.to_bits());
             vec![latent, deviation, score, vec![sum]]
         });
+        let gradient = scattered(length, -5.0, 2.0);
+        // Factors of at most 3, 5 and e.
+        agrees(
+            &format!("diagonal slopes {length}"),
+            4e-16,
+            |_, _, _| 45.0,
+            |set| {
+                let mut out = mean.clone();
+                set.diagonal_slopes(&mut DiagonalSlopes {
+                    log_scale: &log_scale,
+                    noise: &noise,
+                    gradient: &gradient,
+                    other: 1.0,
+                    factor: -0.7,
+                    out: &mut out,
+                });
+                vec![out]
+            },
+        );
     }
 }
 
@@ -209,6 +239,19 @@ fn sums_and_steps_agree_with_plain_loops() {
                 let mut v = scattered(length, 0.0, 0.1);
                 set.adam(&mut parameters, &a, &mut m, &mut v, &AdamUpdate::at(3, 0.01, [0.9, 0.999], 1e-8));
                 vec![parameters, m, v]
+            },
+        );
+        agrees(
+            &format!("adam in single precision {length}"),
+            0.0,
+            |_, _, _| 0.0,
+            |set| {
+                let mut parameters = scattered(length, -1.0, 1.0);
+                let [mut m, mut s] = [-0.1, 0.0]
+                    .map(|low| scattered(length, low, 0.1).iter().map(|own| *own as f32).collect::<Vec<f32>>());
+                set.adam_single(&mut parameters, &a, &mut m, &mut s, &AdamUpdate::at(3, 0.01, [0.9, 0.999], 1e-8));
+                let wide = |numbers: &[f32]| numbers.iter().map(|own| f64::from(*own)).collect();
+                vec![parameters, wide(&m), wide(&s)]
             },
         );
     }

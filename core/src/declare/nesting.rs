@@ -147,6 +147,7 @@ mod tests {
             takes: None,
             repeats: 1,
             on_device: false,
+            is_double: false,
             outer: Outer::Plate {
                 len: outer.map_or(groups.groups(), <[usize]>::len),
                 places,

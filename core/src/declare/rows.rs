@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use burn::tensor::{Int, Tensor};
+use burn::tensor::{DType, FloatDType, Int, Tensor};
 
 use crate::declare::design::Products;
 use crate::declare::gathered::Gathered;
@@ -23,6 +23,8 @@ pub struct Rows<'a> {
     pub(crate) gathered: Option<Gathered>,
     /// Whether tensors taken of these rows stay on the device.
     pub(crate) on_device: bool,
+    /// Whether the reading computes in double precision, of data in single precision too.
+    pub(crate) is_double: bool,
     pub(crate) outer: Outer,
     /// The products of designs that this reading keeps, if it does.
     pub(crate) products: Option<Products>,
@@ -54,7 +56,8 @@ impl<'a> Rows<'a> {
     pub(crate) fn on_host(total: usize, chosen: Option<&'a [usize]>) -> Self {
         let chosen = chosen.map(Chosen::Given);
         let (outer, repeats) = (Outer::Unknown, 1);
-        Self { total, chosen, gathered: None, on_device: false, outer, products: None, repeats, takes: None }
+        let (on_device, is_double) = (false, false);
+        Self { total, chosen, gathered: None, on_device, is_double, outer, products: None, repeats, takes: None }
     }
 
     /// The same rows, gathered on the device.
@@ -110,7 +113,8 @@ impl<'a> Rows<'a> {
         }
     }
 
-    /// These rows of a tensor that has one entry a row in its first dimension.
+    /// These rows of a tensor that has one entry a row in its first dimension; in double precision where the reading computes
+    /// in it.
     ///
     /// # Shapes
     /// `tensor`: `[total, ...]` → `[len, ...]`.
@@ -132,11 +136,16 @@ impl<'a> Rows<'a> {
         if self.takes.is_some() {
             self.note_tensor(&Handle::from(tensor.clone()));
         }
-        let Some(chosen) = self.chosen.as_deref() else { return Ok(tensor.clone()) };
+        let Some(chosen) = self.chosen.as_deref() else { return Ok(self.widened(tensor.clone())) };
         let select = || tensor.clone().select(0, indices(chosen.iter().copied(), &tensor.device()));
-        let (Some(gathered), Some(chosen)) = (&self.gathered, self.shared()) else { return Ok(select()) };
+        let (Some(gathered), Some(chosen)) = (&self.gathered, self.shared()) else { return Ok(self.widened(select())) };
         let source = Handle::from(tensor.clone());
-        Ok(gathered.tensor(chosen, &source, || Handle::from(select())).typed())
+        Ok(self.widened(gathered.tensor(chosen, &source, || Handle::from(select())).typed()))
+    }
+
+    /// The same numbers in double precision, where the reading computes in it and they are in single precision.
+    fn widened<const D: usize>(&self, tensor: Tensor<D>) -> Tensor<D> {
+        if self.is_double && tensor.dtype() == DType::F32 { tensor.cast(FloatDType::F64) } else { tensor }
     }
 
     /// What the outer rows have, for each of these rows: the effect of a patient at each of the patient's visits.

@@ -68,6 +68,36 @@ fn poisson_batches_agree_with_events() {
 }
 
 #[test]
+fn many_values_of_one_normal_agree_with_events_for_any_number_of_threads() {
+    let values = scattered(40_003, -4.0, 5.0);
+    let on = |threads: usize| {
+        let mut value_gradient = vec![0.0; values.len()];
+        let mut batch = Batch {
+            values: &values,
+            parameters: [&[0.3], &[0.7], &[]],
+            scale: 1.7,
+            value_gradient: &mut value_gradient,
+            parameter_gradients: [&mut [], &mut [], &mut []],
+            events: &mut [],
+        };
+        let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().unwrap();
+        let sum = pool.install(|| Normal.batch(&mut batch)).unwrap();
+        (sum, value_gradient)
+    };
+    let (sum, slopes) = on(1);
+    let (other, others) = on(3);
+    assert!(sum.to_bits() == other.to_bits() && slopes.iter().zip(&others).all(|(a, b)| a.to_bits() == b.to_bits()));
+    let standard = |x: &f64| (x - 0.3) / 0.7;
+    let constant = 0.7_f64.ln() + crate::math::special::HALF_LOG_TWO_PI;
+    let expected: f64 = values.iter().map(|x| -0.5 * standard(x).powi(2) - constant).sum();
+    // A plain sum of 40,003 terms of one sign errs by some 1e-14.
+    assert!((sum - expected).abs() < 1e-12 * expected.abs(), "{sum} {expected}");
+    for (x, slope) in values.iter().zip(&slopes) {
+        assert!((slope + 1.7 * standard(x) / 0.7).abs() < 1e-12, "{x} {slope}");
+    }
+}
+
+#[test]
 fn normal_batches_agree_with_events() {
     for count in LENGTHS {
         let values = scattered(count, -4.0, 5.0);

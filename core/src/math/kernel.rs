@@ -70,6 +70,7 @@ macro_rules! dispatch {
 mod adam;
 mod bernoulli;
 mod block;
+mod box_muller;
 mod categorical;
 mod diagonal;
 mod exponential;
@@ -82,11 +83,12 @@ mod sparse;
 mod stick;
 mod tanh_network;
 
-pub use adam::{AdamUpdate, adam};
+pub use adam::{AdamUpdate, adam, adam_single};
 pub use bernoulli::bernoulli_logit;
 pub use block::BLOCK;
+pub use box_muller::box_muller;
 pub use categorical::categorical_logit;
-pub use diagonal::{DiagonalDraw, diagonal_draw};
+pub use diagonal::{DiagonalDraw, DiagonalSlopes, diagonal_draw, diagonal_slopes};
 pub use exponential::exponential;
 pub use linear::{add_scaled, dot};
 pub use low_rank::{ROWS, low_rank_factors, low_rank_loadings, low_rank_logits};

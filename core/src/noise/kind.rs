@@ -30,7 +30,7 @@ pub enum NoiseKind {
 
 /// The noise of an even particle, negated for the odd one after it.
 pub(super) fn antithetic(noise: &Noise, key: Key, out: &mut [f64]) {
-    noise.stream(key.particle(key.particle & !1)).normal(out);
+    noise.independent(key.particle(key.particle & !1), out);
     if key.particle % 2 == 1 {
         out.iter_mut().for_each(|value| *value = -*value);
     }

@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 use std::fmt;
 
-use partita_core::{Key, Noise, Purpose};
+use partita_core::{Key, Noise, Precision, Purpose};
 use serde::{Deserialize, Serialize};
 
 use crate::engine::error::{Error, Result};
@@ -11,7 +11,7 @@ use crate::engine::exchange::{Outcome, Request};
 use crate::engine::family::Family;
 use crate::engine::optimiser::Clip;
 use crate::engine::report::Privacy;
-use crate::engine::trainer::Moved;
+use crate::engine::trainer::{Moved, square};
 use crate::engine::trust::objective::Objective;
 use crate::engine::wire::manifest::Manifest;
 use crate::engine::wire::message::Message;
@@ -123,6 +123,14 @@ pub trait Algorithm: Send {
 
     /// The present posterior of the globals.
     fn posterior(&self) -> Posterior<'_>;
+
+    /// Computes the coordinator's own share in this precision from here on, whatever that of its device; whether it can.
+    ///
+    /// # Errors
+    /// What the model refuses.
+    fn compute_in(&mut self, _precision: Precision) -> Result<bool> {
+        Ok(false)
+    }
 
     /// The coordinator's whole state.
     fn save(&self) -> Message;
@@ -358,7 +366,7 @@ pub(crate) fn replies(outcomes: Vec<Outcome>, names: &[String], step: u64) -> Re
 /// Refuses a number that is not finite, saying whose and what it is.
 pub(crate) fn finite(who: &str, step: u64, quantity: impl Fn(usize) -> String, values: &[f64]) -> Result<()> {
     // The vectorised sum of squares is finite unless a number is not, or is beyond 1e154: then look one by one.
-    if partita_core::kernel::dot(values, values).is_finite() {
+    if square(values).is_finite() {
         return Ok(());
     }
     match values.iter().position(|value| !value.is_finite()) {
@@ -378,7 +386,7 @@ pub(crate) fn movable(
     quantity: impl Fn(usize) -> String,
     gradient: &[f64],
 ) -> Result<()> {
-    if partita_core::kernel::dot(gradient, gradient).is_finite() {
+    if square(gradient).is_finite() {
         return Ok(());
     }
     finite(who, step, &quantity, gradient)?;

@@ -128,7 +128,7 @@ impl Estimator {
         draw: &FamilyDraw,
     ) -> (f64, Vec<f64>, Vec<f64>) {
         let mut grad_mean = prior.globals;
-        if matches!(self.of_draw(), Self::StickingTheLanding | Self::LocallyEnhanced { .. }) {
+        if self.reads_score() {
             add_scaled(&mut grad_mean, -1.0, &draw.score);
         }
         let elbo = match self.of_draw() {
@@ -136,6 +136,26 @@ impl Estimator {
             _ => prior.value - draw.log_density,
         };
         (elbo, grad_mean, prior.theta)
+    }
+
+    /// Whether the score of a draw of the globals is read.
+    fn reads_score(self) -> bool {
+        matches!(self.of_draw(), Self::StickingTheLanding | Self::LocallyEnhanced { .. })
+    }
+
+    /// Draws the globals with what is read of a draw, in the memory of an earlier one.
+    pub(crate) fn draw_into(self, family: &dyn Family, parameters: &[f64], noise: &[f64], draw: &mut FamilyDraw) {
+        match self.reads_score() {
+            true => family.draw_into(parameters, noise, draw),
+            false => family.draw_without_score(parameters, noise, draw),
+        }
+    }
+
+    /// The same in memory of its own.
+    pub(crate) fn draw(self, family: &dyn Family, parameters: &[f64], noise: &[f64]) -> FamilyDraw {
+        let mut draw = FamilyDraw::default();
+        self.draw_into(family, parameters, noise, &mut draw);
+        draw
     }
 
     /// Whether the entropy of the globals is in closed form.

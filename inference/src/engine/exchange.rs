@@ -11,6 +11,8 @@ pub use threads::Threads;
 use std::path::Path;
 use std::time::Duration;
 
+use partita_core::Precision;
+
 use crate::engine::error::{Error, Result};
 use crate::engine::report::OwnChecks;
 use crate::engine::wire::manifest::Manifest;
@@ -208,6 +210,15 @@ pub trait SiloProgram: Send {
     /// For the silo's owner: no message carries them.
     fn own_checks(&self) -> Option<OwnChecks> {
         self.within().and_then(SiloProgram::own_checks)
+    }
+
+    /// Computes in this precision from here on, whatever that of its device; whether it can. For the silo's owner: a fit in
+    /// single precision compares itself with double precision by it.
+    ///
+    /// # Errors
+    /// What the model refuses.
+    fn compute_in(&mut self, _precision: Precision) -> Result<bool> {
+        Ok(false)
     }
 
     /// Answers a request.

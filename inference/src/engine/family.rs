@@ -50,7 +50,7 @@ pub struct FamilyDraw {
     pub deviation: Vec<f64>,
     /// $\log q(Z)$ in nats.
     pub log_density: f64,
-    /// $\nabla_Z \log q(Z)$ at fixed parameters.
+    /// $\nabla_Z \log q(Z)$ at fixed parameters; empty where it was not asked for ([`Family::draw_without_score`]).
     pub score: Vec<f64>,
 }
 
@@ -70,8 +70,8 @@ pub struct DrawGradient<'a> {
 /// A variational family over one vector $Z = \mu + s(\eta, \varepsilon)$ with mean $\mu$ and noise $\varepsilon$.
 ///
 /// # Laws
-/// `laws::family` checks that `draw` and its `log_density` agree with the moments, that `score` is the gradient of the
-/// log density, that `vjp` is the transpose of the draw's Jacobian and `vjp_moments` that of mean and
+/// `laws::family` checks that `draw` and its `log_density` agree with the moments and with draws into other memory, that
+/// `score` is the gradient of the log density, that `vjp` is the transpose of the draw's Jacobian and `vjp_moments` that of mean and
 /// covariance, that `entropy` is the mean of $-\log q$ and `add_entropy_gradient` its gradient, that `add_gradient` adds
 /// what `vjp` and `add_entropy_gradient` do, and that `deviations` are those of the covariance.
 pub trait Family: Debug + Send + Sync {
@@ -95,6 +95,11 @@ pub trait Family: Debug + Send + Sync {
     /// Draws once into `draw`, in the memory of an earlier draw where the family has a way.
     fn draw_into(&self, parameters: &[f64], noise: &[f64], draw: &mut FamilyDraw) {
         *draw = self.draw(parameters, noise);
+    }
+
+    /// The same for an estimator that does not read the score, which is then left empty where the family has a way.
+    fn draw_without_score(&self, parameters: &[f64], noise: &[f64], draw: &mut FamilyDraw) {
+        self.draw_into(parameters, noise, draw);
     }
 
     /// Adds to `out` the transpose of the draw's Jacobian times a gradient.

@@ -138,15 +138,15 @@ impl RowPlaces<'_> {
     }
 
     /// Writes numbers of these rows at their places among those of all rows.
-    pub(crate) fn put(&self, values: &[f64], all_rows: &mut [f64]) {
+    pub(crate) fn put<T: Copy>(&self, values: &[T], all_rows: &mut [T]) {
         for (all, own) in (0..self.rows.len()).flat_map(|index| self.of(index)) {
             all_rows[all].copy_from_slice(&values[own]);
         }
     }
 
     /// The numbers of these rows among those of all rows.
-    pub(crate) fn gather(&self, all_rows: &[f64]) -> Vec<f64> {
-        let mut out = vec![0.0; self.rows.len() * self.arrays.iter().map(|[.., width]| width).sum::<usize>()];
+    pub(crate) fn gather<T: Copy + Default>(&self, all_rows: &[T]) -> Vec<T> {
+        let mut out = vec![T::default(); self.rows.len() * self.arrays.iter().map(|[.., width]| width).sum::<usize>()];
         for (all, own) in (0..self.rows.len()).flat_map(|index| self.of(index)) {
             out[own].copy_from_slice(&all_rows[all]);
         }

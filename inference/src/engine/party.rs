@@ -2,6 +2,8 @@
 
 use std::path::Path;
 
+use partita_core::Precision;
+
 use crate::engine::checkpoint::{self, NamedVectors};
 use crate::engine::error::{Error, Result};
 use crate::engine::exchange::SiloProgram;
@@ -66,6 +68,14 @@ pub trait Program: Send {
         Commit::AsItGoes
     }
 
+    /// As for [`SiloProgram::compute_in`].
+    ///
+    /// # Errors
+    /// What the model refuses.
+    fn set_precision(&mut self, _precision: Precision) -> Result<bool> {
+        Ok(false)
+    }
+
     /// As for [`SiloProgram::local_moments`].
     ///
     /// # Errors
@@ -96,6 +106,10 @@ impl<P: Program> SiloProgram for P {
 
     fn private_theta(&self) -> Vec<f64> {
         self.kept_theta()
+    }
+
+    fn compute_in(&mut self, precision: Precision) -> Result<bool> {
+        self.set_precision(precision)
     }
 
     fn answer(&mut self, request: &Message) -> Result<Message> {

@@ -122,6 +122,10 @@ pub struct Report {
     /// Why it is this algorithm, where the options named none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub choice: Option<String>,
+    /// What single precision changes of the bound, in a sentence; `None` of a fit in double precision, of one on a device without
+    /// it, and of methods that are not compared.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub single_precision: Option<String>,
     /// The silos.
     pub silos: Vec<String>,
     /// Why the run ended.
@@ -201,6 +205,7 @@ impl Report {
             device: found.device,
             algorithm: found.algorithm,
             choice: None,
+            single_precision: None,
             silos: found.silos,
             ending: record.ending,
             settled: found.settled,

@@ -128,8 +128,16 @@ const PART: usize = 16_384;
 
 /// The Euclidean norm of a vector.
 pub(crate) fn norm(vector: &[f64]) -> f64 {
+    square(vector).sqrt()
+}
+
+/// The sum of squares of a vector.
+pub(crate) fn square(vector: &[f64]) -> f64 {
+    if vector.len() <= PART {
+        return dot(vector, vector);
+    }
     let squares: Vec<f64> = vector.par_chunks(PART).map(|part| dot(part, part)).collect();
-    squares.iter().sum::<f64>().sqrt()
+    squares.iter().sum()
 }
 
 /// The Euclidean distance of two vectors.

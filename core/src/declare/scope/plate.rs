@@ -10,6 +10,7 @@ use crate::declare::gathered::Gathered;
 use crate::declare::nesting::Chosen;
 use crate::declare::rows::{Outer, Rows};
 use crate::declare::site::Part;
+use crate::device::Precision;
 use crate::distribution::Law;
 use crate::error::{Error, Result};
 
@@ -242,8 +243,8 @@ impl<'a> Scope<'a> {
         let scale = batch.map_or(1.0, |batch| total as f64 * batch.repeats as f64 / batch.rows.len() as f64);
         let gathered = batch.map(|batch| batch.gathered.clone());
         let (products, repeats) = (self.products.clone(), batch.map_or(1, |batch| batch.repeats));
-        let (on_device, outer) = (self.stays_on_device(), Outer::Silo);
-        let mut rows = Rows { total, chosen, gathered, on_device, outer, products, repeats, takes: None };
+        let (on_device, is_double, outer) = (self.stays_on_device(), self.is_double(), Outer::Silo);
+        let mut rows = Rows { total, chosen, gathered, on_device, is_double, outer, products, repeats, takes: None };
         rows.takes = self.takes.as_ref().map(|takes| takes.of(block, rows.len()));
         let place = self.outermost_place(block, rows.len(), batch.and_then(|batch| batch.times.clone()));
         Ok(Plate { name: name.to_owned(), block, rows, scale, place })
@@ -269,10 +270,15 @@ impl<'a> Scope<'a> {
         let place = self.inner_place(&around, block, &places);
         let outer = Outer::Plate { len: around.rows.len(), places, uploaded };
         let (total, products, repeats) = (groups.rows(), self.products.clone(), around.rows.repeats);
-        let on_device = self.stays_on_device();
-        let mut rows = Rows { total, chosen, gathered, on_device, outer, products, repeats, takes: None };
+        let (on_device, is_double) = (self.stays_on_device(), self.is_double());
+        let mut rows = Rows { total, chosen, gathered, on_device, is_double, outer, products, repeats, takes: None };
         rows.takes = self.takes.as_ref().map(|takes| takes.of(block, rows.len()));
         Ok(Plate { name: name.to_owned(), block, rows, scale: around.scale, place })
+    }
+
+    /// Whether this reading computes in double precision.
+    fn is_double(&self) -> bool {
+        self.device.precision() == Precision::Double
     }
 
     /// How log densities of the local part are summed, if the reading adds them.

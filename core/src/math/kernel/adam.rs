@@ -62,3 +62,36 @@ fn vector(parameters: &mut [f64], gradient: &[f64], first: &mut [f64], second: &
         *parameter -= (*m * update.correction) / (v.sqrt() + update.epsilon) * update.rate;
     }
 }
+
+dispatch! {
+    /// The step of [`adam`] with running means that are kept in single precision: of squares their `root`, whose range is that of
+    /// the gradient. Parameters and gradient are in double precision, and so is the arithmetic.
+    ///
+    /// # Numerics
+    /// A mean is rounded to single precision after each step, beyond its range to the largest number; the step itself uses the
+    /// one that is not rounded. The bits are those of the loop for other machines.
+    ///
+    /// # Panics
+    /// If the lengths disagree: callers have checked them.
+    adam_single(parameters: &mut [f64], gradient: &[f64], first: &mut [f32], root: &mut [f32], update: &AdamUpdate) -> ()
+    where [gradient.len(), first.len(), root.len()] == [parameters.len(); 3];
+    single, single
+}
+
+#[inline(always)]
+fn single(parameters: &mut [f64], gradient: &[f64], first: &mut [f32], root: &mut [f32], update: &AdamUpdate) {
+    let means = first.iter_mut().zip(root);
+    for ((parameter, g), (m, s)) in parameters.iter_mut().zip(gradient).zip(means) {
+        let kept = f64::from(*s);
+        let mean = f64::from(*m) * update.first[0] + g * update.first[1];
+        let square = ((kept * kept) * update.second[0] + (g * g) * update.second[1]).sqrt();
+        *parameter -= (mean * update.correction) / (square + update.epsilon) * update.rate;
+        (*m, *s) = (rounded(mean), rounded(square));
+    }
+}
+
+/// The nearest number of single precision that is finite; what is no number stays none.
+#[inline(always)]
+fn rounded(number: f64) -> f32 {
+    number.clamp(-f64::from(f32::MAX), f64::from(f32::MAX)) as f32
+}

@@ -1,9 +1,9 @@
-//! Draws from a Gaussian with independent components in one pass: value, deviation, score and log density.
+//! Draws from a Gaussian with independent components in one pass, and takes gradients by the draw back to scales in another.
 
-use super::block::{BLOCK, sum_blocks};
+use super::block::{BLOCK, Padded, sum_blocks, takes};
 use super::polynomial::exp;
 
-/// What [`diagonal_draw`] reads, and where it writes; all of one length.
+/// What [`diagonal_draw`] reads, and where it writes; all of one length, but for a score that nobody asks for.
 #[derive(Debug)]
 pub struct DiagonalDraw<'a> {
     /// The means $\mu$.
@@ -16,15 +16,14 @@ pub struct DiagonalDraw<'a> {
     pub latent: &'a mut [f64],
     /// Receives $e^\rho\varepsilon$.
     pub deviation: &'a mut [f64],
-    /// Receives $-\varepsilon e^{-\rho}$, the gradient of the log density by the value.
+    /// Receives $-\varepsilon e^{-\rho}$, the gradient of the log density by the value; empty for none.
     pub score: &'a mut [f64],
 }
 
 impl DiagonalDraw<'_> {
     fn fit(&self) -> bool {
-        let lengths =
-            [self.log_scale.len(), self.noise.len(), self.latent.len(), self.deviation.len(), self.score.len()];
-        lengths == [self.mean.len(); 5]
+        let lengths = [self.log_scale.len(), self.noise.len(), self.latent.len(), self.deviation.len()];
+        lengths == [self.mean.len(); 4] && takes(self.score, self.mean.len())
     }
 }
 
@@ -43,6 +42,11 @@ dispatch! {
 
 #[inline(always)]
 fn vector(draw: &mut DiagonalDraw<'_>) -> f64 {
+    if draw.score.is_empty() { blocks::<false>(draw) } else { blocks::<true>(draw) }
+}
+
+#[inline(always)]
+fn blocks<const SCORE: bool>(draw: &mut DiagonalDraw<'_>) -> f64 {
     sum_blocks!(draw.mean.len(), |io, start| {
         let (mean, log_scale, noise) =
             (io.load(draw.mean, start), io.load(draw.log_scale, start), io.load(draw.noise, start));
@@ -51,12 +55,16 @@ fn vector(draw: &mut DiagonalDraw<'_>) -> f64 {
             let scale = exp(log_scale[lane]);
             deviation[lane] = scale * noise[lane];
             latent[lane] = mean[lane] + deviation[lane];
-            score[lane] = -noise[lane] / scale;
+            if SCORE {
+                score[lane] = -noise[lane] / scale;
+            }
             terms[lane] = -log_scale[lane] - 0.5 * noise[lane] * noise[lane];
         }
         io.store(draw.latent, start, &latent);
         io.store(draw.deviation, start, &deviation);
-        io.store(draw.score, start, &score);
+        if SCORE {
+            io.store(draw.score, start, &score);
+        }
         terms
     })
 }
@@ -67,8 +75,78 @@ fn scalar(draw: &mut DiagonalDraw<'_>) -> f64 {
         let (scale, noise) = (draw.log_scale[index].exp(), draw.noise[index]);
         draw.deviation[index] = scale * noise;
         draw.latent[index] = draw.mean[index] + draw.deviation[index];
-        draw.score[index] = -noise / scale;
+        if let Some(score) = draw.score.get_mut(index) {
+            *score = -noise / scale;
+        }
         sum += -draw.log_scale[index] - 0.5 * noise * noise;
     }
     sum
+}
+
+/// What [`diagonal_slopes`] reads, and where it adds; all of one length.
+#[derive(Debug)]
+pub struct DiagonalSlopes<'a> {
+    /// The logarithms $\rho$ of the standard deviations.
+    pub log_scale: &'a [f64],
+    /// The noise $\varepsilon$ of the draw.
+    pub noise: &'a [f64],
+    /// The gradient $b$ by the draw.
+    pub gradient: &'a [f64],
+    /// The gradient by $\rho$ that reaches it on another way, the same for all.
+    pub other: f64,
+    /// What all is multiplied by.
+    pub factor: f64,
+    /// What the gradient by $\rho$ is added to.
+    pub out: &'a mut [f64],
+}
+
+impl DiagonalSlopes<'_> {
+    fn fit(&self) -> bool {
+        [self.log_scale.len(), self.noise.len(), self.gradient.len()] == [self.out.len(); 3]
+    }
+}
+
+dispatch! {
+    /// Adds $f\thinspace(b_i e^{\rho_i}\varepsilon_i + o)$ to each number, with $f$ the factor and $o$ the other gradient.
+    ///
+    /// # Numerics
+    /// The exponential errs by at most one unit in the last place, everything else is rounded once.
+    ///
+    /// # Panics
+    /// If the lengths disagree: callers have checked them.
+    diagonal_slopes(slopes: &mut DiagonalSlopes<'_>) -> ()
+    where slopes.fit();
+    slope_blocks, plain_slopes
+}
+
+#[inline(always)]
+fn slope_blocks(slopes: &mut DiagonalSlopes<'_>) {
+    let [log_scale, noise, gradient] =
+        [slopes.log_scale, slopes.noise, slopes.gradient].map(<[f64]>::as_chunks::<BLOCK>);
+    let (out, rest) = slopes.out.as_chunks_mut::<BLOCK>();
+    for (((out, log_scale), noise), gradient) in out.iter_mut().zip(log_scale.0).zip(noise.0).zip(gradient.0) {
+        add_slopes(out, [log_scale, noise, gradient], slopes.other, slopes.factor);
+    }
+    if !rest.is_empty() {
+        let [mut block, log_scale, noise, gradient] =
+            [&*rest, log_scale.1, noise.1, gradient.1].map(|numbers| Padded.load(numbers, 0));
+        add_slopes(&mut block, [&log_scale, &noise, &gradient], slopes.other, slopes.factor);
+        Padded.store(rest, 0, &block);
+    }
+}
+
+/// Adds the slopes of a block.
+#[inline(always)]
+fn add_slopes(out: &mut [f64; BLOCK], inputs: [&[f64; BLOCK]; 3], other: f64, factor: f64) {
+    let [log_scale, noise, gradient] = inputs;
+    for lane in 0..BLOCK {
+        out[lane] += factor * (gradient[lane] * exp(log_scale[lane]) * noise[lane] + other);
+    }
+}
+
+fn plain_slopes(slopes: &mut DiagonalSlopes<'_>) {
+    let inputs = slopes.log_scale.iter().zip(slopes.noise).zip(slopes.gradient);
+    for (slot, ((log_scale, noise), gradient)) in slopes.out.iter_mut().zip(inputs) {
+        *slot += slopes.factor * (gradient * log_scale.exp() * noise + slopes.other);
+    }
 }

@@ -14,7 +14,8 @@ pub(crate) struct LayerMoments {
 
 impl LayerMoments {
     pub(crate) fn new(family: &dyn Family, parameters: &[f64]) -> Self {
-        let variances = family.deviations(parameters).iter().map(|sd| sd * sd).collect();
+        let mut variances = family.deviations(parameters);
+        variances.iter_mut().for_each(|number| *number *= *number);
         Self { means: family.mean(parameters), variances }
     }
 

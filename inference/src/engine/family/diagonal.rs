@@ -1,6 +1,8 @@
 //! Gives the diagonal Gaussian (mean-field) family.
 
-use partita_core::kernel::{BLOCK, DiagonalDraw, add_scaled, diagonal_draw, exponential};
+use partita_core::kernel::{
+    BLOCK, DiagonalDraw, DiagonalSlopes, add_scaled, diagonal_draw, diagonal_slopes, exponential,
+};
 use rayon::prelude::*;
 
 use super::{CovarianceGradient, CovarianceMatrix, DrawGradient, Family, FamilyDraw, HALF_LOG_TWO_PI, MomentGradient};
@@ -47,6 +49,26 @@ impl DiagonalGaussian {
         Self { len }
     }
 
+    /// Draws into memory as long as the draw, with the score only where there is room for it.
+    fn fill(&self, parameters: &[f64], noise: &[f64], draw: &mut FamilyDraw) {
+        let (mean, log_scale) = parameters.split_at(self.len);
+        let FamilyDraw { latent, deviation, score, log_density } = draw;
+        for vector in [&mut *latent, &mut *deviation] {
+            vector.resize(self.len, 0.0);
+        }
+        let inputs = mean.par_chunks(PART).zip(log_scale.par_chunks(PART)).zip(noise.par_chunks(PART));
+        let outputs = latent.par_chunks_mut(PART).zip(deviation.par_chunks_mut(PART));
+        let part = |(((mean, log_scale), noise), (latent, deviation)), score: &mut [f64]| {
+            diagonal_draw(&mut DiagonalDraw { mean, log_scale, noise, latent, deviation, score })
+        };
+        let sums: Vec<f64> = if score.is_empty() {
+            inputs.zip(outputs).map(|own| part(own, &mut [])).collect()
+        } else {
+            inputs.zip(outputs).zip(score.par_chunks_mut(PART)).map(|(own, score)| part(own, score)).collect()
+        };
+        *log_density = sums.iter().sum::<f64>() - real(self.len) * HALF_LOG_TWO_PI;
+    }
+
     /// Adds to `out` what a gradient by the variances is by the logarithms of the scales: d/d log σ = 2 σ² d/dσ².
     fn add_by_variance(&self, parameters: &[f64], gradient: &[f64], out: &mut [f64]) {
         let inputs = parameters[self.len..].par_chunks(PART).zip(gradient.par_chunks(PART));
@@ -84,18 +106,13 @@ impl Family for DiagonalGaussian {
     }
 
     fn draw_into(&self, parameters: &[f64], noise: &[f64], draw: &mut FamilyDraw) {
-        let (mean, log_scale) = parameters.split_at(self.len);
-        let FamilyDraw { latent, deviation, score, log_density } = draw;
-        for vector in [&mut *latent, &mut *deviation, &mut *score] {
-            vector.resize(self.len, 0.0);
-        }
-        let inputs = mean.par_chunks(PART).zip(log_scale.par_chunks(PART)).zip(noise.par_chunks(PART));
-        let outputs = latent.par_chunks_mut(PART).zip(deviation.par_chunks_mut(PART)).zip(score.par_chunks_mut(PART));
-        let part = |(((mean, log_scale), noise), ((latent, deviation), score))| {
-            diagonal_draw(&mut DiagonalDraw { mean, log_scale, noise, latent, deviation, score })
-        };
-        let sums: Vec<f64> = inputs.zip(outputs).map(part).collect();
-        *log_density = sums.iter().sum::<f64>() - real(self.len) * HALF_LOG_TWO_PI;
+        draw.score.resize(self.len, 0.0);
+        self.fill(parameters, noise, draw);
+    }
+
+    fn draw_without_score(&self, parameters: &[f64], noise: &[f64], draw: &mut FamilyDraw) {
+        draw.score.clear();
+        self.fill(parameters, noise, draw);
     }
 
     fn vjp(&self, parameters: &[f64], noise: &[f64], grad_mean: &[f64], grad_offset: &[f64], out: &mut [f64]) {
@@ -112,13 +129,9 @@ impl Family for DiagonalGaussian {
             .for_each(|(out, gradient)| add_scaled(out, factor, gradient));
         let inputs =
             parameters[self.len..].par_chunks(PART).zip(grad_offset.par_chunks(PART)).zip(noise.par_chunks(PART));
-        let entropy = f64::from(u8::from(with_entropy));
+        let other = f64::from(u8::from(with_entropy));
         out_log_scale.par_chunks_mut(PART).zip(inputs).for_each(|(out, ((log_scale, gradient), noise))| {
-            let mut scale = log_scale.to_vec();
-            exponential(&mut scale);
-            for (((slot, b), s), e) in out.iter_mut().zip(gradient).zip(&scale).zip(noise) {
-                *slot += factor * (b * s * e + entropy);
-            }
+            diagonal_slopes(&mut DiagonalSlopes { log_scale, noise, gradient, other, factor, out });
         });
     }
 
@@ -149,9 +162,13 @@ impl Family for DiagonalGaussian {
     }
 
     fn covariance_matrix(&self, parameters: &[f64]) -> CovarianceMatrix {
+        CovarianceMatrix::Diagonal(self.deviations(parameters))
+    }
+
+    fn deviations(&self, parameters: &[f64]) -> Vec<f64> {
         let mut scale = parameters[self.len..].to_vec();
-        exponential(&mut scale);
-        CovarianceMatrix::Diagonal(scale)
+        scale.par_chunks_mut(PART).for_each(exponential);
+        scale
     }
 
     fn with_moments(&self, mean: &[f64], spread: &CovarianceMatrix) -> Result<Vec<f64>> {

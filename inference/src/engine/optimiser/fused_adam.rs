@@ -1,7 +1,7 @@
 //! Runs Adam as one vectorised loop over parameters, gradient and moments.
 
-use partita_core::Device;
-use partita_core::kernel::{AdamUpdate, adam};
+use partita_core::kernel::{AdamUpdate, adam, adam_single};
+use partita_core::{Device, Precision};
 use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 
@@ -11,7 +11,8 @@ use crate::engine::error::Result;
 /// Adam (Kingma and Ba, 2015); by default with the customary constants.
 ///
 /// It runs as one fused loop with the operations of Burn's Adam on f64 tensors; its constants are in double precision,
-/// where Burn's are rounded to single (`laws::adam` holds it to both claims).
+/// where Burn's are rounded to single (`laws::adam` holds it to both claims). On a device of single precision it keeps its
+/// running means in that, and computes in f64.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Adam {
     /// Decay of the mean of gradients and of their squares.
@@ -27,8 +28,12 @@ impl Default for Adam {
 }
 
 impl Optimiser for Adam {
-    fn start(&self, _: &Device) -> Box<dyn UpdateRule> {
-        Box::new(FusedAdam { decay: self.decay, epsilon: self.epsilon, ..FusedAdam::default() })
+    fn start(&self, device: &Device) -> Box<dyn UpdateRule> {
+        let Self { decay, epsilon } = *self;
+        match device.precision() {
+            Precision::Double => Box::new(FusedAdam::<f64> { decay, epsilon, ..FusedAdam::default() }),
+            Precision::Single => Box::new(FusedAdam::<f32> { decay, epsilon, ..FusedAdam::default() }),
+        }
     }
 
     fn check(&self) -> Result<()> {
@@ -39,53 +44,113 @@ impl Optimiser for Adam {
 /// Parameters that one thread moves at a time.
 const PART: usize = 16_384;
 
-/// Adam's state: running means of gradients and of their squares.
+/// A number that running means are kept in.
+trait Mean: Copy + Default + Send + Sync + 'static {
+    /// One step down a gradient.
+    fn step(parameters: &mut [f64], gradient: &[f64], first: &mut [Self], second: &mut [Self], update: &AdamUpdate);
+
+    /// As a mean of gradients is saved, and one of squares.
+    fn saved(first: Self, second: Self) -> [f64; 2];
+
+    /// What [`Mean::saved`] was given.
+    fn loaded(first: f64, second: f64) -> [Self; 2];
+}
+
+impl Mean for f64 {
+    fn step(parameters: &mut [f64], gradient: &[f64], first: &mut [f64], second: &mut [f64], update: &AdamUpdate) {
+        adam(parameters, gradient, first, second, update);
+    }
+
+    fn saved(first: f64, second: f64) -> [f64; 2] {
+        [first, second]
+    }
+
+    fn loaded(first: f64, second: f64) -> [f64; 2] {
+        [first, second]
+    }
+}
+
+/// In single precision the roots of mean squares are kept, whose squares double precision holds without rounding.
+impl Mean for f32 {
+    fn step(parameters: &mut [f64], gradient: &[f64], first: &mut [f32], second: &mut [f32], update: &AdamUpdate) {
+        adam_single(parameters, gradient, first, second, update);
+    }
+
+    fn saved(first: f32, second: f32) -> [f64; 2] {
+        [first.into(), f64::from(second) * f64::from(second)]
+    }
+
+    #[expect(clippy::cast_possible_truncation, reason = "what was saved is in single precision")]
+    fn loaded(first: f64, second: f64) -> [f32; 2] {
+        [first as f32, second.sqrt() as f32]
+    }
+}
+
+/// Adam's state: running means of gradients and of their squares, in the precision of the device.
 #[derive(Debug, Default)]
-struct FusedAdam {
+struct FusedAdam<M> {
     decay: [f64; 2],
     epsilon: f64,
     time: u64,
-    first: Vec<f64>,
-    second: Vec<f64>,
+    first: Vec<M>,
+    second: Vec<M>,
     /// Steps of each row, where rows are moved apart from one another.
     row_times: Vec<u64>,
 }
 
-impl UpdateRule for FusedAdam {
+impl<M: Mean> FusedAdam<M> {
+    /// Makes room for the means of so many parameters.
+    fn grow(&mut self, length: usize) {
+        self.first.resize(length, M::default());
+        self.second.resize(length, M::default());
+    }
+
+    /// The means as they are saved.
+    fn saved(first: &[M], second: &[M]) -> [Vec<f64>; 2] {
+        let each = |place: usize| first.iter().zip(second).map(|(m, v)| M::saved(*m, *v)[place]).collect();
+        [each(0), each(1)]
+    }
+
+    /// Means of so many parameters that were saved.
+    fn loaded(first: &[f64], second: &[f64]) -> [Vec<M>; 2] {
+        let each = |place: usize| first.iter().zip(second).map(|(m, v)| M::loaded(*m, *v)[place]).collect();
+        [each(0), each(1)]
+    }
+}
+
+impl<M: Mean> UpdateRule for FusedAdam<M> {
     fn step(&mut self, rate: f64, parameters: &mut [f64], gradient: &[f64]) {
-        self.first.resize(parameters.len(), 0.0);
-        self.second.resize(parameters.len(), 0.0);
+        self.grow(parameters.len());
         self.time += 1;
         let update = AdamUpdate::at(self.time, rate, self.decay, self.epsilon);
         if parameters.len() <= PART {
-            return adam(parameters, gradient, &mut self.first, &mut self.second, &update);
+            return M::step(parameters, gradient, &mut self.first, &mut self.second, &update);
         }
         let moments = self.first.par_chunks_mut(PART).zip(self.second.par_chunks_mut(PART));
         let parts = parameters.par_chunks_mut(PART).zip(gradient.par_chunks(PART)).zip(moments);
-        parts.for_each(|((parameters, gradient), (first, second))| adam(parameters, gradient, first, second, &update));
+        parts.for_each(|((parameters, gradient), (first, second))| {
+            M::step(parameters, gradient, first, second, &update)
+        });
     }
 
     fn step_rows(&mut self, rate: f64, parameters: &mut [f64], gradient: &[f64], places: &RowPlaces<'_>) {
-        self.first.resize(parameters.len(), 0.0);
-        self.second.resize(parameters.len(), 0.0);
+        self.grow(parameters.len());
         self.row_times.resize(places.total, 0);
         for (index, &row) in places.rows.iter().enumerate() {
             self.row_times[row] += 1;
             let update = AdamUpdate::at(self.row_times[row], rate, self.decay, self.epsilon);
             for (all, own) in places.of(index) {
                 let moments = (&mut self.first[all.clone()], &mut self.second[all.clone()]);
-                adam(&mut parameters[all], &gradient[own], moments.0, moments.1, &update);
+                M::step(&mut parameters[all], &gradient[own], moments.0, moments.1, &update);
             }
         }
     }
 
     #[expect(clippy::cast_precision_loss, reason = "a run has far fewer than 2^52 steps")]
     fn save(&self) -> Vec<(String, Vec<f64>)> {
-        let mut state = vec![
-            ("time".into(), vec![self.time as f64]),
-            ("first".into(), self.first.clone()),
-            ("second".into(), self.second.clone()),
-        ];
+        let [first, second] = Self::saved(&self.first, &self.second);
+        let mut state =
+            vec![("time".into(), vec![self.time as f64]), ("first".into(), first), ("second".into(), second)];
         if !self.row_times.is_empty() {
             state.push(("row_times".into(), self.row_times.iter().map(|time| *time as f64).collect()));
         }
@@ -94,34 +159,37 @@ impl UpdateRule for FusedAdam {
 
     #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "the time was saved from a u64")]
     fn load(&mut self, state: Vec<(String, Vec<f64>)>) -> bool {
-        let mut found = [false; 3];
+        let (mut is_timed, mut means) = (false, [const { None }; 2]);
         self.row_times.clear();
         for (name, values) in state {
             match (name.as_str(), values.as_slice()) {
-                ("time", [time]) => (self.time, found[0]) = (*time as u64, true),
-                ("first", _) => (self.first, found[1]) = (values, true),
-                ("second", _) => (self.second, found[2]) = (values, true),
+                ("time", [time]) => (self.time, is_timed) = (*time as u64, true),
+                ("first", _) => means[0] = Some(values),
+                ("second", _) => means[1] = Some(values),
                 ("row_times", times) => self.row_times = times.iter().map(|time| *time as u64).collect(),
                 _ => return false,
             }
         }
-        found == [true; 3] && self.first.len() == self.second.len()
+        let [Some(first), Some(second)] = means else { return false };
+        [self.first, self.second] = Self::loaded(&first, &second);
+        is_timed && first.len() == second.len()
     }
 
     /// Moments and times of these rows; empty before the first step.
     #[expect(clippy::cast_precision_loss, reason = "a run has far fewer than 2^52 steps")]
     fn save_rows(&self, places: &RowPlaces<'_>) -> Option<Vec<(String, Vec<f64>)>> {
-        let moments = |all: &[f64]| if all.is_empty() { Vec::new() } else { places.gather(all) };
+        let moments = |all: &[M]| if all.is_empty() { Vec::new() } else { places.gather(all) };
         let times = places.rows.iter().map(|row| self.row_times.get(*row).map_or(0.0, |time| *time as f64));
-        let (first, second) = (moments(&self.first), moments(&self.second));
+        let [first, second] = Self::saved(&moments(&self.first), &moments(&self.second));
         Some(vec![("first".into(), first), ("second".into(), second), ("row_times".into(), times.collect())])
     }
 
     #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "the times were saved from u64")]
     fn load_rows(&mut self, places: &RowPlaces<'_>, state: Vec<(String, Vec<f64>)>) -> bool {
         let [(_, first), (_, second), (_, times)] = state.as_slice() else { return false };
-        for (all, own) in [(&mut self.first, first), (&mut self.second, second)] {
-            if own.is_empty() { all.clear() } else { places.put(own, all) }
+        let own = Self::loaded(first, second);
+        for (all, own) in [&mut self.first, &mut self.second].into_iter().zip(own) {
+            if own.is_empty() { all.clear() } else { places.put(&own, all) }
         }
         // Rows that were never moved have no times to restore.
         for (row, time) in places.rows.iter().zip(times) {

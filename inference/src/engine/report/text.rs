@@ -217,6 +217,9 @@ impl Report {
             nats(self.elbo_se),
             self.elbo_draws
         )?;
+        if let Some(line) = &self.single_precision {
+            writeln!(formatter, "{line}")?;
+        }
         if !self.starts.is_empty() {
             writeln!(formatter, "{}", StartBound::line(&self.starts))?;
         }

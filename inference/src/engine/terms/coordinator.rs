@@ -1,7 +1,7 @@
 //! Keeps what the coordinator of a method over silos knows: the model's globals, their posterior, and who the silos are.
 
 use partita_core::{
-    AnyModel, Device, Purpose, SiteTable, device_theta, shared_theta, theta, with_shared_theta, with_theta,
+    AnyModel, Device, Precision, Purpose, SiteTable, device_theta, shared_theta, theta, with_shared_theta, with_theta,
 };
 
 use super::climbing::Ascent;
@@ -113,6 +113,13 @@ impl Coordinator {
     /// Replaces θ, in the model too.
     pub(crate) fn set_theta(&mut self, theta: &[f64]) -> Result<()> {
         self.trainer.set_theta(theta);
+        self.show_theta()
+    }
+
+    /// Computes in this precision from here on, whatever that of its device.
+    pub(crate) fn recast(&mut self, precision: Precision) -> Result<()> {
+        self.device = self.device.clone().with_precision(precision);
+        self.model = with_theta(&self.model, &theta(&self.model)?, &self.device)?;
         self.show_theta()
     }
 

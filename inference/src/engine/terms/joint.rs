@@ -100,7 +100,7 @@ impl Context<'_> {
     /// The whole bound at every draw of a step; without the likelihood of particles that share it.
     fn wholes(&self, workers: &mut [Worker], is_joined: bool, ahead: &mut NoiseAhead) -> Result<Vec<Evaluated<Drawn>>> {
         let whole = |worker: &Worker, particle: u32, global: &mut FamilyDraw, noise: Vec<f64>| {
-            self.family.draw_into(self.globals, &noise, global);
+            self.settings.estimator.draw_into(self.family, self.globals, &noise, global);
             let mut whole = match is_joined {
                 true => Evaluated {
                     found: Drawn::of(self.prior(worker, global)?, Vec::new()),
@@ -170,7 +170,8 @@ impl Silo {
             let draw = Draws::shared(Purpose::Report, first, count);
             let AllEvaluated { draws: found, .. } = self.evaluate(globals, &mut rows, draw, |context, workers| {
                 spread(workers, count, |worker, particle| {
-                    let global = context.family.draw(globals, &context.global_noise(number(particle)));
+                    let noise = context.global_noise(number(particle));
+                    let global = context.settings.estimator.draw(context.family, globals, &noise);
                     let found = context.whole(worker, &global, number(particle))?.found.elbo;
                     Ok(Evaluated { found, by_local: Vec::new() })
                 })

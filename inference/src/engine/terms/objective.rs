@@ -201,7 +201,7 @@ impl Silo {
     ) -> Result<Vec<Drawn>> {
         let drawn = elbo_terms.zip(0_u32..).map(|(elbo_term, particle)| {
             let noise = draw.global_noise(&*self.family, &self.settings, particle);
-            let global = self.family.draw(globals, &noise);
+            let global = self.settings.estimator.draw(&*self.family, globals, &noise);
             let prior = self.prior_at(prior, &global.latent)?;
             let mut own = self.settings.estimator.global_elbo_term(prior, &*self.family, globals, &global);
             if let Some(elbo_term) = elbo_term {

@@ -192,7 +192,7 @@ impl Context<'_> {
     fn one(&self, worker: &Worker, particle: u32) -> Result<Evaluated<ElboTerm>> {
         let global = match &self.layers {
             Some(layers) if self.table.latents(Part::Global).all(|site| site.is_layer()) => layers.undrawn(),
-            _ => self.family.draw(self.globals, &self.global_noise(particle)),
+            _ => self.settings.estimator.draw(self.family, self.globals, &self.global_noise(particle)),
         };
         self.elbo_term(worker, &global, particle)
     }

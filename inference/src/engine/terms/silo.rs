@@ -2,7 +2,7 @@
 
 use partita_core::kernel::add_scaled;
 use partita_core::{
-    AnyData, AnyModel, Device, Key, Model, Noise, Part, Purpose, SiteTable, shared_theta, theta, with_theta,
+    AnyData, AnyModel, Device, Key, Model, Noise, Part, Precision, Purpose, SiteTable, shared_theta, theta, with_theta,
 };
 
 use crate::engine::algorithm::{finite, movable};
@@ -196,6 +196,15 @@ impl Silo {
             for worker in &mut self.workers {
                 worker.model = with_theta(&worker.model, &theta, &self.device)?;
             }
+        }
+        Ok(())
+    }
+
+    /// Computes in this precision from here on, whatever that of its device.
+    pub(crate) fn recast(&mut self, precision: Precision) -> Result<()> {
+        self.device = self.device.clone().with_precision(precision);
+        for worker in &mut self.workers {
+            worker.model = with_theta(&worker.model, &theta(&worker.model)?, &self.device)?;
         }
         Ok(())
     }
@@ -469,6 +478,10 @@ impl Program for Silo {
 
     fn moments(&self) -> Result<Vec<(Vec<f64>, Vec<f64>)>> {
         self.moments_at(&self.seen)
+    }
+
+    fn set_precision(&mut self, precision: Precision) -> Result<bool> {
+        self.recast(precision).map(|()| true)
     }
 
     fn kept_theta(&self) -> Vec<f64> {

@@ -8,39 +8,31 @@ use super::messages::Terms;
 use super::particles::Draws;
 use crate::engine::error::{Error, Result};
 use crate::engine::estimator::{DrawWeights, ElboTerm, add};
-use crate::engine::family::FamilyDraw;
-
-/// The most numbers of draws whose priors are read together: longer ones are held one by one.
-const AT_ONCE: usize = 65_536;
 
 impl Coordinator {
-    /// The coordinator's own share of all draws, to which those of silos are added.
-    pub(super) fn own_terms(&self, Asked { purpose, first, draws }: Asked) -> Result<Sum> {
-        let at_once = (AT_ONCE / self.family().len().max(1)).max(1);
-        let particles: Vec<u32> = (0..draws).zip(0..).map(|(_, particle)| particle).collect();
-        let mut all = Vec::with_capacity(draws);
-        for particles in particles.chunks(at_once) {
-            self.add_own_terms(Draws::shared(purpose, first, draws), particles, &mut all)?;
-        }
-        Ok(Sum { draws: all, pulled_back: Vec::new() })
-    }
-
-    /// The coordinator's own share of these particles, whose priors are read together.
-    fn add_own_terms(&self, draw: Draws, particles: &[u32], out: &mut Vec<OfDraw>) -> Result<()> {
-        let (family, parameters) = (self.family(), self.trainer.parameters());
-        let noise = |particle: &u32| draw.global_noise(family, &self.settings, *particle);
-        let noise: Vec<Vec<f64>> = particles.iter().map(noise).collect();
-        let drawn: Vec<FamilyDraw> = noise.iter().map(|noise| family.draw(parameters, noise)).collect();
-        let latents: Vec<&[f64]> = drawn.iter().map(|own| own.latent.as_slice()).collect();
+    /// The coordinator's own share for one particle.
+    fn own_elbo_term(&self, purpose: Purpose, step: u64, particle: u32) -> Result<(Vec<f64>, ElboTerm)> {
+        let noise = Draws::shared(purpose, step, 1).global_noise(self.family(), &self.settings, particle);
+        let draw = self.settings.estimator.draw(self.family(), self.trainer.parameters(), &noise);
         let density = LogDensity::new(&self.model, &self.device, &self.table);
         let located = |error| Error::Model(error).in_silo("the coordinator", self.step);
-        let priors = density.global_each(&latents).map_err(located)?;
-        for ((noise, draw), prior) in noise.into_iter().zip(&drawn).zip(priors) {
-            let mut elbo_term = self.settings.estimator.global_elbo_term(prior, family, parameters, draw);
-            elbo_term.theta.resize(self.trainer.theta().len(), 0.0);
-            out.push(OfDraw { noise, elbo_term });
-        }
-        Ok(())
+        let prior = density.global(&draw.latent).map_err(located)?;
+        Ok((
+            noise,
+            self.settings.estimator.global_elbo_term(prior, &*self.trainer.family, self.trainer.parameters(), &draw),
+        ))
+    }
+
+    /// The coordinator's own share of all draws, to which those of silos are added.
+    pub(super) fn own_terms(&self, Asked { purpose, first, draws }: Asked) -> Result<Sum> {
+        let theta = self.trainer.theta().len();
+        let own = |(_, index): (usize, u32)| {
+            let (noise, mut elbo_term) = self.own_elbo_term(purpose, first, index)?;
+            elbo_term.theta.resize(theta, 0.0);
+            Ok(OfDraw { noise, elbo_term })
+        };
+        let draws = (0..draws).zip(0_u32..).map(own).collect::<Result<_>>()?;
+        Ok(Sum { draws, pulled_back: Vec::new() })
     }
 
     /// The sampled bounds, the gradient by the global parameters of each draw (silos that pulled back themselves enter

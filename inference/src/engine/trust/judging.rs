@@ -1,6 +1,6 @@
 //! Answers for any method's silo what a report asks of the rows that were fitted: how probable, how well expected, and like what.
 
-use partita_core::{Device, Loss, SiteTable, theta, with_theta};
+use partita_core::{Device, Loss, Precision, SiteTable, theta, with_theta};
 
 use super::leave_out::LeftOutUnit;
 use super::left_out_rows::{LeftOutRequest, left_out_answer};
@@ -135,6 +135,10 @@ impl SiloProgram for JudgingSilo {
 
     fn within(&self) -> Option<&dyn SiloProgram> {
         Some(&*self.program)
+    }
+
+    fn compute_in(&mut self, precision: Precision) -> Result<bool> {
+        self.program.compute_in(precision)
     }
 
     fn own_checks(&self) -> Option<OwnChecks> {

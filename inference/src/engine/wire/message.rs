@@ -87,13 +87,9 @@ impl Message {
     /// Adds an array of floats.
     #[must_use]
     pub fn array(mut self, name: &str, values: &[f64], shape: &[usize]) -> Self {
-        let mut bytes = Vec::with_capacity(8 * values.len());
-        // Through a buffer in the first-level cache: long vectors are written once, and not filled with zeros before.
-        let mut buffer = [[0; 8]; 256];
-        for block in values.chunks(buffer.len()) {
-            buffer.iter_mut().zip(block).for_each(|(slot, value)| *slot = value.to_le_bytes());
-            bytes.extend_from_slice(buffer[..block.len()].as_flattened());
-        }
+        // Long vectors are written once, and not filled with zeros before.
+        let numbers: Vec<[u8; 8]> = values.iter().map(|value| value.to_le_bytes()).collect();
+        let bytes = numbers.into_flattened();
         let shape = shape.iter().map(|&length| length as u64).collect();
         self.records.push(Record { name: name.to_owned(), data_type: DataType::F64, shape, bytes: bytes.into() });
         self

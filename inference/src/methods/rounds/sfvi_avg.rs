@@ -1,6 +1,6 @@
 //! Gives SFVI-Avg's coordinator: many local steps a round, then one average of the global posteriors.
 
-use partita_core::{AnyModel, Device, Model};
+use partita_core::{AnyModel, Device, Model, Precision};
 use serde::{Deserialize, Serialize};
 
 use super::average::{Averaging, Barycentre, Members, WeightedMean};
@@ -242,6 +242,10 @@ impl Algorithm for SfviAvg {
 
     fn posterior(&self) -> Posterior<'_> {
         self.join.globals.posterior()
+    }
+
+    fn compute_in(&mut self, precision: Precision) -> Result<bool> {
+        self.join.globals.recast(precision).map(|()| true)
     }
 
     fn save(&self) -> Message {

@@ -1,6 +1,6 @@
 //! Gives the silo's side of rounds of local steps: many steps on its own data, from the common posterior or point.
 
-use partita_core::{Part, Purpose};
+use partita_core::{Part, Precision, Purpose};
 
 use super::messages::{POINT_ROUND, Round, RoundAnswer, Sizes};
 use super::private::NoisedChange;
@@ -217,6 +217,10 @@ impl Program for AveragingSilo {
 
     fn moments(&self) -> Result<Vec<(Vec<f64>, Vec<f64>)>> {
         self.silo.moments()
+    }
+
+    fn set_precision(&mut self, precision: Precision) -> Result<bool> {
+        if self.is_private() { Ok(false) } else { self.silo.set_precision(precision) }
     }
 
     fn kept_theta(&self) -> Vec<f64> {

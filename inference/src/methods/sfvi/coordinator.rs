@@ -1,6 +1,6 @@
 //! Gives the coordinator's side of SFVI: one exchange and one optimiser step a round.
 
-use partita_core::{AnyModel, Device, Model, SiteTable};
+use partita_core::{AnyModel, Device, Model, Precision, SiteTable};
 
 use crate::engine::algorithm::{Algorithm, ElboSamples, Ending, Posterior, StepInfo};
 use crate::engine::error::Result;
@@ -97,6 +97,10 @@ impl Algorithm for Sfvi {
 
     fn posterior(&self) -> Posterior<'_> {
         self.globals.posterior()
+    }
+
+    fn compute_in(&mut self, precision: Precision) -> Result<bool> {
+        self.globals.recast(precision).map(|()| true)
     }
 
     fn save(&self) -> Message {

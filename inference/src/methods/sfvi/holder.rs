@@ -1,6 +1,6 @@
 //! Gives the coordinator of a fit whose one party holds the posterior: it asks for steps, and keeps a copy.
 
-use partita_core::{AnyModel, Device, Model, SiteTable, shared_theta};
+use partita_core::{AnyModel, Device, Model, Precision, SiteTable, shared_theta};
 
 use super::messages::{Bounds, BoundsRequest, Sizes, Stepped, StepsRequest};
 use crate::engine::algorithm::{Algorithm, ElboSamples, Ending, Posterior, StepInfo, Tally, replies, same_run};
@@ -136,6 +136,11 @@ impl Algorithm for Central {
 
     fn posterior(&self) -> Posterior<'_> {
         Posterior { family: &*self.family, parameters: &self.parameters, theta: &self.theta }
+    }
+
+    fn compute_in(&mut self, _: Precision) -> Result<bool> {
+        // It computes nothing.
+        Ok(true)
     }
 
     fn save(&self) -> Message {

@@ -1,6 +1,6 @@
 //! Fits pooled data: a silo that holds the posterior of the globals too, and evaluates the whole bound in one pass.
 
-use partita_core::{AnyData, AnyModel, Device, Model, shared_theta};
+use partita_core::{AnyData, AnyModel, Device, Model, Precision, shared_theta};
 
 use super::messages::{Bounds, BoundsRequest, Sizes, Stepped, StepsRequest};
 use crate::engine::checkpoint::NamedVectors;
@@ -120,6 +120,10 @@ impl Program for CentralSilo {
 
     fn moments(&self) -> Result<Vec<(Vec<f64>, Vec<f64>)>> {
         self.silo.moments_at(self.trainer.parameters())
+    }
+
+    fn set_precision(&mut self, precision: Precision) -> Result<bool> {
+        self.silo.recast(precision).map(|()| true)
     }
 
     fn kept_theta(&self) -> Vec<f64> {

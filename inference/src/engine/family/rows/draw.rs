@@ -51,7 +51,7 @@ pub struct RowDraw {
     pub log_density: f64,
     /// $\nabla_{Z_L} \log q$ at fixed parameters, globals and outer rows.
     pub score: Vec<f64>,
-    /// $\nabla_{Z_G} \log q$ at fixed parameters and local latents.
+    /// $\nabla_{Z_G} \log q$ at fixed parameters and local latents; empty where the rows do not depend on the globals.
     pub global_score: Vec<f64>,
     /// The gradient of each row's $\log q$ by its outer row, `[outer, rows]`; empty without dependence on them.
     pub outer_score: Vec<f64>,
@@ -191,6 +191,9 @@ impl RowGaussian {
         score: &[f64],
         noise: impl Iterator<Item = (&'a f64, &'a f64)>,
     ) -> Vec<f64> {
+        if parts.linear.is_empty() && !self.scale_given {
+            return Vec::new();
+        }
         let mut global = vec![0.0; self.globals];
         for (slot, column) in global.iter_mut().zip(parts.linear.chunks_exact(score.len().max(1))) {
             *slot -= dot(column, score);

@@ -31,6 +31,7 @@ impl Page<'_> {
                 p {
                     (report.objective) " " (rounded(report.elbo, 1.0)) " nats, Monte Carlo standard error "
                     (rounded(report.elbo_se, report.elbo_se)) " from " (grouped(report.elbo_draws as u64)) " draws."
+                    @if let Some(line) = &report.single_precision { " " (line) }
                 }
             }
             @if let Some(trace) = self.trace() { figure tabindex="0" { (trace) } }
