@@ -6,7 +6,7 @@ use burn::tensor::{Int, Tensor, TensorData};
 use partita_core::kernel::AdamUpdate;
 use partita_core::{Device, Handle, Part, SiteTable, ordered_sum};
 
-use super::{Moving, Places, plus};
+use super::{Moving, Places, Update, plus};
 use crate::engine::error::{Error, Result};
 use crate::engine::estimator::Estimator;
 use crate::engine::family::{CovarianceMatrix, HALF_LOG_TWO_PI, MarginalOver, RowGaussian};
@@ -300,7 +300,7 @@ impl RowBlock {
         if places.is_none() {
             self.time += 1;
         }
-        let all = update(self.time);
+        let all = Update::Adam(update(self.time));
         let chosen = |units: Tensor<2>| match &places {
             Some(places) => units.select(0, places.indices.clone()),
             None => units,
