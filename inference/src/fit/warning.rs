@@ -6,6 +6,7 @@ use super::AlgorithmChoice;
 use crate::engine::error::Result;
 use crate::engine::exchange::SiloProgram;
 use crate::engine::report::{Severity, Warning};
+use crate::methods::few_rounds::FewRoundsOptions;
 use crate::methods::pvi::PviOptions;
 use crate::methods::rounds::{FedOptOptions, RoundOptions};
 
@@ -37,13 +38,14 @@ impl LocalLatents {
 
 /// Whether the steps of a method stay on a device between two reads.
 pub(super) fn stays_on_device(algorithm: &AlgorithmChoice) -> bool {
-    use AlgorithmChoice::{FedOpt, OnDevice, Pvi, SfviAvg};
+    use AlgorithmChoice::{FedOpt, FewRounds, OnDevice, Pvi, SfviAvg};
     matches!(
         algorithm,
         OnDevice { .. }
             | SfviAvg(RoundOptions { on_device: true, .. })
             | FedOpt(FedOptOptions { on_device: true, .. })
             | Pvi(PviOptions { on_device: true, .. })
+            | FewRounds(FewRoundsOptions { on_device: true, .. })
     )
 }
 
