@@ -117,8 +117,8 @@ enum DeviceForm {
     FullRank,
 }
 
-/// The device form of a family, which those of a user's own do not have.
-fn form_of(choice: &Plug<dyn SiteFamily>) -> Result<DeviceForm> {
+/// The device form of the family of some sites, which those of a user's own do not have.
+fn form_of(choice: &Plug<dyn SiteFamily>, sites: &[&Site]) -> Result<DeviceForm> {
     let form = choice.get::<Gaussian>().and_then(SiteFamily::covariance_form);
     match (choice.get::<PointMass>(), form) {
         (Some(PointMass), _) => Ok(DeviceForm::PointMass),
@@ -126,7 +126,10 @@ fn form_of(choice: &Plug<dyn SiteFamily>) -> Result<DeviceForm> {
         (_, Some(CovarianceForm::Full)) => Ok(DeviceForm::FullRank),
         _ => Err(Error::Setting {
             setting: "family of globals",
-            found: format!("{choice:?} with OnDevice"),
+            found: format!(
+                "{choice:?} for `{}` with OnDevice",
+                sites.iter().map(|site| site.name.as_str()).collect::<Vec<_>>().join("`, `")
+            ),
             expected: "diagonal, full_rank or a point mass, which have a device form; or the algorithm Central",
         }),
     }
@@ -158,7 +161,7 @@ impl Globals {
                 len += site.width();
             }
             if len > 0 {
-                parts.push(GlobalPart::new(form_of(&choice)?, len, &mut parameters, device));
+                parts.push(GlobalPart::new(form_of(&choice, &names)?, len, &mut parameters, device));
             }
         }
         Ok(Self { parts, sites })

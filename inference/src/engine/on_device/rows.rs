@@ -100,20 +100,18 @@ impl RowBlock {
         let (block, is_encoded) = (&table.blocks()[index], choices.is_encoded(index));
         let family = choices.family(index, table, settings)?;
         let options = family.options();
+        let plate = block.plate.as_deref().unwrap_or("-");
         if options.dense.iter().filter(|dense| **dense).count() > 1 {
             return Err(Error::Setting {
                 setting: "family of local latents",
-                found: "full_rank with OnDevice".into(),
+                found: format!("full_rank for rows of plate `{plate}`, with OnDevice"),
                 expected: "diagonal, as in FamilyPlan::new().local(Gaussian::diagonal()); correlated columns of a row have no device form yet",
             });
         }
         if family.depends_on_outer() {
             return Err(Error::Setting {
                 setting: "family of local latents",
-                found: format!(
-                    "rows of plate `{}` whose means depend on their outer rows, with OnDevice",
-                    block.plate.as_deref().unwrap_or("-")
-                ),
+                found: format!("rows of plate `{plate}` whose means depend on their outer rows, with OnDevice"),
                 expected: "a family without `given_outer`, as in FamilyPlan::new().local(Gaussian::diagonal().given_globals().scale_given_globals()), which makes nested levels too narrow; Central has the dependence",
             });
         }
