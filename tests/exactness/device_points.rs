@@ -15,7 +15,7 @@ const STEPS: u64 = 12;
 const ROUNDS: u64 = 3;
 
 /// Whether a model has latents of rows, which point estimation refuses.
-fn has_latent_rows<M: Model>(model: &M, data: &M::Data, device: &Device) -> bool {
+pub(super) fn has_latent_rows<M: Model>(model: &M, data: &M::Data, device: &Device) -> bool {
     SiteTable::of(model, device, data).unwrap().blocks().iter().any(|block| block.width > 0)
 }
 

@@ -10,19 +10,15 @@ use partita::inference::{
 };
 use partita::{
     AlgorithmChoice, Clip, Device, Estimator, FamilyPlan, Fit, FitOptions, Gaussian, Model, Precision, PviOptions,
-    Schedule, Settings, SiteTable, fit,
+    Schedule, Settings, fit,
 };
 
+use super::device_points::has_latent_rows;
 use super::on_device::{far, flat};
 
 /// Local steps of a visit, and visits.
 const STEPS: u64 = 12;
 const VISITS: u64 = 4;
-
-/// Whether a model has latents of rows.
-fn has_latent_rows<M: Model>(model: &M, data: &M::Data, device: &Device) -> bool {
-    SiteTable::of(model, device, data).unwrap().blocks().iter().any(|block| block.width > 0)
-}
 
 fn visits(on_device: bool, solver: GradientDescent) -> PviOptions {
     PviOptions { on_device, solver: solver.into(), ..PviOptions::new(STEPS) }
