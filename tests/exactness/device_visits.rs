@@ -240,7 +240,7 @@ fn what_has_no_device_form_is_refused_in_words() {
     let mut isotropic = options(visits(true, plain));
     isotropic.settings.family = FamilyPlan::new().global(Gaussian::isotropic()).local(Gaussian::diagonal());
     let error = conjugate_fit(&isotropic).unwrap_err().to_string();
-    assert!(error.contains("isotropic"), "{error}");
+    assert!(error.contains("isotropic for `mu`"), "{error}");
     let mut theta = RefuseTheta { refused: 0 };
     every_world(&Device::flex(), &mut theta);
     assert!(theta.refused > 0);
