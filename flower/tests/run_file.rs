@@ -43,6 +43,7 @@ fn every_entry_of_the_table_reaches_the_options_and_a_file_without_it_has_the_us
         ..usual.clone()
     };
     assert_eq!(pvi(text), expected);
+    assert_eq!(pvi("[pvi]\non_device = true\n"), PviOptions { on_device: true, ..usual.clone() });
     assert_eq!(pvi("[pvi]\nfactors = \"Shared\"\n"), PviOptions { factors: Factors::Shared, ..usual.clone() });
     for (words, divergence) in [
         ("\"KullbackLeibler\"", KullbackLeibler.into()),
@@ -123,13 +124,14 @@ fn every_option_of_point_estimation_reaches_it_and_a_file_without_the_table_is_f
         assert_eq!(server(words), expected.server, "{words}");
     }
     let text = "[fed-opt]\nproximal = 0.1\nmask = { threshold = 0.4, soft = true }\nsilos_a_round = 1\nprior = false\n\
-                optimiser = { Adam = {} }\n";
+                optimiser = { Adam = {} }\non_device = true\n";
     let expected = FedOptOptions {
         proximal: 0.1,
         mask: Some(Mask { threshold: 0.4, soft: true }),
         silos_a_round: Some(1),
         prior: false,
         optimiser: Adam::default().into(),
+        on_device: true,
         ..usual.clone()
     };
     assert_eq!(points(text), expected);

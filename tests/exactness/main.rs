@@ -4,7 +4,9 @@
 mod calibration;
 mod conjugate;
 mod cookbook;
+mod device_points;
 mod device_rounds;
+mod device_visits;
 mod devices;
 mod empirical_bayes;
 mod family_by_site;

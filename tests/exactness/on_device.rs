@@ -207,8 +207,8 @@ fn what_has_no_device_form_is_refused_in_words() {
         (with(Settings { estimator: Estimator::LocallyEnhanced { inner: 2 }, ..five() }), "StickingTheLanding"),
         (with(Settings { optimiser: Sgd { momentum: 0.0 }.into(), ..five() }), "Adam"),
         (with(Settings { clip: Some(Clip { norm: 1.0 }), ..five() }), "clip"),
-        (with(Settings { family: FamilyPlan::new().global(Gaussian::low_rank(1)), ..five() }), "low_rank"),
-        (with(Settings { family: FamilyPlan::new().global(Gaussian::isotropic()), ..five() }), "isotropic"),
+        (with(Settings { family: FamilyPlan::new().global(Gaussian::low_rank(1)), ..five() }), "low_rank(1) for `mu`"),
+        (with(Settings { family: FamilyPlan::new().global(Gaussian::isotropic()), ..five() }), "isotropic for `mu`"),
     ];
     for (options, word) in refused {
         let error = conjugate_fit(&options).unwrap_err().to_string();

@@ -9,6 +9,7 @@ mod heavy_tails;
 mod leave_one_out;
 mod mixed_models;
 mod not_converged;
+mod on_device;
 mod page;
 mod pooled;
 mod predictive;

@@ -138,6 +138,11 @@ impl<'a> Scope<'a> {
         self.takes.insert(Takes::default()).clone()
     }
 
+    /// Gives the log densities of the global part a weight, before it is read.
+    pub(crate) fn begin_global(&mut self, weight: f64) {
+        self.place.weight = weight;
+    }
+
     /// Leaves the global part of the model for the local one.
     pub(crate) fn begin_local(&mut self, local: LocalPart<'a>) {
         (self.place.part, self.place.weight, self.minibatch) = (Part::Local, local.weight, local.minibatch);

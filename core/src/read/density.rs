@@ -41,6 +41,8 @@ use crate::math::operation::own_tape;
 /// let density = LogDensity::new(&Mean {}, &device, &table);
 /// let prior = density.global(&[0.5])?;
 /// assert!((prior.globals[0] + 0.5).abs() < 1e-15);
+/// let square_root = density.prior(0.5).global(&[0.5])?;
+/// assert!((square_root.globals[0] + 0.25).abs() < 1e-15);
 /// # Ok::<(), partita_core::Error>(())
 /// ```
 #[derive(Debug)]
@@ -50,6 +52,7 @@ pub struct LogDensity<'a, M> {
     pub(super) table: &'a SiteTable,
     pub(super) minibatch: &'a [Minibatch],
     pub(super) weight: f64,
+    prior: f64,
     pub(super) loss: Loss,
     moments: Option<Moments<'a>>,
     on_burn_tape: bool,
@@ -60,7 +63,7 @@ impl<'a, M: Model> LogDensity<'a, M> {
     #[must_use]
     pub fn new(model: &'a M, device: &'a Device, table: &'a SiteTable) -> Self {
         let loss = Loss::default();
-        Self { model, device, table, minibatch: &[], weight: 1.0, loss, moments: None, on_burn_tape: false }
+        Self { model, device, table, minibatch: &[], weight: 1.0, prior: 1.0, loss, moments: None, on_burn_tape: false }
     }
 
     /// Evaluates only these rows of the plates named; their log densities are multiplied by N/B.
@@ -74,6 +77,13 @@ impl<'a, M: Model> LogDensity<'a, M> {
     #[must_use]
     pub fn weight(mut self, weight: f64) -> Self {
         self.weight = weight;
+        self
+    }
+
+    /// Takes the global part to this power: its log densities, with log-Jacobians, are multiplied by `power`.
+    #[must_use]
+    pub fn prior(mut self, power: f64) -> Self {
+        self.prior = power;
         self
     }
 
@@ -270,7 +280,14 @@ impl<'a, M: Model> LogDensity<'a, M> {
     }
 
     pub(super) fn scope<'s>(&'s self, source: Source<'s>, reading: Density<'s>) -> Scope<'s> {
-        Scope::new(self.device, self.table, source, Reading::Density(reading))
+        self.scope_of(source, Reading::Density(reading))
+    }
+
+    /// A scope for this reading, at the beginning of the global part.
+    pub(super) fn scope_of<'s>(&'s self, source: Source<'s>, reading: Reading<'s>) -> Scope<'s> {
+        let mut scope = Scope::new(self.device, self.table, source, reading);
+        scope.begin_global(self.prior);
+        scope
     }
 
     pub(super) fn local_part(&self) -> LocalPart<'a> {

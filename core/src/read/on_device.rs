@@ -4,7 +4,7 @@ use burn::tensor::Tensor;
 
 use super::density::LogDensity;
 use crate::declare::model::Model;
-use crate::declare::scope::{OnDevice, Outcome, Reading, Scope, Source};
+use crate::declare::scope::{OnDevice, Outcome, Reading, Source};
 use crate::declare::site::{Part, Role, Site};
 use crate::declare::theta;
 use crate::error::{Error, Result};
@@ -138,7 +138,7 @@ impl<M: Model> LogDensity<'_, M> {
             });
         }
         let reading = Reading::OnDevice(OnDevice { leaves, next: 0, draws });
-        let mut scope = Scope::new(self.device, self.table, Source::START, reading);
+        let mut scope = self.scope_of(Source::START, reading);
         let globals = scope.run(|scope| self.model.global(scope))?;
         scope.begin_local(self.local_part());
         scope.run(|scope| self.model.local(scope, &globals, data))?;

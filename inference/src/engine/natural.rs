@@ -3,6 +3,7 @@
 mod normal;
 pub(crate) mod triangle;
 
+pub(crate) use normal::PartFactor;
 pub use normal::{CovarianceForm, NormalFamily};
 
 use std::fmt::Debug;

@@ -3,17 +3,21 @@
 //! The formulas are those of the host twins [`crate::Family`], [`crate::RowGaussian`] and the fused Adam, which specify
 //! them; a run of one equals a run of the other to rounding.
 
+mod cavity;
 mod evaluate;
 mod fit;
 mod globals;
 mod moving;
 mod noise;
 mod rows;
+mod steps;
 
 pub(crate) use fit::{DeviceFit, Interval, Owner, Weights};
+pub(crate) use steps::{Before, Begin, DeviceSteps};
 
+use cavity::{Cavity, CavityPart};
 use globals::{GlobalUnits, Globals, GlobalsDraw, GlobalsGradient, Ready};
-use moving::{Moving, Places};
+use moving::{Moving, Places, Update};
 use noise::{BlockNoise, ParticleNoise};
 use rows::{RowBlock, RowStep, RowsDraw, RowsGradient, ThroughRows};
 

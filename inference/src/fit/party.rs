@@ -40,8 +40,12 @@ impl AlgorithmChoice {
 
     /// Whether its steps find their learning rate; of private ones no rate may follow from bounds.
     pub(super) fn adapts(&self) -> bool {
-        matches!(self, Self::Automatic | Self::Sfvi | Self::Central | Self::SfviAvg(_) | Self::Pvi(_))
-            && !self.is_private()
+        match self {
+            // A visit on a device is read once, at its end: its rate cannot follow from its steps.
+            Self::Pvi(how) => !how.on_device && !self.is_private(),
+            Self::Automatic | Self::Sfvi | Self::Central | Self::SfviAvg(_) => !self.is_private(),
+            _ => false,
+        }
     }
 }
 
@@ -150,6 +154,9 @@ pub(super) fn silo(
                         Box::new(DeviceAveragingSilo::new(silo, index)?.at_most(how.local_steps))
                     }
                     AlgorithmChoice::SfviAvg(how) => Box::new(AveragingSilo::new(silo, index).at_most(how.local_steps)),
+                    AlgorithmChoice::FedOpt(how) if how.on_device => {
+                        Box::new(DeviceAveragingSilo::of_points(silo, index)?.at_most(how.local_steps))
+                    }
                     AlgorithmChoice::FedOpt(how) => {
                         Box::new(AveragingSilo::of_points(silo, index)?.at_most(how.local_steps))
                     }

@@ -6,7 +6,9 @@ use super::AlgorithmChoice;
 use crate::engine::error::Result;
 use crate::engine::exchange::SiloProgram;
 use crate::engine::report::{Severity, Warning};
-use crate::methods::rounds::RoundOptions;
+use crate::methods::few_rounds::FewRoundsOptions;
+use crate::methods::pvi::PviOptions;
+use crate::methods::rounds::{FedOptOptions, RoundOptions};
 
 /// Whether a model has local latents, as far as the party knows that asks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -36,8 +38,15 @@ impl LocalLatents {
 
 /// Whether the steps of a method stay on a device between two reads.
 pub(super) fn stays_on_device(algorithm: &AlgorithmChoice) -> bool {
-    use AlgorithmChoice::{OnDevice, SfviAvg};
-    matches!(algorithm, OnDevice { .. } | SfviAvg(RoundOptions { on_device: true, .. }))
+    use AlgorithmChoice::{FedOpt, FewRounds, OnDevice, Pvi, SfviAvg};
+    matches!(
+        algorithm,
+        OnDevice { .. }
+            | SfviAvg(RoundOptions { on_device: true, .. })
+            | FedOpt(FedOptOptions { on_device: true, .. })
+            | Pvi(PviOptions { on_device: true, .. })
+            | FewRounds(FewRoundsOptions { on_device: true, .. })
+    )
 }
 
 impl Warning {

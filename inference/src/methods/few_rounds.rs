@@ -4,6 +4,7 @@ mod alone;
 pub(crate) mod coordinator;
 mod course;
 mod messages;
+mod on_device;
 mod options;
 mod past;
 mod plates;

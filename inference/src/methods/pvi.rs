@@ -6,6 +6,7 @@ mod counts;
 mod ledger;
 mod membership;
 mod messages;
+mod on_device;
 mod options;
 mod prior;
 mod private;

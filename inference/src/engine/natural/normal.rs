@@ -3,6 +3,7 @@
 mod gradient;
 mod piece;
 
+pub(crate) use gradient::PartFactor;
 pub use piece::CovarianceForm;
 
 use std::iter::repeat_n;

@@ -8,7 +8,7 @@ use rayon::prelude::*;
 
 use super::fit::{DeviceFit, Place, Weights};
 use super::{
-    BlockNoise, GlobalsDraw, GlobalsGradient, ParticleNoise, Ready, RowBlock, RowStep, RowsDraw, RowsGradient,
+    BlockNoise, Cavity, GlobalsDraw, GlobalsGradient, ParticleNoise, Ready, RowBlock, RowStep, RowsDraw, RowsGradient,
     ThroughRows, plus,
 };
 use crate::engine::error::Result;
@@ -32,8 +32,9 @@ pub(super) struct Draws {
 /// What the draws of some rows are evaluated with.
 pub(super) struct DeviceRows {
     pub(super) chosen: Chosen,
-    /// What the local log density is multiplied by.
-    density: f64,
+    weights: Weights,
+    /// Whether the globals have a cavity in place of a prior: then what is said of the bound is the part of the rows.
+    has_cavity: bool,
     minibatch: Vec<Minibatch>,
     ready: Vec<Ready>,
     /// One entry a block with latents.
@@ -71,7 +72,7 @@ impl Draw {
 
 impl DeviceFit {
     /// The parameters of the rows that are evaluated.
-    pub(super) fn device_rows(&self, chosen: Chosen, weights: Weights) -> Result<DeviceRows> {
+    pub(super) fn device_rows(&self, chosen: Chosen, weights: Weights, cavity: Option<&Cavity>) -> Result<DeviceRows> {
         let (mut steps, mut encodings) = (Vec::new(), Vec::new());
         for block in &self.rows {
             let encoded = self.encode(block, chosen.rows(block.index))?;
@@ -81,8 +82,9 @@ impl DeviceFit {
             steps.push(step);
             encodings.push(encoded);
         }
-        let (minibatch, ready) = (self.choices.minibatch(&chosen), self.globals.ready());
-        Ok(DeviceRows { chosen, density: weights.density, minibatch, ready, steps, encodings })
+        let (minibatch, ready) = (self.choices.minibatch(&chosen), self.globals.ready(cavity));
+        let has_cavity = cavity.is_some();
+        Ok(DeviceRows { chosen, weights, has_cavity, minibatch, ready, steps, encodings })
     }
 
     /// What a block's encoder gives for these rows, or for all.
@@ -131,7 +133,7 @@ impl DeviceFit {
         if !self.table.is_of_layers() || self.settings.particles == 1 {
             return Ok(false);
         }
-        let rows = self.device_rows(self.choices.at(0, &self.local_noise(), self.owner.silo), Weights::ONE)?;
+        let rows = self.device_rows(self.choices.at(0, &self.local_noise(), self.owner.silo), Weights::ONE, None)?;
         let draws = Draws { purpose: Purpose::Check, step: 0, count: 2, owner: self.owner.globals };
         let read = |together: usize| -> Result<Vec<f64>> {
             let sums = self.sums(&rows, &self.noises(&rows, draws, together))?;
@@ -170,7 +172,9 @@ impl DeviceFit {
                 draws => Some(self.choices.minibatch_for_draws(&rows.chosen, draws)),
             };
             let density = LogDensity::new(&self.model, &self.device, &self.table);
-            let density = density.minibatch(minibatch.as_deref().unwrap_or(&rows.minibatch)).weight(rows.density);
+            let density = density.minibatch(minibatch.as_deref().unwrap_or(&rows.minibatch));
+            let prior = if rows.has_cavity { 0.0 } else { rows.weights.prior };
+            let density = density.weight(rows.weights.density).prior(prior);
             let joint = density.on_device(&self.latents(&draw), &self.data)?;
             plus(&mut sums.bound, draw.bound(joint.value));
             sums.constant += draw.constant;
@@ -186,12 +190,15 @@ impl DeviceFit {
         let globals = self.globals.draw(&rows.ready, noise, &self.device);
         #[expect(clippy::cast_precision_loss, reason = "there are far fewer than 2^52 particles")]
         let particles = noise.particles as f64;
-        let mut entropy = self.globals.log_scales().map(|sum| sum * particles);
-        let mut constant = particles * self.globals.entropy_constant();
-        if !closed {
-            let (energy, own) = noise.energy();
-            energy.into_iter().for_each(|energy| plus(&mut entropy, energy));
-            constant = own;
+        let (mut entropy, mut constant) = (None, 0.0);
+        if !rows.has_cavity {
+            entropy = self.globals.log_scales().map(|sum| sum * particles);
+            constant = particles * self.globals.entropy_constant();
+            if !closed {
+                let (energy, own) = noise.energy();
+                energy.into_iter().for_each(|energy| plus(&mut entropy, energy));
+                constant = own;
+            }
         }
         let mut draws = Vec::with_capacity(rows.steps.len());
         for (block, step) in self.rows.iter().zip(&rows.steps) {

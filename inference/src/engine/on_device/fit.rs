@@ -8,15 +8,20 @@ use partita_core::{
 };
 
 use super::evaluate::{DeviceRows, Draws, Sums};
-use super::{GlobalUnits, Globals, Moving, RowBlock, plus};
+use super::{Cavity, GlobalUnits, Globals, Moving, RowBlock, Update, plus};
 use crate::engine::algorithm::finite;
 use crate::engine::checkpoint::NamedVectors;
 use crate::engine::error::{Error, Result};
 use crate::engine::estimator::Estimator;
+use crate::engine::explosion::{real, whole};
 use crate::engine::family::CovarianceMatrix;
-use crate::engine::optimiser::Adam;
+use crate::engine::natural::NormalFamily;
+use crate::engine::optimiser::{Adam, Sgd};
 use crate::engine::rows::Choices;
 use crate::engine::settings::Settings;
+
+/// The steps that the rule of globals and θ has seen.
+const SEEN: &str = "seen";
 
 /// A fit of one party's rows on its device.
 ///
@@ -43,6 +48,8 @@ pub(crate) struct DeviceFit {
     pub(super) places: Vec<Place>,
     theta: Vec<Moving<1>>,
     theta_len: usize,
+    /// The steps that the rule of globals and θ has seen.
+    seen: u64,
     /// Whether the draws of a step are evaluated together.
     pub(super) has_draws_together: bool,
 }
@@ -72,21 +79,27 @@ pub(crate) struct Interval<'a> {
     pub(crate) count: u64,
     /// How many of the last steps the bound that is read is a mean of.
     pub(crate) heard: u64,
-    /// What the local log density is multiplied by, and the entropy of the local posterior.
     pub(crate) weights: Weights,
+    /// A factor with its natural parameters, in place of the prior of the globals: θ rests then, and the bound is that of the
+    /// party's own rows.
+    pub(crate) cavity: Option<(&'a NormalFamily, &'a [f64])>,
+    /// $\mu$ of a pull $\tfrac\mu2\lVert w - w_0\rVert^2$ of globals and θ to where they are at its beginning.
+    pub(crate) proximal: f64,
     /// The learning rate of a step.
     pub(crate) rate: &'a dyn Fn(u64) -> f64,
     /// The units in which globals and θ move; `None` for their own.
     pub(crate) units: Option<&'a Units>,
-    /// The step at which Adam of globals and θ began.
-    pub(crate) since: u64,
 }
 
-/// What the local part of a bound is multiplied by.
+/// What parts of a bound are multiplied by.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Weights {
+    /// That of the local log density.
     pub(crate) density: f64,
+    /// That of the entropy of the local posterior.
     pub(crate) entropy: f64,
+    /// That of the log density of the globals.
+    pub(crate) prior: f64,
 }
 
 /// Units of the parameters of the globals and of θ, as tensors of their shapes.
@@ -109,6 +122,15 @@ pub(crate) struct Standing {
     globals: Globals,
     rows: Vec<RowBlock>,
     theta: Vec<Moving<1>>,
+    seen: u64,
+}
+
+/// What the steps of an interval have in common.
+struct Common<'a> {
+    interval: &'a Interval<'a>,
+    cavity: Option<Cavity>,
+    /// Where the interval began, with how strongly globals and θ are drawn back there.
+    pull: Option<(f64, Standing)>,
 }
 
 /// What one step leaves on the device.
@@ -134,7 +156,7 @@ impl DeviceFit {
     ///
     /// # Errors
     /// What the model refuses of the data; [`Error::Setting`] for what has no device form: estimators with inner draws,
-    /// optimisers other than Adam, clipping, low-rank globals, rows with correlated columns, private θ.
+    /// optimisers other than Adam (and Sgd, where rows have no latents), clipping, low-rank globals, rows with correlated columns, private θ.
     pub(crate) fn new(
         name: &str,
         owner: Owner,
@@ -143,8 +165,8 @@ impl DeviceFit {
         settings: &Settings,
     ) -> Result<Self> {
         settings.check()?;
-        refuse(settings)?;
         let table = SiteTable::of(model, device, data).map_err(|error| Error::from(error).in_silo(name, 0))?;
+        refuse(settings, &table)?;
         settings.family.check(&table)?;
         let family = settings.family.global_family(&table)?;
         let choices = Choices::new(model, data, &table, settings)?;
@@ -169,6 +191,7 @@ impl DeviceFit {
             globals: Globals::new(&settings.family, &table, &settings.family.start(&*family, &table), device)?,
             theta: device_theta(&model).into_iter().map(Moving::new).collect(),
             theta_len: values.len(),
+            seen: 0,
             places: places(&table, &rows),
             choices,
             rows,
@@ -192,9 +215,9 @@ impl DeviceFit {
     }
 
     /// One step, of which nothing is read.
-    fn one(&mut self, step: u64, interval: &Interval<'_>) -> Result<OneStep> {
+    fn one(&mut self, step: u64, common: &Common<'_>) -> Result<OneStep> {
         let chosen = self.choices.at(step, &self.local_noise(), self.owner.silo);
-        let mut rows = self.device_rows(chosen, interval.weights)?;
+        let mut rows = self.device_rows(chosen, common.interval.weights, common.cavity.as_ref())?;
         let draws = Draws { purpose: Purpose::Fit, step, count: self.settings.particles, owner: self.owner.globals };
         let mut sums = self.sums(&rows, &self.noises(&rows, draws, self.together(&rows)))?;
         for (encoded, gradient) in std::mem::take(&mut rows.encodings).into_iter().zip(&mut sums.rows) {
@@ -203,30 +226,37 @@ impl DeviceFit {
             let theta = encoded.vjp(&self.model, cells).unwrap_or_default();
             sums.theta.iter_mut().zip(theta).for_each(|(slot, own)| plus(slot, own));
         }
-        Ok(self.ascend(step, &rows, sums, interval))
+        Ok(self.ascend(step, &rows, sums, common))
     }
 
     /// Moves all parameters up the mean gradients of a step.
-    fn ascend(&mut self, step: u64, rows: &DeviceRows, sums: Sums, interval: &Interval<'_>) -> OneStep {
+    fn ascend(&mut self, step: u64, rows: &DeviceRows, sums: Sums, common: &Common<'_>) -> OneStep {
         #[expect(clippy::cast_precision_loss, reason = "there are far fewer than 2^52 particles")]
         let particles = self.settings.particles as f64;
+        let Common { interval, pull, .. } = common;
         let rate = (interval.rate)(step);
-        let Some(&Adam { decay, epsilon }) = self.settings.optimiser.get() else {
-            unreachable!("invariant: other optimisers were refused")
-        };
-        let update = AdamUpdate::at(step + 1 - interval.since, rate, decay, epsilon);
+        self.seen += 1;
+        let update = self.update(rate);
         let (estimator, units) = (self.settings.estimator, interval.units);
-        let mut norm =
-            self.globals.ascend(sums.globals, particles, estimator, (&update, units.map(|units| &units.globals)));
-        for (index, (theta, gradient)) in self.theta.iter_mut().zip(sums.theta).enumerate() {
+        let by_globals = (&update, units.map(|units| &units.globals));
+        let to = pull.as_ref().map(|(strength, start)| (*strength, &start.globals));
+        let mut norm = self.globals.ascend(sums.globals, particles, estimator, by_globals, to);
+        let moving = self.theta.iter_mut().zip(sums.theta).filter(|_| interval.cavity.is_none());
+        for (index, (theta, gradient)) in moving.enumerate() {
             let Some(gradient) = gradient else { continue };
-            let gradient = gradient * (-1.0 / particles);
+            let mut gradient = gradient * (-1.0 / particles);
+            if let Some((strength, start)) = pull {
+                gradient = theta.pulled(gradient, *strength, &start.theta[index]);
+            }
             plus(&mut norm, ordered_sum(gradient.clone() * gradient.clone()));
             theta.step(gradient, &update, units.map(|units| &units.theta[index]));
         }
         self.show_theta();
-        let at = |time: u64| AdamUpdate::at(time, rate, decay, epsilon);
         for ((block, own), gradient) in self.rows.iter_mut().zip(&rows.steps).zip(sums.rows) {
+            let Some(&Adam { decay, epsilon }) = self.settings.optimiser.get() else {
+                unreachable!("invariant: other optimisers were refused for rows with latents")
+            };
+            let at = |time: u64| AdamUpdate::at(time, rate, decay, epsilon);
             let at = (at, units.is_some());
             block.ascend((rows.chosen.rows(block.index), own), gradient, particles, at, &self.device);
         }
@@ -234,14 +264,25 @@ impl DeviceFit {
         OneStep { bound: (bound + sums.constant) / particles, norm }
     }
 
+    /// What the rule of globals and θ does at its present step.
+    fn update(&self, rate: f64) -> Update {
+        let optimiser = &self.settings.optimiser;
+        match (optimiser.get::<Adam>(), optimiser.get::<Sgd>()) {
+            (Some(&Adam { decay, epsilon }), _) => Update::Adam(AdamUpdate::at(self.seen, rate, decay, epsilon)),
+            (_, Some(&Sgd { momentum })) => Update::Sgd { rate, momentum },
+            _ => unreachable!("invariant: other optimisers were refused"),
+        }
+    }
+
     /// What moves, as it is now.
     pub(crate) fn standing(&self) -> Standing {
-        Standing { globals: self.globals.clone(), rows: self.rows.clone(), theta: self.theta.clone() }
+        let (globals, rows, theta) = (self.globals.clone(), self.rows.clone(), self.theta.clone());
+        Standing { globals, rows, theta, seen: self.seen }
     }
 
     /// Goes back to where it stood.
-    pub(crate) fn go_back(&mut self, Standing { globals, rows, theta }: Standing) {
-        (self.globals, self.rows, self.theta) = (globals, rows, theta);
+    pub(crate) fn go_back(&mut self, Standing { globals, rows, theta, seen }: Standing) {
+        (self.globals, self.rows, self.theta, self.seen) = (globals, rows, theta, seen);
         self.show_theta();
     }
 
@@ -267,6 +308,7 @@ impl DeviceFit {
     pub(crate) fn restart(&mut self) {
         self.globals.restart();
         self.theta.iter_mut().for_each(Moving::restart);
+        self.seen = 0;
     }
 
     /// Lets the rules of rows forget what they have seen.
@@ -293,8 +335,13 @@ impl DeviceFit {
     pub(crate) fn interval(&mut self, interval: &Interval<'_>) -> Result<Read> {
         let Interval { first, count, heard, .. } = *interval;
         let (mut bounds, mut norm, last) = (None, None, first + count);
+        let common = Common {
+            interval,
+            cavity: interval.cavity.map(|(family, natural)| Cavity::new(family, natural, &self.device)),
+            pull: (interval.proximal > 0.0).then(|| (interval.proximal, self.standing())),
+        };
         for step in first..last {
-            let stepped = self.one(step, interval)?;
+            let stepped = self.one(step, &common)?;
             if step + heard >= last {
                 plus(&mut bounds, stepped.bound);
             }
@@ -323,7 +370,7 @@ impl DeviceFit {
     pub(crate) fn bounds(&self, step: u64, count: usize) -> Result<Vec<f64>> {
         let mut sum = None;
         for chosen in self.choices.all() {
-            let rows = self.device_rows(chosen, Weights::ONE)?;
+            let rows = self.device_rows(chosen, Weights::ONE, None)?;
             let draws = Draws { purpose: Purpose::Report, step, count, owner: Key::COORDINATOR };
             let bounds = self.bounds_of(&rows, &self.noises(&rows, draws, 1))?;
             plus(&mut sum, Tensor::cat(bounds, 0) * rows.chosen.share);
@@ -375,25 +422,27 @@ impl DeviceFit {
         for (index, theta) in self.theta.iter().enumerate() {
             state.extend(theta.save(&format!("theta.{index}"))?);
         }
+        state.push((SEEN.to_owned(), vec![real(self.seen)]));
         Ok(state)
     }
 
     /// Restores what [`DeviceFit::state`] gave; false if it does not fit.
     pub(crate) fn load(&mut self, state: &[(String, Vec<f64>)]) -> bool {
+        let seen = state.iter().find(|(name, _)| name == SEEN).and_then(|(_, values)| values.first());
         let Self { globals, rows, theta, device, .. } = self;
         let fits = globals.load(state, device)
             && rows.iter_mut().all(|block| block.load(state, device))
             && theta.iter_mut().enumerate().all(|(index, own)| own.load(&format!("theta.{index}"), state, device));
-        if fits {
-            self.show_theta();
-        }
-        fits
+        let Some(seen) = seen.filter(|_| fits) else { return false };
+        self.seen = whole(*seen);
+        self.show_theta();
+        true
     }
 }
 
 impl Weights {
     /// Those of a bound as it is.
-    pub(crate) const ONE: Self = Self { density: 1.0, entropy: 1.0 };
+    pub(crate) const ONE: Self = Self { density: 1.0, entropy: 1.0, prior: 1.0 };
 }
 
 /// The place of each latent site in the order of the table.
@@ -416,15 +465,17 @@ fn places(table: &SiteTable, rows: &[RowBlock]) -> Vec<Place> {
 }
 
 /// Refuses settings that have no device form.
-fn refuse(settings: &Settings) -> Result<()> {
+fn refuse(settings: &Settings, table: &SiteTable) -> Result<()> {
     let refused = |setting, found: String, expected| Err(Error::Setting { setting, found, expected });
     let ordinary = [Estimator::StickingTheLanding, Estimator::Total, Estimator::ClosedFormEntropy];
     if !ordinary.contains(&settings.estimator) {
         let expected = "StickingTheLanding, Total or ClosedFormEntropy for a fit that stays on the device";
         return refused("estimator", format!("{:?} with OnDevice", settings.estimator), expected);
     }
-    if settings.optimiser.get::<Adam>().is_none() {
-        let expected = "Adam for a fit that stays on the device";
+    let has_latent_rows = table.blocks().iter().any(|block| block.width > 0);
+    let moves_all = settings.optimiser.get::<Adam>().is_some();
+    if !moves_all && (has_latent_rows || settings.optimiser.get::<Sgd>().is_none()) {
+        let expected = "Adam for a fit that stays on the device, or Sgd for a model without latents of rows";
         return refused("optimiser", format!("{:?} with OnDevice", settings.optimiser), expected);
     }
     if !settings.loss.is_log() {

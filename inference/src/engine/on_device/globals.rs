@@ -1,10 +1,9 @@
 //! Gives the global posterior of a fit on a device: point masses, diagonal and full-rank Gaussians, one or many.
 
 use burn::tensor::Tensor;
-use partita_core::kernel::AdamUpdate;
 use partita_core::{Device, Part, Site, SiteTable, ordered_sum};
 
-use super::{Moving, ParticleNoise, plus};
+use super::{Cavity, CavityPart, Moving, ParticleNoise, Update, plus};
 use crate::engine::error::{Error, Result};
 use crate::engine::estimator::Estimator;
 use crate::engine::family::{FamilyPlan, Gaussian, HALF_LOG_TWO_PI, PointMass, SiteFamily};
@@ -74,11 +73,12 @@ impl Triangle {
     }
 }
 
-/// What does not depend on the particle: $\sigma$, and $L^{-1}$ of a full-rank part.
+/// What does not depend on the particle: $\sigma$, $L^{-1}$ of a full-rank part, and what stands in place of a prior.
 #[derive(Debug)]
 pub(crate) struct Ready {
     scale: Option<Tensor<2>>,
     inverse: Option<Tensor<2>>,
+    cavity: Option<CavityPart>,
 }
 
 /// A draw of all parts, or several, each a row.
@@ -117,8 +117,8 @@ enum DeviceForm {
     FullRank,
 }
 
-/// The device form of a family, which those of a user's own do not have.
-fn form_of(choice: &Plug<dyn SiteFamily>) -> Result<DeviceForm> {
+/// The device form of the family of some sites, which those of a user's own do not have.
+fn form_of(choice: &Plug<dyn SiteFamily>, sites: &[&Site]) -> Result<DeviceForm> {
     let form = choice.get::<Gaussian>().and_then(SiteFamily::covariance_form);
     match (choice.get::<PointMass>(), form) {
         (Some(PointMass), _) => Ok(DeviceForm::PointMass),
@@ -126,7 +126,10 @@ fn form_of(choice: &Plug<dyn SiteFamily>) -> Result<DeviceForm> {
         (_, Some(CovarianceForm::Full)) => Ok(DeviceForm::FullRank),
         _ => Err(Error::Setting {
             setting: "family of globals",
-            found: format!("{choice:?} with OnDevice"),
+            found: format!(
+                "{choice:?} for `{}` with OnDevice",
+                sites.iter().map(|site| site.name.as_str()).collect::<Vec<_>>().join("`, `")
+            ),
             expected: "diagonal, full_rank or a point mass, which have a device form; or the algorithm Central",
         }),
     }
@@ -158,14 +161,16 @@ impl Globals {
                 len += site.width();
             }
             if len > 0 {
-                parts.push(GlobalPart::new(form_of(&choice)?, len, &mut parameters, device));
+                parts.push(GlobalPart::new(form_of(&choice, &names)?, len, &mut parameters, device));
             }
         }
         Ok(Self { parts, sites })
     }
 
-    pub(crate) fn ready(&self) -> Vec<Ready> {
-        self.parts.iter().map(GlobalPart::ready).collect()
+    /// What draws have in common, with a factor in place of a prior where there is one.
+    pub(crate) fn ready(&self, cavity: Option<&Cavity>) -> Vec<Ready> {
+        let own = |(index, part): (usize, &GlobalPart)| part.ready(cavity.map(|cavity| &cavity.parts[index]));
+        self.parts.iter().enumerate().map(own).collect()
     }
 
     /// Draws with noise of one row a draw.
@@ -257,6 +262,17 @@ impl Globals {
                 location = location + minus_score.clone();
                 deviation = deviation + minus_score.clone();
             }
+            match &ready.cavity {
+                Some(cavity) if estimator == Estimator::ClosedFormEntropy => {
+                    part.add_expected(cavity, scale, location.dims()[0], into);
+                }
+                Some(cavity) => {
+                    let score = cavity.score(part.mean.value() + scale.clone() * spread.clone());
+                    location = location + score.clone();
+                    deviation = deviation + score;
+                }
+                None => {}
+            }
             let weighted = deviation * scale.clone();
             if let Some((_, triangle)) = &part.lower {
                 plus(&mut into[2], weighted.clone().transpose().matmul(e.clone()) * triangle.mask.clone());
@@ -284,13 +300,14 @@ impl Globals {
 
     /// Moves all parameters up the gradients, divided by `particles`; returns the squared norm of that mean.
     ///
-    /// The gradient of the entropy is added once, where the estimator adds it.
+    /// The gradient of the entropy is added once, where the estimator adds it. `pull` is how strongly they are drawn to others.
     pub(crate) fn ascend(
         &mut self,
         gradient: GlobalsGradient,
         particles: f64,
         estimator: Estimator,
-        (update, units): (&AdamUpdate, Option<&GlobalUnits>),
+        (update, units): (&Update, Option<&GlobalUnits>),
+        pull: Option<(f64, &Self)>,
     ) -> Option<Tensor<1>> {
         let (mut norm, entropy) = (None, estimator.adds_entropy_gradient());
         for (index, (part, [mean, log_scale, lower])) in self.parts.iter_mut().zip(gradient.parts).enumerate() {
@@ -302,7 +319,12 @@ impl Globals {
             ];
             for (place, (mover, gradient)) in movers.into_iter().enumerate() {
                 let (Some(mover), Some(gradient)) = (mover, gradient) else { continue };
-                let gradient = gradient * (-1.0 / particles);
+                let mut gradient = gradient * (-1.0 / particles);
+                if let Some((strength, to)) = pull
+                    && let Some(to) = to.parts[index].vectors()[place]
+                {
+                    gradient = mover.pulled(gradient, strength, to);
+                }
                 plus(&mut norm, ordered_sum(gradient.clone() * gradient.clone()));
                 mover.step(gradient, update, units.and_then(|units| units.parts[index][place].as_ref()));
             }
@@ -316,11 +338,7 @@ impl Globals {
     }
 
     fn tensors(&self) -> Vec<Tensor<2>> {
-        let own = |part: &GlobalPart| {
-            let lower = part.lower.as_ref().map(|(lower, _)| lower.value());
-            [Some(part.mean.value()), part.log_scale.as_ref().map(Moving::value), lower]
-        };
-        self.parts.iter().flat_map(own).flatten().collect()
+        self.parts.iter().flat_map(GlobalPart::vectors).flatten().map(Moving::value).collect()
     }
 
     /// The parameters in the layout of the host family, from the numbers of [`Globals::flat`] at the front of
@@ -358,7 +376,7 @@ impl Globals {
         GlobalUnits { parts: self.parts.iter().map(|part| part.shaped(units, 1.0, device)).collect() }
     }
 
-    /// Lets Adam forget its running means.
+    /// Lets the rule forget what it has seen.
     pub(crate) fn restart(&mut self) {
         self.movers().for_each(|(_, mover)| mover.restart());
     }
@@ -419,9 +437,28 @@ impl GlobalPart {
         [Some(mean), log_scale, lower]
     }
 
-    fn ready(&self) -> Ready {
+    /// Mean, log-scale and triangle.
+    fn vectors(&self) -> [Option<&Moving<2>>; 3] {
+        [Some(&self.mean), self.log_scale.as_ref(), self.lower.as_ref().map(|(lower, _)| lower)]
+    }
+
+    fn ready(&self, cavity: Option<&CavityPart>) -> Ready {
         let scale = self.log_scale.as_ref().map(|log_scale| log_scale.value().exp());
-        Ready { scale, inverse: self.lower.as_ref().map(|(lower, triangle)| triangle.inverse(&lower.value())) }
+        let inverse = self.lower.as_ref().map(|(lower, triangle)| triangle.inverse(&lower.value()));
+        Ready { scale, inverse, cavity: cavity.cloned() }
+    }
+
+    /// Adds to `into` the gradients of the expectation of a factor, once for each of so many draws.
+    #[expect(clippy::cast_precision_loss, reason = "there are far fewer than 2^52 draws")]
+    fn add_expected(&self, cavity: &CavityPart, scale: &Tensor<2>, draws: usize, into: &mut [Option<Tensor<2>>; 3]) {
+        let factor = self.lower.as_ref().map(|(lower, triangle)| triangle.identity.clone() + lower.value());
+        let [mean, log_scale, lower] = cavity.expected(self.mean.value(), scale, factor);
+        let lower = lower.zip(self.lower.as_ref()).map(|(own, (_, triangle))| own * triangle.mask.clone());
+        for (slot, own) in into.iter_mut().zip([mean, log_scale, lower]) {
+            if let Some(own) = own {
+                plus(slot, own * draws as f64);
+            }
+        }
     }
 }
 

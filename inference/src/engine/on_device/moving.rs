@@ -1,4 +1,4 @@
-//! Holds parameters on a device with the running means of Adam, and moves them there.
+//! Holds parameters on a device with what their rule has seen, and moves them there.
 
 use burn::tensor::{DType, IndexingUpdateOp, Int, Tensor};
 use partita_core::kernel::AdamUpdate;
@@ -31,7 +31,21 @@ impl<const D: usize> Places<D> {
     }
 }
 
-/// Parameters on a device with Adam's state.
+/// One step of a rule that has a device form.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Update {
+    /// Adam, with the constants of this step.
+    Adam(AdamUpdate),
+    /// Gradient descent, whose velocity is kept as the first running mean.
+    Sgd {
+        /// The learning rate.
+        rate: f64,
+        /// What the velocity keeps.
+        momentum: f64,
+    },
+}
+
+/// Parameters on a device with the state of their rule.
 #[derive(Debug, Clone)]
 pub(crate) struct Moving<const D: usize> {
     value: Tensor<D>,
@@ -59,16 +73,32 @@ impl<const D: usize> Moving<D> {
         self.second = self.first.clone();
     }
 
-    /// One step of Adam down `gradient`, with the parameters in these units: the tensor form of
-    /// [`partita_core::kernel::adam`].
-    pub(crate) fn step(&mut self, gradient: Tensor<D>, update: &AdamUpdate, units: Option<&Tensor<D>>) {
+    /// A gradient with that of a pull of this strength to the place of others, $\tfrac\mu2\lVert w - w_0\rVert^2$.
+    pub(crate) fn pulled(&self, gradient: Tensor<D>, strength: f64, to: &Self) -> Tensor<D> {
+        gradient + (self.value.clone() - to.value.clone()) * strength
+    }
+
+    /// One step down `gradient`, with the parameters in these units: the tensor form of [`partita_core::kernel::adam`], or
+    /// of [`crate::Sgd`].
+    pub(crate) fn step(&mut self, gradient: Tensor<D>, update: &Update, units: Option<&Tensor<D>>) {
         let gradient = bounded(in_units(gradient, units));
+        let step = match update {
+            Update::Adam(update) => self.adam(gradient, update),
+            Update::Sgd { rate, momentum } => {
+                self.first = self.first.clone() * *momentum + gradient;
+                self.first.clone() * *rate
+            }
+        };
+        self.value = self.value.clone() - in_units(step, units);
+    }
+
+    /// How far a step of Adam goes, in its units.
+    fn adam(&mut self, gradient: Tensor<D>, update: &AdamUpdate) -> Tensor<D> {
         let square = gradient.clone() * gradient.clone();
         self.first = self.first.clone() * update.first[0] + gradient * update.first[1];
         self.second = self.second.clone() * update.second[0] + square * update.second[1];
         let size = self.second.clone().sqrt() + update.epsilon;
-        let step = self.first.clone() * update.correction / size * update.rate;
-        self.value = self.value.clone() - in_units(step, units);
+        self.first.clone() * update.correction / size * update.rate
     }
 
     /// One step of Adam on the entries `places` of dimension `dimension` alone, each with the constants of its own
@@ -154,7 +184,7 @@ mod tests {
         let device = Device::flex().with_precision(Precision::Single);
         let mut moving = Moving::<1>::new(device.tensor(vec![0.5; 3], [3]));
         let values = |moving: &Moving<1>| Handle::from(moving.value()).read().unwrap().values;
-        let update = |time: u64| AdamUpdate::at(time, 0.01, [0.9, 0.999], 1e-8);
+        let update = |time: u64| Update::Adam(AdamUpdate::at(time, 0.01, [0.9, 0.999], 1e-8));
         moving.step(device.tensor(vec![1e20, -3.0, f64::NAN], [3]), &update(1), None);
         let first = values(&moving);
         assert!((first[0] - 0.49).abs() < 1e-6 && (first[1] - 0.51).abs() < 1e-6, "{first:?}");
@@ -164,5 +194,16 @@ mod tests {
         let second = values(&moving);
         assert!((second[0] - 0.48).abs() < 1e-5 && (second[1] - 0.52).abs() < 1e-5, "{second:?}");
         assert!(moving.save("own").unwrap().iter().all(|(_, numbers)| numbers[..2].iter().all(|x| x.is_finite())));
+    }
+    #[test]
+    fn gradient_descent_keeps_its_velocity_and_moves_in_units() {
+        let device = Device::flex();
+        let mut moving = Moving::<1>::new(device.tensor(vec![1.0], [1]));
+        let (units, update) = (device.tensor(vec![2.0], [1]), Update::Sgd { rate: 0.1, momentum: 0.5 });
+        for expected in [1.0 - 2.0 * 0.1 * 2.0, 1.0 - 2.0 * 0.1 * 2.0 - 2.0 * 0.1 * 3.0] {
+            moving.step(device.tensor(vec![1.0], [1]), &update, Some(&units));
+            let found = Handle::from(moving.value()).read().unwrap().values[0];
+            assert!((found - expected).abs() < 1e-15, "{found} {expected}");
+        }
     }
 }

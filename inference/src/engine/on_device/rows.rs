@@ -6,7 +6,7 @@ use burn::tensor::{Int, Tensor, TensorData};
 use partita_core::kernel::AdamUpdate;
 use partita_core::{Device, Handle, Part, SiteTable, ordered_sum};
 
-use super::{Moving, Places, plus};
+use super::{Moving, Places, Update, plus};
 use crate::engine::error::{Error, Result};
 use crate::engine::estimator::Estimator;
 use crate::engine::family::{CovarianceMatrix, HALF_LOG_TWO_PI, MarginalOver, RowGaussian};
@@ -100,20 +100,18 @@ impl RowBlock {
         let (block, is_encoded) = (&table.blocks()[index], choices.is_encoded(index));
         let family = choices.family(index, table, settings)?;
         let options = family.options();
+        let plate = block.plate.as_deref().unwrap_or("-");
         if options.dense.iter().filter(|dense| **dense).count() > 1 {
             return Err(Error::Setting {
                 setting: "family of local latents",
-                found: "full_rank with OnDevice".into(),
+                found: format!("full_rank for rows of plate `{plate}`, with OnDevice"),
                 expected: "diagonal, as in FamilyPlan::new().local(Gaussian::diagonal()); correlated columns of a row have no device form yet",
             });
         }
         if family.depends_on_outer() {
             return Err(Error::Setting {
                 setting: "family of local latents",
-                found: format!(
-                    "rows of plate `{}` whose means depend on their outer rows, with OnDevice",
-                    block.plate.as_deref().unwrap_or("-")
-                ),
+                found: format!("rows of plate `{plate}` whose means depend on their outer rows, with OnDevice"),
                 expected: "a family without `given_outer`, as in FamilyPlan::new().local(Gaussian::diagonal().given_globals().scale_given_globals()), which makes nested levels too narrow; Central has the dependence",
             });
         }
@@ -300,7 +298,7 @@ impl RowBlock {
         if places.is_none() {
             self.time += 1;
         }
-        let all = update(self.time);
+        let all = Update::Adam(update(self.time));
         let chosen = |units: Tensor<2>| match &places {
             Some(places) => units.select(0, places.indices.clone()),
             None => units,

@@ -29,7 +29,7 @@ pub enum Schedule {
     ///
     /// [`crate::AlgorithmChoice::Sfvi`] and `Central` take it step by step, `SfviAvg` round by round, and the gradient
     /// solver of `Pvi` within each local update. Methods that do not know such phases (`FedOpt`, `OnDevice`, `Vertical`,
-    /// solvers that keep their optimiser) take [`Schedule::cosine`] over all steps instead.
+    /// solvers that keep their optimiser) take [`Schedule::cosine`] over all steps instead, `Pvi` on a device over each visit.
     ///
     /// # References
     /// Dhaka, Catalina, Andersen, Magnusson, Huggins and Vehtari (2020), Robust, accurate stochastic optimization for

@@ -17,11 +17,15 @@ pub struct FewRoundsOptions {
     pub quadrature_tolerance: f64,
     /// The fewest rows of a silo that answers: a sum over few rows says much about each.
     pub least_rows: usize,
+    /// Rows are evaluated at the draws of a round on each silo's device, of which one read is made: for models without latents
+    /// of rows.
+    #[serde(default)]
+    pub on_device: bool,
 }
 
 impl Default for FewRoundsOptions {
     fn default() -> Self {
-        Self { draws: None, tolerance: 1e-3, quadrature_tolerance: 0.01, least_rows: 1 }
+        Self { draws: None, tolerance: 1e-3, quadrature_tolerance: 0.01, least_rows: 1, on_device: false }
     }
 }
 

@@ -6,6 +6,7 @@ use partita_core::{AnyData, AnyModel, Device, LogDensity, Model, SiteTable, thet
 use super::alone::{Alone, fit_alone};
 use super::coordinator::{check, prior_share, start};
 use super::messages::{Answer, RoundRequest, Sizes, StartRequest};
+use super::on_device::{self, at_all};
 use super::options::FewRoundsOptions;
 use super::plates::Plates;
 use super::quadratic::Quadratic;
@@ -77,6 +78,7 @@ impl FewRoundsSilo {
         settings.check()?;
         let table = SiteTable::of(model, device, data).map_err(|error| Error::from(error).in_silo(name, 0))?;
         check(settings, &table, &theta(model)?)?;
+        on_device::check(options, &table)?;
         let rows = outermost_rows(&table);
         if rows < options.least_rows {
             return Err(Error::Setting {
@@ -112,6 +114,41 @@ impl FewRoundsSilo {
     /// The sum over the silo's rows at the draws of a distribution, with what is `counted` beside. Rules begin at
     /// `centres`; where they end comes with it.
     fn share(&mut self, at: &Normal, counted: Counted<'_>, centres: &[Centres]) -> Result<(Share, Vec<Centres>)> {
+        let (sums, moved) = match self.options.on_device {
+            true => (self.sums_on_device(at, counted)?, centres.to_vec()),
+            false => self.sums(at, counted, centres)?,
+        };
+        for (value, gradient) in &sums {
+            finite(&self.name, self.step, |_| "the log marginal likelihood of its rows".into(), &[*value])?;
+            finite(&self.name, self.step, |index| describe_global(&self.rows.table, index), gradient)?;
+        }
+        Ok((Share::of(at, &self.rows.draws, &sums), moved))
+    }
+
+    /// The sums at each draw, read once from the device: no rule stands anywhere there.
+    fn sums_on_device(&self, at: &Normal, counted: Counted<'_>) -> Result<Vec<(f64, Vec<f64>)>> {
+        let AtDraws { workers, draws, device, table, .. } = &self.rows;
+        let Worker { model, data } = &workers[0];
+        let [times, prior] = match counted {
+            Counted::Rows => [1.0, 0.0],
+            Counted::WithPrior { times } => [times, 1.0],
+            Counted::Beside(_) => [1.0, 1.0],
+        };
+        let density = LogDensity::new(model, device, table).weight(times).prior(prior);
+        let globals: Vec<Vec<f64>> = (0..draws.len()).map(|index| at.draw(draws.get(index))).collect();
+        let mut sums = at_all(&density, data, (table, device), &globals)?;
+        if let Counted::Beside(others) = counted {
+            for ((value, gradient), globals) in sums.iter_mut().zip(&globals) {
+                let (own, by_globals) = others.at(globals);
+                *value += own;
+                add_scaled(gradient, 1.0, &by_globals);
+            }
+        }
+        Ok(sums)
+    }
+
+    /// The sums at each draw, with rows integrated out, and where rules end.
+    fn sums(&mut self, at: &Normal, counted: Counted<'_>, centres: &[Centres]) -> Result<Sums> {
         let AtDraws { workers, integral, draws, device, table, .. } = &mut self.rows;
         let (integral, draws, device, table) = (&*integral, &*draws, &*device, &*table);
         let found = spread(workers, draws.len(), |Worker { model, data }: &Worker, index| {
@@ -140,11 +177,7 @@ impl FewRoundsSilo {
             moved.push(own);
             sums.push((value, gradient));
         }
-        for (value, gradient) in &sums {
-            finite(&self.name, self.step, |_| "the log marginal likelihood of its rows".into(), &[*value])?;
-            finite(&self.name, self.step, |index| describe_global(&self.rows.table, index), gradient)?;
-        }
-        Ok((Share::of(at, &self.rows.draws, &sums), moved))
+        Ok((sums, moved))
     }
 
     /// How far numbers of points are raised, at most so many an axis.
@@ -285,6 +318,9 @@ impl FewRoundsSilo {
         }
     }
 }
+
+/// Values and gradients at each draw, with where rules end.
+type Sums = (Vec<(f64, Vec<f64>)>, Vec<Centres>);
 
 /// What a share is a sum of.
 #[derive(Debug, Clone, Copy, PartialEq)]

@@ -113,6 +113,11 @@ pub struct PviOptions {
     /// θ rests too. Those that stay in a silo ([`partita_core::Model::private_len`]) take a step with every local one
     /// instead.
     pub theta_every: u64,
+    /// Visits stay on each silo's device, of which one read a visit is made: by [`GradientDescent`] without early stopping, with
+    /// the divergence of Kullback and Leibler. [`crate::Schedule::Adaptive`] is [`crate::Schedule::cosine`] then, over each
+    /// visit or, for a solver that keeps its optimiser, over the run.
+    #[serde(default)]
+    pub on_device: bool,
     /// Lets the local steps of every silo know its rows by noised sums over clipped ones alone.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub private: Option<PrivateSteps>,
@@ -136,6 +141,7 @@ impl PviOptions {
             hold_improper: false,
             missing_silo: MissingSilo::Fail,
             theta_every: 1,
+            on_device: false,
             private: None,
         }
     }
@@ -159,6 +165,9 @@ impl PviOptions {
         if let Some(private) = self.private {
             private.check()?;
             super::private::check_visits(self)?;
+        }
+        if self.on_device {
+            self.check_device()?;
         }
         if !self.is_kullback_leibler() && !self.solver.takes_divergences() {
             return Err(Error::Setting {
@@ -188,6 +197,24 @@ impl PviOptions {
                 let expected = "a number in (0, 1], or None for 1 over the number of silos that answer together";
                 return Err(Error::Setting { setting, found: damping.to_string(), expected });
             }
+        }
+        Ok(())
+    }
+
+    /// Refuses visits that have no device form.
+    fn check_device(&self) -> Result<()> {
+        let refuse = |found: String, expected| Err(Error::Setting { setting: "on_device", found, expected });
+        if self.solver.get::<GradientDescent>().is_none_or(|own| own.stop.is_some()) {
+            let expected = "GradientDescent without early stopping, which has a device form; or false";
+            return refuse(format!("true with {:?}", self.solver), expected);
+        }
+        if !self.is_kullback_leibler() {
+            let expected = "KullbackLeibler, the one divergence that has a device form; or false";
+            return refuse(format!("true with {:?}", self.divergence), expected);
+        }
+        if self.private.is_some() {
+            let expected = "false: the sums over rows that are clipped and noised are computed on the host";
+            return refuse("true with private visits".into(), expected);
         }
         Ok(())
     }

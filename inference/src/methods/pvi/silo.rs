@@ -9,6 +9,7 @@ use crate::engine::error::{Error, Result};
 use crate::engine::estimator::add;
 use crate::engine::family::Family;
 use crate::engine::natural::{ExponentialFamily, NormalFamily, dot};
+use crate::engine::on_device::DeviceSteps;
 use crate::engine::party::{Commit, Program, Standing};
 use crate::engine::plug::Plug;
 use crate::engine::rows::StepRows;
@@ -19,8 +20,9 @@ use crate::engine::terms::silo::{Silo, describe_global};
 use crate::engine::trainer::with_prefix;
 use crate::engine::wire::message::Message;
 use crate::methods::pvi::messages::{Answer, Solve};
+use crate::methods::pvi::on_device::Solving;
 use crate::methods::pvi::options::{Factors, PviOptions};
-use crate::methods::pvi::solver::{LocalProblem, LocalUpdate, Sampled, Solved, SolverState};
+use crate::methods::pvi::solver::{LocalProblem, LocalUpdate, Sampled, Solved};
 
 /// One party of PVI. Its factor stays here and moves in two phases: what it answered becomes part of it when the next
 /// request says how much of it the coordinator took.
@@ -33,7 +35,7 @@ pub struct PviSilo {
     /// Natural parameters of $`t_m`$.
     factor: Vec<f64>,
     pending: Option<Pending>,
-    solver: Box<dyn SolverState>,
+    solving: Solving,
 }
 
 /// An answer that the coordinator has yet to take.
@@ -48,7 +50,7 @@ impl PviSilo {
     ///
     /// # Errors
     /// [`Error::Setting`] for families that are not normal densities in natural parameters, options that mean nothing,
-    /// and settings that the solver would not follow.
+    /// settings that the solver would not follow, and with [`PviOptions::on_device`] for what has no device form.
     pub fn new(silo: Silo, index: u32, options: PviOptions) -> Result<Self> {
         options.check()?;
         let private = silo.locals.private_theta().len();
@@ -62,7 +64,7 @@ impl PviSilo {
             });
         }
         let natural = silo.settings.family.natural_family(&silo.table)?;
-        let solver = options.solver.start(&silo.settings, &silo.device);
+        let solving = Solving::start(&options, &silo, index)?;
         if options.hold_improper && !natural.is_diagonal() {
             return Err(Error::Setting {
                 setting: "hold_improper",
@@ -71,7 +73,7 @@ impl PviSilo {
             });
         }
         let factor = vec![0.0; natural.natural_len()];
-        Ok(Self { silo, index, options, natural, factor, pending: None, solver })
+        Ok(Self { silo, index, options, natural, factor, pending: None, solving })
     }
 
     /// Natural parameters of the silo's factor $`t_m`$, without an answer that the coordinator has yet to take.
@@ -128,7 +130,7 @@ impl PviSilo {
         let (silo, natural, rows) = (&mut self.silo, &self.natural, None);
         let mut problem =
             Problem { silo, index, natural, cavity: &cavity, divergence, theta, is_first, is_whitened, rows };
-        let solved = self.solver.solve(&mut problem, &update)?;
+        let solved = self.solving.solve(&mut problem, &update, theta.shared)?;
         let operation = format!("the solution of a local problem, which damping by rho = {damping} would come after");
         self.natural.check(&operation, &solved.natural)?;
         let mut change = difference(&solved.natural, &update.received);
@@ -156,20 +158,24 @@ impl PviSilo {
     }
 
     /// What is saved of this silo.
-    fn state(&self) -> Vec<(String, Vec<f64>)> {
+    fn state(&self) -> Result<NamedVectors> {
         let mut state = self.silo.state();
         state.push(("pvi.factor".to_owned(), self.factor.clone()));
         if let Some(pending) = &self.pending {
             state.push(("pvi.pending.version".into(), vec![f64::from_bits(pending.version)]));
             state.push(("pvi.pending.change".into(), pending.change.clone()));
         }
-        state.extend(self.solver.save().into_iter().map(|(name, values)| (format!("pvi.solver.{name}"), values)));
-        state
+        let solver = self.solving.save_solver().into_iter();
+        state.extend(solver.map(|(name, values)| (format!("{SOLVER}{name}"), values)));
+        state.extend(self.solving.steps().map_or_else(|| Ok(Vec::new()), DeviceSteps::save)?);
+        Ok(state)
     }
 
     /// Takes back what was saved beside the silo's own state; false if it is of another model or solver.
     fn take_back(&mut self, state: &[(String, Vec<f64>)]) -> bool {
-        self.solver = self.options.solver.start(&self.silo.settings, &self.silo.device);
+        if let Solving::OnHost(solver) = &mut self.solving {
+            *solver = self.options.solver.start(&self.silo.settings, &self.silo.device);
+        }
         let find = |name: &str| state.iter().find(|(own, _)| own == name).map(|(_, values)| values.clone());
         let Some(factor) = find("pvi.factor").filter(|own| own.len() == self.factor.len()) else { return false };
         self.factor = factor;
@@ -179,9 +185,12 @@ impl PviSilo {
             }
             _ => None,
         };
-        self.solver.load(with_prefix(state, "pvi.solver."))
+        self.solving.load(with_prefix(state, SOLVER), state)
     }
 }
+
+/// What the names of what the solver keeps begin with in a saved state.
+const SOLVER: &str = "pvi.solver.";
 
 fn difference(a: &[f64], b: &[f64]) -> Vec<f64> {
     a.iter().zip(b).map(|(a, b)| a - b).collect()
@@ -348,15 +357,21 @@ impl Program for PviSilo {
                 let problem = "a private silo answers visits alone: bounds, weights and checks have no noise".into();
                 return Err(Error::Message { kind: request.kind.clone(), problem });
             }
+            self.solving.read_rows(&mut self.silo)?;
             return self.silo.reply(request);
         }
         let solve = Solve::read(request, &self.sizes())?;
         self.silo.begin_noised(request, solve.local_steps)?;
-        self.solve(solve)
+        let before = self.solving.before();
+        let answer = self.solve(solve);
+        if answer.is_err() {
+            self.solving.go_back(before);
+        }
+        answer
     }
 
     fn save(&self) -> Result<NamedVectors> {
-        Ok(self.state())
+        self.state()
     }
 
     fn load(&mut self, step: u64, state: &[(String, Vec<f64>)]) -> Result<bool> {
@@ -364,11 +379,19 @@ impl Program for PviSilo {
     }
 
     fn commit(&self, request: &Message) -> Commit {
-        if request.kind == Solve::KIND { Commit::AsItGoes } else { self.silo.commit(request) }
+        match (request.kind == Solve::KIND, &self.solving) {
+            (true, Solving::OnHost(_)) => Commit::AsItGoes,
+            // A visit is taken back without a read.
+            (true, Solving::OnDevice(_)) => Commit::AtItsEnd,
+            (false, _) => self.silo.commit(request),
+        }
     }
 
     fn moments(&self) -> Result<Vec<(Vec<f64>, Vec<f64>)>> {
-        self.silo.moments()
+        match self.solving.steps() {
+            Some(steps) => steps.moments(&self.silo),
+            None => self.silo.moments(),
+        }
     }
 
     fn kept_theta(&self) -> Vec<f64> {

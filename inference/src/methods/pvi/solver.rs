@@ -10,6 +10,7 @@ mod quadratic;
 
 pub use conjugate::Conjugate;
 pub use expectation::Expectation;
+pub(super) use gradient::GradientSolver;
 pub use gradient::{EarlyStop, GradientDescent, Monitor, Start};
 pub use lbfgs::Lbfgs;
 pub use natural_gradient::NaturalGradient;

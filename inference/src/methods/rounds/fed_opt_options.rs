@@ -56,6 +56,10 @@ pub struct FedOptOptions {
     pub prior: bool,
     /// How a silo moves in its local steps; started afresh each round.
     pub optimiser: Plug<dyn Optimiser>,
+    /// Local steps stay on each silo's device, of which one read a round is made ([`crate::DeviceAveragingSilo`]): with
+    /// [`Sgd`] or [`crate::Adam`], without clipping.
+    #[serde(default)]
+    pub on_device: bool,
     /// Lets the local steps of every silo know its rows by noised sums over clipped ones alone.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub private: Option<PrivateSteps>,
@@ -78,6 +82,7 @@ impl FedOptOptions {
             silos_a_round: None,
             prior: true,
             optimiser: Sgd { momentum: 0.0 }.into(),
+            on_device: false,
             private: None,
         }
     }
@@ -143,6 +148,10 @@ impl FedOptOptions {
         if self.silos_a_round.is_some_and(|count| !(1..=silos).contains(&count)) {
             let found = format!("{:?} of {silos}", self.silos_a_round);
             return refuse("silos_a_round", found, "at least 1 and at most the number of silos, or None for all");
+        }
+        if self.on_device && self.private.is_some() {
+            let expected = "false: the sums over rows that are clipped and noised are computed on the host";
+            return refuse("on_device", "true with private rounds".into(), expected);
         }
         self.server.check()?;
         let Some(mask) = self.mask else { return Ok(self.server.start()) };

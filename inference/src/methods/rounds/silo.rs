@@ -62,6 +62,16 @@ pub(super) fn round_units(silo: &Silo, request: &Round) -> Coordinates {
     Coordinates::of_units(&*silo.family, &request.global, theta)
 }
 
+/// Refuses a model with local latents for point estimation.
+pub(super) fn check_points(silo: &Silo) -> Result<()> {
+    let Some(site) = silo.table.latents(Part::Local).next() else { return Ok(()) };
+    Err(Error::Setting {
+        setting: "algorithm",
+        found: format!("FedOpt for a model whose site `{}` is latent in each silo", site.name),
+        expected: "a model whose latents are all global; SfviAvg and Sfvi take local latents",
+    })
+}
+
 impl RoundPace {
     /// The rate of a step of so many: on a straight line.
     #[expect(clippy::cast_precision_loss, reason = "a round has far fewer than 2^52 steps")]
@@ -90,11 +100,7 @@ impl AveragingSilo {
     /// # Errors
     /// [`Error::Setting`] for a model with local latents: a mean of losses over observations has no place for them.
     pub fn of_points(silo: Silo, index: u32) -> Result<Self> {
-        if let Some(site) = silo.table.latents(Part::Local).next() {
-            let found = format!("FedOpt for a model whose site `{}` is latent in each silo", site.name);
-            let expected = "a model whose latents are all global; SfviAvg and Sfvi take local latents";
-            return Err(Error::Setting { setting: "algorithm", found, expected });
-        }
+        check_points(&silo)?;
         Ok(Self::new(silo, index))
     }
 

@@ -43,7 +43,7 @@ impl OnDeviceSilo {
     ///
     /// # Errors
     /// What the model refuses of the data; [`Error::Setting`] for what has no device form: estimators with inner draws,
-    /// optimisers other than Adam, clipping, low-rank globals, rows with correlated columns.
+    /// optimisers other than Adam (and Sgd, where rows have no latents), clipping, low-rank globals, rows with correlated columns.
     pub fn new<M: Model>(name: &str, model: &M, data: &M::Data, device: &Device, settings: &Settings) -> Result<Self> {
         let owner = Owner { globals: Key::COORDINATOR, silo: 0, seed: settings.seed };
         let (model, data) = (AnyModel::new(model), AnyData::new(data));
@@ -55,8 +55,16 @@ impl OnDeviceSilo {
     fn steps(&mut self, request: &StepsRequest) -> Result<Message> {
         let (first, count) = (request.step, request.count.max(1));
         let rate = |step: u64| self.settings.rate(step);
-        let interval =
-            Interval { first, count, heard: count, weights: Weights::ONE, rate: &rate, units: None, since: 0 };
+        let interval = Interval {
+            first,
+            count,
+            heard: count,
+            weights: Weights::ONE,
+            cavity: None,
+            proximal: 0.0,
+            rate: &rate,
+            units: None,
+        };
         let before = self.fit.standing();
         let read = match self.fit.interval(&interval) {
             Ok(read) => read,

@@ -3,11 +3,36 @@
 use std::iter::repeat_n;
 
 use super::NormalFamily;
+use super::piece::Piece;
 use crate::engine::family::{CovarianceGradient, MomentGradient, real, row_major};
 use crate::engine::natural::dot;
 use crate::engine::natural::triangle::{each, unpack};
 
+/// The logarithm of a part of a factor up to its constant, $`h^\top\theta - \tfrac12\theta^\top\Lambda\theta`$.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct PartFactor {
+    /// $`h`$.
+    pub(crate) linear: Vec<f64>,
+    /// $`\Lambda`$: its diagonal where components are independent, else its rows.
+    pub(crate) precision: Vec<f64>,
+}
+
 impl NormalFamily {
+    /// A factor of these natural parameters, part by part.
+    pub(crate) fn part_factors(&self, natural: &[f64]) -> Vec<PartFactor> {
+        let own = |piece: Piece<'_>| {
+            let precision = match piece.part.group() {
+                Some(group) => {
+                    let precisions = piece.second.iter().flat_map(|second| repeat_n(-2.0 * second, group));
+                    precisions.take(piece.len()).collect()
+                }
+                None => row_major(&piece.precision()),
+            };
+            PartFactor { linear: piece.first, precision }
+        };
+        self.pieces(natural).map(own).collect()
+    }
+
     /// The gradient by mean and covariance of a member with this mean from the gradient by its mean parameters.
     pub(crate) fn by_moments(&self, by_means: &[f64], mean: &[f64]) -> MomentGradient {
         let mut parts = Vec::new();

@@ -93,7 +93,7 @@ impl GradientDescent {
 
 impl LocalSolver for GradientDescent {
     fn start(&self, settings: &Settings, device: &Device) -> Box<dyn SolverState> {
-        Box::new(GradientSolver { options: *self, descent: Descent::new(settings, device), previous: Vec::new() })
+        Box::new(GradientSolver::new(*self, settings, device))
     }
 
     fn check(&self, local_steps: u64) -> Result<()> {
@@ -136,14 +136,41 @@ impl LocalSolver for GradientDescent {
 
 /// A running [`GradientDescent`].
 #[derive(Debug)]
-struct GradientSolver {
+pub(in crate::methods::pvi) struct GradientSolver {
     options: GradientDescent,
     descent: Descent,
     previous: Vec<f64>,
 }
 
 impl GradientSolver {
-    fn start(&self, problem: &mut dyn LocalProblem, update: &LocalUpdate) -> Result<Vec<f64>> {
+    pub(in crate::methods::pvi) fn new(options: GradientDescent, settings: &Settings, device: &Device) -> Self {
+        Self { options, descent: Descent::new(settings, device), previous: Vec::new() }
+    }
+
+    /// Whether the optimiser goes on from visit to visit.
+    pub(in crate::methods::pvi) fn keeps_optimiser(&self) -> bool {
+        self.options.keep_optimiser
+    }
+
+    /// The last solution, where the next visit starts there.
+    pub(in crate::methods::pvi) fn previous(&self) -> &[f64] {
+        &self.previous
+    }
+
+    /// Keeps a solution, where the next visit starts there.
+    pub(in crate::methods::pvi) fn keep(&mut self, parameters: &[f64]) {
+        if self.options.start == Start::Previous {
+            self.previous.clear();
+            self.previous.extend_from_slice(parameters);
+        }
+    }
+
+    /// Where the parameters of a visit start.
+    pub(in crate::methods::pvi) fn start(
+        &self,
+        problem: &mut dyn LocalProblem,
+        update: &LocalUpdate,
+    ) -> Result<Vec<f64>> {
         match self.options.start {
             Start::Previous if !self.previous.is_empty() => Ok(self.previous.clone()),
             Start::Plan => Ok(problem.initial()),
@@ -205,7 +232,7 @@ impl GradientSolver {
     }
 
     /// The rate of a local step otherwise.
-    fn rate(&self, update: &LocalUpdate, step: u64) -> f64 {
+    pub(in crate::methods::pvi) fn rate(&self, update: &LocalUpdate, step: u64) -> f64 {
         let (at, of) = self.options.place(update, step);
         self.descent.rate_of(at, of)
     }
@@ -300,9 +327,7 @@ impl SolverState for GradientSolver {
             last.push(latest);
         }
         let natural = problem.natural_family().natural_of_member(problem.family(), &parameters)?;
-        if self.options.start == Start::Previous {
-            self.previous = parameters;
-        }
+        self.keep(&parameters);
         Ok(Solved {
             natural,
             log_likelihood: crate::engine::moments::mean_and_variance(&last).0,

@@ -1,0 +1,161 @@
+//! Compares point estimation whose local steps stay on the device with that on the host, step for step, and counts its reads.
+#![allow(clippy::unwrap_used, reason = "a failure in a test is to be loud")]
+
+use fixtures::worlds::{Visit, every_world};
+use partita::core::host_reads;
+use partita::inference::{Adam, Algorithm, DeviceAveragingSilo, Exchange, FedOpt, InProcess, RmsProp, Sgd, Silo};
+use partita::{
+    AlgorithmChoice, Device, FedOptOptions, Fit, FitOptions, Model, Precision, Schedule, Settings, SiteTable, fit,
+};
+
+use super::on_device::far;
+
+/// Local steps of a round, and rounds.
+const STEPS: u64 = 12;
+const ROUNDS: u64 = 3;
+
+/// Whether a model has latents of rows, which point estimation refuses.
+pub(super) fn has_latent_rows<M: Model>(model: &M, data: &M::Data, device: &Device) -> bool {
+    SiteTable::of(model, device, data).unwrap().blocks().iter().any(|block| block.width > 0)
+}
+
+fn settings(settings: &Settings) -> Settings {
+    Settings { steps: STEPS * ROUNDS, schedule: Schedule::Constant { rate: 0.02 }, ..settings.clone() }
+}
+
+/// A fit of two silos with the same rows, whose minibatches differ.
+fn fitted<M: Model>(
+    (model, data): (&M, &M::Data),
+    device: &Device,
+    settings: Settings,
+    how: FedOptOptions,
+) -> Result<Fit, partita::inference::Error> {
+    let silos = ["north", "south"].map(|name| (name.to_owned(), data.clone()));
+    let algorithm = AlgorithmChoice::FedOpt(how);
+    let options = FitOptions { algorithm, settings, summary_draws: 2, trust_draws: Some(0), ..FitOptions::default() };
+    fit(model, &silos, device, &options, None)
+}
+
+/// Averaging by plain gradients, a proximal term with momentum and without a prior, and Adam in silos and server.
+fn methods() -> [FedOptOptions; 3] {
+    let proximal = FedOptOptions::fed_prox(STEPS, 0.3);
+    let adaptive = FedOptOptions { silos_a_round: Some(1), ..FedOptOptions::fed_adam(STEPS, 0.05) };
+    [
+        FedOptOptions::fed_avg(STEPS),
+        FedOptOptions { prior: false, optimiser: Sgd { momentum: 0.5 }.into(), ..proximal },
+        FedOptOptions { optimiser: Adam::default().into(), ..adaptive },
+    ]
+}
+
+struct SamePoints {
+    compared: usize,
+}
+
+impl Visit for SamePoints {
+    fn world<M: Model>(&mut self, name: &str, model: &M, data: &M::Data, own: &Settings) {
+        let device = Device::flex();
+        if has_latent_rows(model, data, &device) {
+            return;
+        }
+        for how in methods() {
+            let run = |on_device| {
+                let how = FedOptOptions { on_device, ..how.clone() };
+                fitted((model, data), &device, settings(own), how).unwrap()
+            };
+            let (host, resident) = (run(false), run(true));
+            let point = far(resident.posterior().parameters, host.posterior().parameters);
+            assert!(point < 1e-9, "{name}, {how:?}: points differ by {point:e}");
+            let theta = far(resident.posterior().theta, host.posterior().theta);
+            assert!(theta < 1e-9, "{name}, {how:?}: θ differs by {theta:e}");
+            let trace = |fit: &Fit| fit.record.trace.iter().map(|(_, elbo)| *elbo).collect::<Vec<_>>();
+            let bounds = far(&trace(&resident), &trace(&host));
+            assert!(bounds < 1e-9, "{name}, {how:?}: the bounds of rounds differ by {bounds:e}");
+            self.compared += 1;
+        }
+    }
+}
+
+#[test]
+fn points_on_the_device_take_the_steps_of_points_on_the_host_for_every_model_without_latents_of_rows() {
+    let mut same = SamePoints { compared: 0 };
+    every_world(&Device::flex(), &mut same);
+    assert!(same.compared >= 15, "{} fits were compared", same.compared);
+}
+
+/// Where averaging by plain gradients leads in each world.
+struct Points {
+    device: Device,
+    on_device: bool,
+    found: Vec<(String, Vec<f64>)>,
+}
+
+impl Visit for Points {
+    fn world<M: Model>(&mut self, name: &str, model: &M, data: &M::Data, own: &Settings) {
+        if has_latent_rows(model, data, &self.device) {
+            return;
+        }
+        let how = FedOptOptions { on_device: self.on_device, ..FedOptOptions::fed_avg(STEPS) };
+        let fit = fitted((model, data), &self.device, settings(own), how).unwrap();
+        let posterior = fit.posterior();
+        self.found.push((name.to_owned(), [posterior.parameters, posterior.theta].concat()));
+    }
+}
+
+#[test]
+fn points_in_single_precision_are_those_of_the_host_in_double_to_its_rounding() {
+    let on = |device: Device, on_device| {
+        let mut points = Points { device: device.clone(), on_device, found: Vec::new() };
+        every_world(&device, &mut points);
+        points.found
+    };
+    let single = on(Device::flex().with_precision(Precision::Single), true);
+    for ((world, found), (_, expected)) in single.iter().zip(on(Device::flex(), false)) {
+        // A step is 0.02 of a mean of some ten gradients: 36 of them sum up a few roundings of 6e-8 each.
+        let far = far(found, &expected);
+        assert!(far < 1e-5, "{world}: {far:e}");
+    }
+}
+
+struct CountReads;
+
+impl Visit for CountReads {
+    fn world<M: Model>(&mut self, name: &str, model: &M, data: &M::Data, own: &Settings) {
+        let (device, names) = (Device::flex(), ["north", "south"].map(str::to_owned));
+        if has_latent_rows(model, data, &device) {
+            return;
+        }
+        let how = FedOptOptions { on_device: true, ..FedOptOptions::fed_prox(STEPS, 0.1) };
+        let settings = how.settings(settings(own));
+        let mut algorithm = FedOpt::new(model, &device, &settings, &names, vec![1, 1], how).unwrap();
+        let silo = |(name, index): (&String, u32)| {
+            let silo = Silo::new(name, index, model, data, &device, &settings).unwrap();
+            Box::new(DeviceAveragingSilo::of_points(silo, index).unwrap()) as _
+        };
+        let mut exchange = InProcess::new(names.iter().zip(0..).map(silo).collect(), 1).unwrap();
+        for round in 1..=ROUNDS {
+            let before = host_reads();
+            let outcomes = exchange.exchange(algorithm.outgoing().unwrap(), algorithm.manifest(), None).unwrap();
+            assert_eq!(host_reads() - before, 2, "{name}: one read of each silo in round {round}");
+            algorithm.incoming(outcomes).unwrap();
+        }
+    }
+}
+
+#[test]
+fn a_round_of_points_is_one_read_of_each_silo() {
+    every_world(&Device::flex(), &mut CountReads);
+}
+
+#[test]
+fn what_has_no_device_form_is_refused_in_words() {
+    let (device, model) = (Device::flex(), fixtures::conjugate());
+    let data = fixtures::ConjugateGaussian::data(&fixtures::groups(6, 3), &device).unwrap();
+    let on_device = FedOptOptions { on_device: true, ..FedOptOptions::fed_avg(STEPS) };
+    let found = fitted((&model, &data), &device, Settings::default(), on_device.clone()).unwrap_err().to_string();
+    assert!(found.contains("FedOpt for a model whose site"), "{found}");
+    let rows = fixtures::regression::silos(&[5], 2, false, &device).remove(0).1;
+    let regression = fixtures::regression::Regression { columns: 2, binary: false };
+    let how = FedOptOptions { optimiser: RmsProp { momentum: 0.0 }.into(), ..on_device };
+    let found = fitted((&regression, &rows), &device, Settings::default(), how).unwrap_err().to_string();
+    assert!(found.contains("RmsProp") && found.contains("Sgd"), "{found}");
+}
