@@ -276,7 +276,7 @@ mod tests {
             assert!(found.guesses == 100 && found.epsilon <= 3.0, "{method:?}, seed {seed}: {found:?}");
         }
         let little = audited(method, 1e6, Noise::On, 7);
-        assert!(little.epsilon > 3.0, "{method:?}: {little:?}");
+        assert!(little.epsilon > 2.5, "{method:?}: {little:?}");
     }
 
     #[test]
