@@ -18,7 +18,7 @@ pub(super) struct Options {
     /// The study whose `[privacy]` is audited.
     #[arg(long, value_name = "FILE", conflicts_with_all = ["epsilon", "delta", "rounds", "method"])]
     study: Option<PathBuf>,
-    /// The method that is audited as a whole, by canaries in the rows of two silos that are fitted; sums alone if none is named.
+    /// The method that is audited as a whole, by canaries in the rows of silos that are fitted; sums alone if none is named.
     #[arg(long, value_enum, conflicts_with = "rounds")]
     method: Option<AuditedMethod>,
     /// Epsilon of all sums together.
@@ -45,7 +45,7 @@ pub(super) fn run(options: &Options) -> Result<(), Box<dyn Error>> {
         let (promise, sums) = (method.promise(epsilon, delta), method.sums(epsilon, delta)?);
         let count = AuditedMethod::CANARIES;
         say(format_args!(
-            "{count} canaries, each in or out by a coin, in a run of the whole method with {} sums of each of two silos; {bounds}",
+            "{count} canaries, each in or out by a coin, in a run of the whole method with {} sums of each silo; {bounds}",
             sums.count
         ))?;
         let mut bits = || Box::new(SystemEntropy::default()) as Box<dyn Entropy + Send>;
