@@ -251,7 +251,7 @@ impl Mechanism for Repeated {
 
 #[cfg(test)]
 mod tests {
-    use partita_privacy::SeededBits;
+    use partita_privacy::{Accountant, Conversion, SeededBits};
 
     use super::*;
 
@@ -300,6 +300,8 @@ mod tests {
         for (method, count) in [(AuditedMethod::FewRounds, 8), (AuditedMethod::Pvi, 24), (AuditedMethod::Sfvi, 64)] {
             let sums = method.sums(3.0, DELTA).unwrap();
             assert!(sums.count == count && sums.rate >= 1.0, "{method:?}: {sums:?}");
+            let spent = Accountant::of([sums.cost().unwrap()]).epsilon(DELTA, Conversion::Improved).unwrap();
+            assert!(spent <= 3.0 && spent > 2.999, "{method:?}: {spent}");
         }
     }
 }
