@@ -21,6 +21,7 @@ pub use decoders::DECODERS;
 pub(crate) use noised_sums::ClippedRows;
 pub use noised_sums::NoisedSums;
 pub(crate) use shares::Shares;
+use silo::Party;
 #[cfg(feature = "cli")]
 pub(crate) use silo::check_delta;
 pub(crate) use silo::{Seated, silo};
@@ -325,18 +326,31 @@ pub(crate) fn fit_with<M: Model>(
     privacy: &PrivateOptions,
     bits: &mut dyn FnMut(usize) -> Box<dyn Entropy + Send>,
 ) -> Result<PrivateFit> {
+    let shares = privacy.shares(silos.len())?;
+    fit_by(model, silos, device, options, privacy, |seated, data, options| {
+        let sums = NoisedSums::new(privacy.ledger(seated.name)?, bits(seated.index as usize)).shared(shares);
+        silo(seated, (model, data), device, options, sums)
+    })
+}
+
+/// [`fit_with`] by silos that `seat` makes, each of its place, its data and the options of the fit.
+fn fit_by<M: Model>(
+    model: &M,
+    silos: &[(String, M::Data)],
+    device: &Device,
+    options: &FitOptions,
+    privacy: &PrivateOptions,
+    mut seat: impl FnMut(Seated<'_>, &M::Data, &FitOptions) -> Result<Party>,
+) -> Result<PrivateFit> {
     let threads = Some((options.threads / silos.len().max(1)).max(1));
     let globals = SiteTable::globals(model, device)?.global_len();
     let (algorithm, steps) = privacy.algorithm(globals, silos.len())?;
-    let shares = privacy.shares(silos.len())?;
     let settings = Settings { threads: options.settings.threads.or(threads), steps, ..options.settings.clone() };
     // Bounds and weights are sums without noise, which private silos refuse.
     let options = FitOptions { algorithm, settings, trust_draws: Some(0), elbo_draws: 1, ..options.clone() };
     let (mut programs, mut rows): (Vec<Box<dyn SiloProgram>>, Vec<usize>) = (Vec::new(), Vec::new());
     for (index, (name, data)) in (0..).zip(silos) {
-        let sums = NoisedSums::new(privacy.ledger(name)?, bits(index as usize)).shared(shares);
-        let (program, own) =
-            silo(Seated { name, index, study: &privacy.study }, (model, data), device, &options, sums)?;
+        let (program, own) = seat(Seated { name, index, study: &privacy.study }, data, &options)?;
         rows.push(own);
         programs.push(program);
     }

@@ -339,7 +339,7 @@ impl Keeper {
                 _ => std::fs::create_dir_all(&folder).map_err(|error| file(&folder, &error))?,
             }
             self.program(after)?.answer(&Message::new("silo.save").setting("folder", &folder.to_string_lossy()))?;
-            write_atomically(&folder.join("reply.partita"), &reply.encode())?;
+            reply.write_to(&folder.join("reply.partita"))?;
             self.write(settled)
         })();
         match saved {
@@ -360,8 +360,8 @@ impl Keeper {
 
     fn recorded(&self, round: u64) -> Result<Message> {
         let path = self.round(round).join("reply.partita");
-        let bytes = std::fs::read(&path).map_err(|error| file(&path, &error))?;
-        Message::decode(&bytes).map_err(|error| own(&path, error.into()))
+        let remedy = "Put this silo's folder back from a copy, or move it away and start the run anew";
+        Message::read_from(&path, remedy).map_err(|error| own(&path, error.into()))
     }
 
     fn write(&mut self, state: State) -> Result<()> {

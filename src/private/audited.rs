@@ -1,4 +1,9 @@
-//! Audits the sums of private silos by one run: canaries are put in by coins, and told apart from those left out.
+//! Audits the sums of private silos, and methods, by one run: canaries are put in by coins, and told apart from those left out.
+
+mod told;
+mod whole;
+
+pub(crate) use whole::AuditedMethod;
 
 use partita_inference::{Mechanism, Result, RowSum};
 use partita_privacy::{Audit, Entropy, Grid, SystemEntropy};
@@ -26,6 +31,27 @@ pub(crate) struct Audited {
 pub(crate) enum Noise {
     On,
     Off,
+}
+
+/// A guess of whether a canary was in.
+#[derive(Debug, Clone, Copy)]
+struct Guess {
+    /// How far it seems to be in, or out, below zero.
+    seems_in: f64,
+    was_in: bool,
+}
+
+/// What guesses refute: all of them, or with noise those of which the guesser is surest.
+fn refuted(mut guesses: Vec<Guess>, noise: Noise, delta: f64) -> Result<Audited> {
+    let canaries = guesses.len() as u64;
+    if noise == Noise::On {
+        guesses.sort_by(|a, b| b.seems_in.abs().total_cmp(&a.seems_in.abs()));
+        guesses.truncate(SUREST);
+    }
+    let right = guesses.iter().filter(|own| (own.seems_in > 0.0) == own.was_in).count() as u64;
+    let found = Audit { canaries, guesses: guesses.len() as u64, right };
+    let epsilon = found.epsilon(delta, CONFIDENCE).map_err(declined)?;
+    Ok(Audited { guesses: found.guesses, right, epsilon })
 }
 
 /// One run of sums over canaries and no other row.
@@ -70,13 +96,8 @@ pub(crate) fn audited(sums: Sums, noise: Noise, delta: f64, bits: &mut dyn Entro
     // Half of a canary's share is as far from in as from out.
     let share = if noise == Noise::On { rate } else { 1.0 };
     let middle = releases as f64 * share / 2.0;
-    let mut order: Vec<usize> = (0..CANARIES).collect();
-    order.sort_by(|a, b| (total[*b] - middle).abs().total_cmp(&(total[*a] - middle).abs()));
-    order.truncate(if noise == Noise::On { SUREST } else { CANARIES });
-    let right = order.iter().filter(|at| (total[**at] > middle) == is_in(**at)).count();
-    let (guesses, right) = (order.len() as u64, right as u64);
-    let found = Audit { canaries: CANARIES as u64, guesses, right };
-    Ok(Audited { guesses, right, epsilon: found.epsilon(delta, CONFIDENCE).map_err(declined)? })
+    let guess = |(total, at): (f64, usize)| Guess { seems_in: total - middle, was_in: is_in(at) };
+    refuted(total.into_iter().zip(0..).map(guess).collect(), noise, delta)
 }
 
 #[cfg(test)]

@@ -2,8 +2,9 @@
 
 use partita_core::{Device, Model};
 use partita_inference::{
-    AlgorithmChoice, AveragingSilo, Error, FedOptOptions, FitOptions, Manifest, PrivateParty, PrivateRoundsSilo,
-    PrivateSfviSilo, PrivateSteps, PviOptions, PviSilo, Result, RoundOptions, Settings, Silo, SiloProgram,
+    AlgorithmChoice, AveragingSilo, Error, FedOptOptions, FitOptions, Manifest, Mechanism, PrivateParty,
+    PrivateRoundsSilo, PrivateSfviSilo, PrivateSteps, PviOptions, PviSilo, Result, RoundOptions, Settings, Silo,
+    SiloProgram,
 };
 
 use super::NoisedSums;
@@ -19,21 +20,38 @@ pub(crate) struct Seated<'a> {
     pub(crate) study: &'a str,
 }
 
+/// The silo of a fit, and the number of its rows.
+pub(crate) type Party = (Box<dyn SiloProgram>, usize);
+
 /// The silo of a fit by a private algorithm, whose sums `sums` makes private, and the number of its rows.
 ///
 /// # Errors
 /// [`Error::Setting`] for an algorithm without a promise, and for what the method refuses of the model.
 pub(crate) fn silo<M: Model>(
-    Seated { name, index, study }: Seated<'_>,
+    seated: Seated<'_>,
     (model, data): (&M, &M::Data),
     device: &Device,
     fit: &FitOptions,
     sums: NoisedSums,
-) -> Result<(Box<dyn SiloProgram>, usize)> {
+) -> Result<Party> {
+    let Seated { name, study, .. } = seated;
     let about = subject(study, model, data, device).map_err(|error| error.in_silo(name, 0))?;
+    silo_by(seated, (model, data), device, fit, Box::new(sums.about(about, study_alone(study))))
+}
+
+/// The same by any mechanism, which knows what its sums are about.
+///
+/// # Errors
+/// As for [`silo`].
+pub(crate) fn silo_by<M: Model>(
+    Seated { name, index, .. }: Seated<'_>,
+    (model, data): (&M, &M::Data),
+    device: &Device,
+    fit: &FitOptions,
+    sums: Box<dyn Mechanism>,
+) -> Result<Party> {
     // No rate of private steps follows from bounds.
     let schedule = fit.settings.schedule.of_steps();
-    let sums = Box::new(sums.about(about, study_alone(study)));
     let settings = &Settings { schedule, ..fit.settings.clone() };
     let own = |settings| -> Result<Silo> {
         let silo = Silo::new(name, index, model, data, device, settings)?;
@@ -107,11 +125,7 @@ pub(crate) fn check_delta(whose: &str, delta: f64, rows: usize) -> Result<()> {
 }
 
 /// A silo of rounds of local steps, and the number of its rows.
-fn averaging(
-    silo: AveragingSilo,
-    private: Option<PrivateSteps>,
-    sums: Box<NoisedSums>,
-) -> Result<(Box<dyn SiloProgram>, usize)> {
+fn averaging(silo: AveragingSilo, private: Option<PrivateSteps>, sums: Box<dyn Mechanism>) -> Result<Party> {
     let silo = silo.private(private, sums)?;
     let (rows, manifest) = (silo.rows(), silo.manifest());
     Ok((noised_alone(silo, manifest), rows))

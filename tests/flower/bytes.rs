@@ -19,6 +19,8 @@ struct Crossed {
     counted: [u64; 2],
     /// On the socket, with headers and polls.
     socket: u64,
+    /// The coordinator's calls that announce requests, and those that send objects of them.
+    pushes: [u64; 2],
     requests: Vec<Message>,
     replies: Vec<Message>,
     manifest: Manifest,
@@ -43,16 +45,21 @@ where
         let mut algorithm = coordinator(model, &names, &rows(exchange), &Device::flex(), &how).unwrap();
         let asked: Vec<Request> = algorithm.outgoing().unwrap();
         let requests = asked.iter().map(|request| request.message.clone()).collect();
-        let (before, socket) = (exchange.bytes(), door.bytes());
+        let pushed = || {
+            let calls = door.by_name();
+            ["runtime/push-messages", "runtime/push-object"].map(|name| calls.get(name).copied().unwrap_or_default())
+        };
+        let (before, socket, earlier) = (exchange.bytes(), door.bytes(), pushed());
         let outcomes = exchange.exchange(asked, algorithm.manifest(), None).unwrap();
-        let (after, socket) = (exchange.bytes(), door.bytes() - socket);
+        let (after, socket, later) = (exchange.bytes(), door.bytes() - socket, pushed());
+        let pushes = [later[0] - earlier[0], later[1] - earlier[1]];
         let reply = |outcome: Outcome| match outcome {
             Outcome::Reply(reply) => reply,
             other => panic!("a silo did not answer: {other:?}"),
         };
         let replies = outcomes.into_iter().map(reply).collect();
         let counted = [after[0] - before[0], after[1] - before[1]];
-        Crossed { counted, socket, requests, replies, manifest: algorithm.manifest().clone() }
+        Crossed { counted, socket, pushes, requests, replies, manifest: algorithm.manifest().clone() }
     }))
 }
 
@@ -91,6 +98,8 @@ fn a_round_of_six_cities_costs_its_numbers_and_what_is_stated_for_messages_and_f
     let family = FamilyPlan::new().global(Gaussian::full_rank()).local(Gaussian::diagonal().given_globals());
     let Some(found) = one_round(&MixedLogistic::new(4), &silos, family) else { return };
     found.assert_counts();
+    // Both requests are announced by one call, and each is one object.
+    assert_eq!(found.pushes, [1, 2]);
     // Five globals: means and a triangle; the round, the bound and the clipped steps.
     assert_eq!(size(&found.replies), [2 * (5 + 15 + 3), 2 * 4]);
     println!("six cities: {:?} bytes counted, {} through the socket", found.counted, found.socket);
@@ -113,6 +122,8 @@ fn a_round_of_a_million_numbers_crosses_the_socket_with_less_than_five_per_cent_
     // if the first silo has fetched its own before the second is asked.
     let (copy, [requests, replies]) = (8 * 1_000_000, found.counted);
     assert!(requests >= copy && replies >= 2 * copy, "{:?}", found.counted);
+    // One call announces both, and beside the object of each there is one chunk that they share, of less than 16 MiB.
+    assert!(found.pushes[0] == 1 && found.pushes[1] <= 4, "{:?}", found.pushes);
     let overhead = found.socket as f64 / ((requests / copy + 2) * copy) as f64 - 1.0;
     assert!(overhead < 0.05, "{overhead}: {} bytes, {:?} counted", found.socket, found.counted);
     println!("a million numbers: {:?} bytes counted, {} through the socket", found.counted, found.socket);

@@ -540,3 +540,20 @@ fn an_audit_refutes_what_has_no_noise_and_not_what_is_accounted_for() {
     assert!(said.contains("without noise: 1000 of 1000 guesses right, epsilon is at least 5.81"), "{said}");
     assert_eq!(said.matches("accounted for is 2.0000").count(), 5, "{said}");
 }
+
+#[test]
+fn an_audit_of_a_whole_method_reads_all_coins_without_noise_and_names_its_sums() {
+    let scratch = tempfile::tempdir().unwrap();
+    let audit = |arguments: &[&str]| {
+        let mut command = Command::new(fixtures::executable("partita"));
+        command.current_dir(scratch.path()).arg("audit").args(arguments).output().unwrap()
+    };
+    let done = audit(&["--method", "few-rounds", "--epsilon", "3", "--runs", "1"]);
+    let said = String::from_utf8_lossy(&done.stdout).into_owned();
+    assert!(done.status.success(), "{said}{}", String::from_utf8_lossy(&done.stderr));
+    assert!(said.contains("600 canaries") && said.contains("with 8 sums of each silo"), "{said}");
+    // All right with 95 %: p to the power of 600 is 0.05.
+    assert!(said.contains("without noise: 600 of 600 guesses right, epsilon is at least 5.30"), "{said}");
+    assert_eq!(said.matches("accounted for is 3.0000").count(), 1, "{said}");
+    assert!(!audit(&["--method", "few-rounds", "--rounds", "3"]).status.success());
+}

@@ -89,3 +89,22 @@ fn what_a_kill_left_of_a_state_is_no_part_of_the_one_that_is_saved_in_its_place(
     ask(&mut keeper, ("a", 1), 2).unwrap();
     assert!(place.join("reply.partita").exists() && !place.join("answered").exists());
 }
+
+#[test]
+fn a_saved_answer_of_which_a_bit_was_flipped_is_not_given_again() {
+    let folder = tempfile::tempdir().unwrap();
+    ask(&mut open(folder.path(), None), ("a", 1), 1).unwrap();
+    let path = folder.path().join("round-00000001/reply.partita");
+    let whole = std::fs::read(&path).unwrap();
+    for place in [whole.len() / 2, whole.len() - 1] {
+        let mut flipped = whole.clone();
+        flipped[place] ^= 1;
+        std::fs::write(&path, flipped).unwrap();
+        let said = ask(&mut open(folder.path(), None), ("a", 1), 1).unwrap_err().to_string();
+        for words in ["reply.partita", "SHA-256", "Put this silo's folder back from a copy"] {
+            assert!(said.contains(words), "{said}");
+        }
+    }
+    std::fs::write(&path, whole).unwrap();
+    assert_eq!(ask(&mut open(folder.path(), None), ("a", 1), 1).unwrap().kind, "heard");
+}

@@ -55,33 +55,54 @@ pub(crate) fn write_json(value: &impl Serialize, path: &Path) -> Result<()> {
     write_atomically(path, text.as_bytes())
 }
 
-/// Writes a message with its SHA-256 behind it.
-fn write(path: &Path, message: &Message) -> Result<()> {
-    let mut bytes = message.encode();
-    let digest = Hash::hash(&bytes);
-    bytes.extend_from_slice(&digest);
-    write_atomically(path, &bytes)
+impl Message {
+    /// Writes the message to `path` atomically, with its SHA-256 behind it, for [`Message::read_from`].
+    ///
+    /// # Errors
+    /// [`Error::File`].
+    ///
+    /// # Example
+    /// ```
+    /// use partita_inference::Message;
+    /// let folder = tempfile::tempdir()?;
+    /// let path = folder.path().join("state.partita");
+    /// Message::new("state").word("step", 7).write_to(&path)?;
+    /// assert_eq!(Message::read_from(&path, "Start anew")?.get_word("step")?, 7);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn write_to(&self, path: &Path) -> Result<()> {
+        let mut bytes = self.encode();
+        let digest = Hash::hash(&bytes);
+        bytes.extend_from_slice(&digest);
+        write_atomically(path, &bytes)
+    }
+
+    /// Reads what [`Message::write_to`] has written; `remedy` says what to do about a file that is damaged or gone.
+    ///
+    /// # Errors
+    /// [`Error::Checkpoint`] for a file that cannot be read, or whose bytes are not those that were written.
+    pub fn read_from(path: &Path, remedy: &str) -> Result<Self> {
+        let bytes = fs::read(path).map_err(|error| Error::Checkpoint {
+            path: path.to_owned(),
+            problem: format!("it cannot be read ({error}). {remedy}."),
+        })?;
+        let damaged = |problem: String| Error::Checkpoint {
+            path: path.to_owned(),
+            problem: format!("it is damaged ({problem}). {remedy}."),
+        };
+        let whole = bytes
+            .split_last_chunk::<DIGEST>()
+            .filter(|(content, digest)| Hash::hash(content).as_slice() == digest.as_slice());
+        let Some((content, _)) = whole else {
+            return Err(damaged(format!("the SHA-256 at its end is not that of its {} bytes", bytes.len())));
+        };
+        Self::decode(content).map_err(|error| damaged(error.to_string()))
+    }
 }
 
-fn read(path: &Path) -> Result<Message> {
-    let bytes = fs::read(path).map_err(|error| Error::Checkpoint {
-        path: path.to_owned(),
-        problem: format!("it cannot be read ({error}). Start without `--resume`, or name the right folder."),
-    })?;
-    let damaged = |problem: String| Error::Checkpoint {
-        path: path.to_owned(),
-        problem: format!(
-            "it is damaged ({problem}). Resume from the `step-N` folder before it by writing its name into `latest`, or start anew."
-        ),
-    };
-    let whole = bytes
-        .split_last_chunk::<DIGEST>()
-        .filter(|(content, digest)| Hash::hash(content).as_slice() == digest.as_slice());
-    let Some((content, _)) = whole else {
-        return Err(damaged(format!("the SHA-256 at its end is not that of its {} bytes", bytes.len())));
-    };
-    Message::decode(content).map_err(|error| damaged(error.to_string()))
-}
+/// What to do about a file of a checkpoint that is damaged or gone.
+const REMEDY: &str =
+    "Resume from the `step-N` folder before it by writing its name into `latest`, name the right folder, or start anew";
 
 /// The length of a SHA-256, in bytes.
 const DIGEST: usize = 32;
@@ -98,12 +119,12 @@ fn silo_file(folder: &Path, name: &str) -> PathBuf {
 pub(crate) fn save_silo(folder: &Path, name: &str, step: u64, state: Vec<(String, Vec<f64>)>) -> Result<()> {
     let message = Message::new("silo.state").word("step", step).setting("silo", name);
     let message = state.iter().fold(message, |message, (name, values)| message.floats(name, values));
-    write(&silo_file(folder, name), &message)
+    message.write_to(&silo_file(folder, name))
 }
 
 /// Reads one party's state from the folder of a checkpoint.
 pub(crate) fn load_silo(folder: &Path, name: &str) -> Result<(u64, NamedVectors)> {
-    let message = read(&silo_file(folder, name))?;
+    let message = Message::read_from(&silo_file(folder, name), REMEDY)?;
     if message.get_setting("silo")? != name {
         return Err(other_model(folder, name));
     }
@@ -147,14 +168,12 @@ pub(crate) fn other_model(folder: &Path, name: &str) -> Error {
     }
 }
 
-/// Starts a checkpoint at `step`: the folder parties write into, which is never the one that `latest` names, nor another
-/// that is whole: a kill while they write would leave files of two runs, or of two moments, in it.
+/// Starts a checkpoint at `step`: the folder parties write into, which is never one that is whole, as the one is that `latest`
+/// names: a kill while they write would leave files of two runs, or of two moments, in it.
 pub(crate) fn begin(root: &Path, step: u64) -> PathBuf {
     let name = format!("step-{step:09}");
-    let latest = fs::read_to_string(root.join(LATEST)).unwrap_or_default();
-    let is_taken = |name: &str| latest.trim() == name || root.join(name).join(COORDINATOR).exists();
     let (mut free, mut again) = (name.clone(), 0_u64);
-    while is_taken(&free) {
+    while root.join(&free).join(COORDINATOR).exists() {
         again += 1;
         free = format!("{name}.{again}");
     }
@@ -164,7 +183,7 @@ pub(crate) fn begin(root: &Path, step: u64) -> PathBuf {
 /// Ends a checkpoint: writes the coordinator's state, then names the folder the latest, then removes those older than the
 /// one before.
 pub(crate) fn commit(root: &Path, folder: &Path, state: &Message) -> Result<()> {
-    write(&folder.join(COORDINATOR), state)?;
+    state.write_to(&folder.join(COORDINATOR))?;
     let name = folder.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
     // There is none before the first.
     let before = fs::read_to_string(root.join(LATEST)).unwrap_or_default();
@@ -198,7 +217,7 @@ pub fn latest(root: &Path) -> Result<Option<(PathBuf, Message)>> {
         problem: format!("it cannot be read ({error})."),
     })?;
     let folder = root.join(name.trim());
-    let state = read(&folder.join(COORDINATOR))?;
+    let state = Message::read_from(&folder.join(COORDINATOR), REMEDY)?;
     Ok(Some((folder, state)))
 }
 

@@ -3,7 +3,7 @@
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
-use partita_inference::{Error, Message, Refusal, Result, SiloProgram, write_atomically};
+use partita_inference::{Error, Message, Refusal, Result, SiloProgram};
 use partita_privacy::{Masker, Peers, Place, RunKey, SiloKey, SystemEntropy, hexadecimal};
 
 use super::messages::{KEY, MASKED, MaskedRequest, keyed, masked};
@@ -47,7 +47,8 @@ pub(crate) struct MaskedSilo {
 /// The latest request for a sum and its answer, for no one: asked the same behind masks of another session, as after
 /// another silo lost its keys, a silo takes no second step.
 struct Last {
-    asked: Vec<u8>,
+    /// With its fields in order.
+    asked: Message,
     answer: Message,
 }
 
@@ -115,15 +116,15 @@ impl MaskedSilo {
         let [asked, answer] = self.files(request.get_setting("folder")?);
         match &self.last {
             Some(last) if is_saved => {
-                write_atomically(&asked, &last.asked)?;
-                write_atomically(&answer, &last.answer.encode())
+                last.asked.write_to(&asked)?;
+                last.answer.write_to(&answer)
             }
             // What a save that was cut off has left is of another state.
             None if is_saved => [asked, answer].iter().try_for_each(|path| remove(path)),
             _ => {
                 // A state without them is of before the first sum.
                 self.last = match (read(&asked)?, read(&answer)?) {
-                    (Some(asked), Some(answer)) => Some(Last { asked, answer: Message::decode(&answer)? }),
+                    (Some(asked), Some(answer)) => Some(Last { asked, answer }),
                     _ => None,
                 };
                 Ok(())
@@ -179,8 +180,9 @@ impl MaskedSilo {
 
 /// The answer of the silo behind the masks: the known one, where it was asked just that before.
 fn answered_once(own: &mut dyn SiloProgram, last: &mut Option<Last>, request: &Message) -> Result<Message> {
-    let asked = request.ordered().encode();
-    if let Some(last) = last.as_ref().filter(|last| last.asked == asked) {
+    let asked = request.ordered();
+    // By bytes: a number that is none is itself.
+    if let Some(last) = last.as_ref().filter(|last| last.asked.encode() == asked.encode()) {
         return Ok(last.answer.clone());
     }
     let answer = own.answer(request)?;
@@ -188,14 +190,17 @@ fn answered_once(own: &mut dyn SiloProgram, last: &mut Option<Last>, request: &M
     Ok(answer)
 }
 
-/// The bytes of a file, if it is there.
-fn read(path: &Path) -> Result<Option<Vec<u8>>> {
-    match std::fs::read(path) {
-        Ok(bytes) => Ok(Some(bytes)),
+/// The message of a file, if it is there.
+fn read(path: &Path) -> Result<Option<Message>> {
+    match std::fs::symlink_metadata(path) {
+        Ok(_) => Message::read_from(path, REMEDY).map(Some),
         Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
         Err(error) => Err(file("reading", path, &error)),
     }
 }
+
+/// What to do about a file that is damaged. It is not to be removed: the silo would take the step of this sum a second time.
+const REMEDY: &str = "Put this silo's folder back from a copy, or move it away and start the run anew";
 
 /// Removes a file, if it is there.
 fn remove(path: &Path) -> Result<()> {
@@ -275,14 +280,31 @@ mod tests {
             let mut silo = masked(None);
             silo.answer(&told("silo.restore")).map(|_| silo.last.map(|last| last.asked))
         };
-        let last = Last { asked: vec![7], answer: Message::new("sum") };
-        masked(Some(last)).answer(&told("silo.save")).unwrap();
-        assert_eq!(restored().unwrap(), Some(vec![7]));
+        let asked = Message::new("sfvi.step").word("step", 7);
+        let answered = || Some(Last { asked: asked.clone(), answer: Message::new("sum").number("elbo", -1.5) });
+        masked(answered()).answer(&told("silo.save")).unwrap();
+        assert_eq!(restored().unwrap(), Some(asked.clone()));
+        // A bit that a disk has flipped, wherever it is, and though what is left is a message.
+        for path in masked(None).files(&folder.path().to_string_lossy()) {
+            let whole = std::fs::read(&path).unwrap();
+            for place in [whole.len() / 2, whole.len() - 33, whole.len() - 1] {
+                let mut flipped = whole.clone();
+                flipped[place] ^= 1;
+                std::fs::write(&path, flipped).unwrap();
+                let refused = restored().unwrap_err();
+                assert!(matches!(&refused, Error::Checkpoint { path: named, .. } if *named == path), "{refused}");
+                let said = refused.to_string();
+                let words = ["it is damaged", "SHA-256", "Put this silo's folder back from a copy"];
+                assert!(words.iter().all(|word| said.contains(word)), "{said}");
+            }
+            std::fs::write(&path, whole).unwrap();
+        }
+        assert_eq!(restored().unwrap(), Some(asked.clone()));
         masked(None).answer(&told("silo.save")).unwrap();
         assert_eq!(restored().unwrap(), None);
         // An answer that is there and cannot be read is none that was never given.
         std::fs::create_dir(&masked(None).files(&folder.path().to_string_lossy())[0]).unwrap();
-        assert!(matches!(restored(), Err(Error::File { operation: "reading", .. })));
+        assert!(matches!(restored(), Err(Error::Checkpoint { .. })));
         // Other requests of the keeper name no folder.
         masked(None).answer(&Message::new("silo.other")).unwrap();
     }
