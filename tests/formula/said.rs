@@ -566,6 +566,8 @@ fn an_outcome_that_never_happens_is_told_of() {
         let text = of(y, formula, family);
         assert!(text.contains(words) && text.contains(rule), "{formula} {family}: {text}");
     }
+    let text = of([0, 0], "surv(t, y) ~ x", "piecewise_exponential");
+    assert!(text.contains("needs an event") && text.contains("No row of any silo has a status of 1"), "{text}");
     // One silo alone with no event is nothing to tell of.
     for (formula, family) in [("y ~ x", "bernoulli"), ("surv(t, y) ~ x", "weibull"), ("w ~ x", "bernoulli")] {
         let text = of([0, 1], formula, family);
