@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::error::Error;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use clap::Args;
 
@@ -113,7 +113,7 @@ impl Asked {
             Some((_, twice)) => {
                 Err(format!("two silos are called `{}`. Name them apart: --silo NAME=FILE", twice.name).into())
             }
-            None => Ok(all),
+            None => one_file_each(&all).map(|()| all).map_err(Into::into),
         }
     }
 
@@ -144,6 +144,39 @@ fn of_study(files: &mut [SiloTable], silos: &[String]) -> Result<(), String> {
         ));
     }
     Ok(())
+}
+
+/// Refuses one file under two names, whose rows would count twice, and tells of two files of the same bytes.
+fn one_file_each(all: &[SiloTable]) -> Result<(), String> {
+    for (place, own) in all.iter().enumerate() {
+        for other in &all[..place] {
+            let real = [own, other].map(|table| std::fs::canonicalize(&table.path).ok());
+            if real[0].is_some() && real[0] == real[1] {
+                return Err(format!(
+                    "--silo {}: it is the file of the silo `{}` and of the silo `{}`, expected a file for each silo: every row would \
+                     count twice, and standard deviations would be too small. Leave one of them out, or name the file of the other silo",
+                    own.path.display(),
+                    other.name,
+                    own.name
+                ));
+            }
+            if has_same_bytes(&own.path, &other.path) {
+                note(format_args!(
+                    "the files of the silos `{}` and `{}` have the same bytes: if one is a copy, every row counts twice, and \
+                     standard deviations are too small. Leave one of them out",
+                    other.name, own.name
+                ));
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Whether two files, and no pipes, hold the same; a file that cannot be read is told of where it is needed.
+fn has_same_bytes(one: &Path, two: &Path) -> bool {
+    let length = |path: &Path| std::fs::metadata(path).ok().filter(std::fs::Metadata::is_file).map(|own| own.len());
+    let bytes = |path: &Path| std::fs::read(path).ok();
+    length(one).is_some() && length(one) == length(two) && bytes(one) == bytes(two)
 }
 
 /// `NAME=FILE` or `FILE`.

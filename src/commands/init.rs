@@ -71,6 +71,7 @@ pub(super) fn run(options: &Options) -> Result<(), Box<dyn Error>> {
         Party::Silo { name, data, link } => {
             is_plain(name)?;
             is_address(link)?;
+            of_study(std::slice::from_ref(name))?;
             if !data.exists() {
                 note(format_args!("{} is not there yet: the silo reads it when it starts", data.display()));
             }
@@ -85,9 +86,28 @@ pub(super) fn run(options: &Options) -> Result<(), Box<dyn Error>> {
         Party::Coordinator { link, silos } => {
             silos.iter().try_for_each(|name| is_plain(name))?;
             is_address(link)?;
+            of_study(silos)?;
             write("coordinator.toml", &coordinator(link, silos))?;
             super::keys::coordinator(Path::new("."))
         }
+    }
+}
+
+/// Refuses a silo that the study of this folder does not list, before keys are made for it; without a study any is one.
+fn of_study(names: &[String]) -> Result<(), Box<dyn Error>> {
+    let path = Path::new("study.toml");
+    if !path.exists() {
+        return Ok(());
+    }
+    let study = StudyFile::read(path)?;
+    match names.iter().find(|name| !study.silos.contains(name)) {
+        None => Ok(()),
+        Some(name) => Err(format!(
+            "`{name}` as the name of a silo: expected one that study.toml lists, {}. Take one of them, or add `{name}` to `silos` \
+             of study.toml at all parties",
+            study.silos.join(", ")
+        )
+        .into()),
     }
 }
 

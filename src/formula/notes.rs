@@ -21,6 +21,7 @@ impl Study {
                 "the model is of the chance that `{name}` is {event:?}, against {other:?}; of the other by `factor({name}, levels = c({event:?}, {other:?}))`"
             ));
         }
+        notes.extend(self.never_happens(summary));
         notes.extend(far_from_zero(summary));
         notes.extend(self.groups_of_one_row(summary));
         notes
@@ -69,7 +70,42 @@ impl Study {
 
     /// What one should know of the rows of all silos, where they are in one process.
     pub(super) fn notes_of(&self, designs: &[Design]) -> Vec<String> {
-        shared_names(designs).into_iter().chain(self.no_zeros(designs)).collect()
+        let others = self.no_zeros(designs).into_iter().chain(self.no_events(designs));
+        shared_names(designs).into_iter().chain(others).collect()
+    }
+
+    /// An outcome of numbers that is zero in all rows of all silos, or for a chance one.
+    fn never_happens(&self, summary: &DesignSummary) -> Option<String> {
+        let moments = summary.sums.outcome.as_ref().filter(|own| own.count > 0 && self.stand_in.is_none())?;
+        let always = |value: f64| (moments.mean - value).abs() <= 0.0 && moments.squares <= 0.0;
+        let value = match self.family.kind {
+            Kind::Bernoulli if always(1.0) => 1,
+            kind if always(0.0) && !matches!(kind, Kind::Gaussian | Kind::Student) => 0,
+            _ => return None,
+        };
+        Some(format!("`{}` is {value} in every row of all silos: {FROM_THE_PRIOR}", self.outcome()))
+    }
+
+    /// Events of times that no silo has, and two levels of which only one is in the files.
+    fn no_events(&self, designs: &[Design]) -> Option<String> {
+        let name = self.outcome();
+        let statuses = || designs.iter().flat_map(|own| own.status.iter().flatten());
+        if statuses().next().is_some() && statuses().all(|own| *own <= 0.0) {
+            return Some(format!("`{name}` has no event in any silo, every time is censored: {FROM_THE_PRIOR}"));
+        }
+        if self.family.kind != Kind::Bernoulli {
+            return None;
+        }
+        let mut found = designs.iter().flat_map(|own| match &own.outcome {
+            Some(Outcome::Levels { levels, codes }) => {
+                codes.iter().filter_map(|code| levels.get(*code)).collect::<Vec<&String>>()
+            }
+            _ => Vec::new(),
+        });
+        let first = found.next()?;
+        found
+            .all(|own| own == first)
+            .then(|| format!("`{name}` is {first:?} in every row of all silos: {FROM_THE_PRIOR}"))
     }
 
     /// What one should know of zeros that a family has a probability of, and no silo has.
@@ -101,6 +137,11 @@ impl Study {
         })
     }
 }
+
+/// What a fit says of an outcome that does not vary.
+const FROM_THE_PRIOR: &str = "no likelihood is largest, and rows say of the intercept in which direction it lies alone. How far it lies \
+                              follows from the prior, and so do the coefficients. Look whether the column is the right one, state \
+                              what is known (`--prior '(Intercept) ~ normal(-4, 1)'`, in a study `[priors]`), or add rows that differ";
 
 /// How many standard deviations of a column its mean may be from 0 where groups have intercepts and slopes of it.
 const FAR: f64 = 20.0;

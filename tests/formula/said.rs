@@ -319,6 +319,7 @@ fn mistakes_of_the_command_line_are_named_with_what_it_can_do() {
     let file = |name: &str, bytes: &[u8]| std::fs::write(folder.path().join(name), bytes).unwrap();
     file("constant.csv", b"y,x\n3,1\n3,2\n3,4\n3,3\n");
     file("thousands.csv", b"y;x\n1,500;2\n2,250;3\n4,125;5\n");
+    std::fs::copy(folder.path().join("all.csv"), folder.path().join("two.csv")).unwrap();
     file("silos.csv", b"y,x,silo\n1,1,a\n2,2,a\n2,4,b\n3,3,b\n");
     file("new.csv", b"x\n1\n");
     file("of_all.csv", b"x,silo\n1,all\n");
@@ -327,7 +328,7 @@ fn mistakes_of_the_command_line_are_named_with_what_it_can_do() {
         [&["fit", formula, "--family", family, "--silo", silo], more].concat()
     };
     let gaussian = |formula, more: &[&'static str]| fit(formula, "gaussian", "all.csv", more);
-    let predict = |formula, file| gaussian(formula, &["--silo", "two=all.csv", "--output", "out", "--predict", file]);
+    let predict = |formula, file| gaussian(formula, &["--silo", "two.csv", "--output", "out", "--predict", file]);
     let cases = [
         (fit("y ~ x", "gaussian", "constant.csv", &[]), "`y`, which is 3 in every row"),
         (fit("y ~ x", "gaussian", "thousands.csv", &[]), "of a command `--decimal comma`"),
@@ -525,6 +526,76 @@ fn draws_of_a_sampler_have_the_verdict_of_their_report() {
     let verdict = text.lines().find_map(|line| line.strip_prefix("verdict: ")).unwrap();
     let draws = std::fs::read_to_string(folder.path().join("out/draws.zarr/zarr.json")).unwrap();
     assert!(verdict != "trust these numbers" && draws.contains(verdict), "{verdict}: {draws}");
+}
+
+#[test]
+fn one_file_under_two_names_is_refused_and_a_copy_is_told_of() {
+    let folder = small();
+    std::fs::copy(folder.path().join("all.csv"), folder.path().join("copy.csv")).unwrap();
+    let of = |other: &str| {
+        let silos = ["--silo", "a=all.csv", "--silo", other];
+        said(folder.path(), &[&["check", "y ~ x", "--family", "gaussian"], silos.as_slice()].concat())
+    };
+    let (is_done, text) = of("b=./all.csv");
+    assert!(!is_done && text.contains("the file of the silo `a` and of the silo `b`"), "{text}");
+    let (is_done, text) = of("b=copy.csv");
+    assert!(is_done && text.contains("the silos `a` and `b` have the same bytes"), "{text}");
+}
+
+#[test]
+fn an_outcome_that_never_happens_is_told_of() {
+    let folder = tempfile::tempdir().unwrap();
+    let of = |y: [u8; 2], formula: &str, family: &str| {
+        for (name, y) in ["a", "b"].into_iter().zip(y) {
+            let word = ["no", "yes"][usize::from(y)];
+            let line = |k: u32| format!("{y},{},{},{word}\n", k * 3 % 7, k % 5 + 1 + u32::from(name == "b"));
+            let rows: String = (0..12).map(line).collect();
+            std::fs::write(folder.path().join(format!("{name}.csv")), format!("y,x,t,w\n{rows}")).unwrap();
+        }
+        let fixed = ["check", formula, "--family", family, "--silo", "a.csv", "--silo", "b.csv"];
+        said(folder.path(), &fixed).1
+    };
+    let rule = "follows from the prior";
+    for (y, formula, family, words) in [
+        ([0, 0], "y ~ x", "bernoulli", "`y` is 0 in every row of all silos"),
+        ([1, 1], "y ~ x", "bernoulli", "`y` is 1 in every row of all silos"),
+        ([0, 0], "y ~ x", "poisson", "`y` is 0 in every row of all silos"),
+        ([0, 0], "surv(t, y) ~ x", "weibull", "has no event in any silo"),
+        ([0, 0], "factor(w, levels = c(\"no\", \"yes\")) ~ x", "bernoulli", "is \"no\" in every row of all silos"),
+    ] {
+        let text = of(y, formula, family);
+        assert!(text.contains(words) && text.contains(rule), "{formula} {family}: {text}");
+    }
+    let text = of([0, 0], "surv(t, y) ~ x", "piecewise_exponential");
+    assert!(text.contains("needs an event") && text.contains("No row of any silo has a status of 1"), "{text}");
+    // One silo alone with no event is nothing to tell of.
+    for (formula, family) in [("y ~ x", "bernoulli"), ("surv(t, y) ~ x", "weibull"), ("w ~ x", "bernoulli")] {
+        let text = of([0, 1], formula, family);
+        assert!(!text.contains(rule), "{formula} {family}: {text}");
+    }
+}
+
+#[test]
+fn keys_are_made_for_silos_of_the_study_alone() {
+    let folder = tempfile::tempdir().unwrap();
+    let study = "formula = \"y ~ x\"\nfamily = \"gaussian\"\nsilos = [\"north\", \"south\"]\n";
+    std::fs::write(folder.path().join("study.toml"), study).unwrap();
+    let silo = |name: &str| said(folder.path(), &["init", "silo", name, "--data", "own.csv", "--link", "l.example:1"]);
+    let (is_done, text) = silo("west");
+    assert!(!is_done && text.contains("expected one that study.toml lists, north, south"), "{text}");
+    assert!(!folder.path().join("west.key").exists() && !folder.path().join("west.toml").exists());
+    assert!(silo("north").0 && folder.path().join("north.key").exists());
+}
+
+#[test]
+fn describe_names_codes_for_missing_cells() {
+    let folder = tempfile::tempdir().unwrap();
+    let rows = "40,1,0\n-999,2,99\n61,9999,98\n33,3,97\n47,2,60\n";
+    std::fs::write(folder.path().join("all.csv"), format!("age,dose,score\n{rows}")).unwrap();
+    let (is_done, text) = said(folder.path(), &["describe", "all.csv"]);
+    for words in ["-999 is apart from all others", "--missing-cells NA,9999", "numbers from 0 to 99\n"] {
+        assert!(is_done && text.contains(words), "{words}: {text}");
+    }
 }
 
 #[test]

@@ -159,8 +159,16 @@ impl Agreement {
                 })?;
                 let with_rows = all.iter().filter(|quantiles| quantiles.rows > 0);
                 if with_rows.clone().next().is_none() {
-                    let expected = "a row of which it is known".into();
-                    return Err(AgreementError::TooFewValues { call: of.clone(), expected, remedy: "Leave it out." });
+                    let (expected, remedy) = if of.starts_with("surv(") {
+                        (
+                            "an event",
+                            "No row of any silo has a status of 1: look whether the column of the status is the right one.",
+                        )
+                    } else {
+                        ("a row of which it is known", "Leave it out.")
+                    };
+                    let (call, expected) = (of.clone(), expected.into());
+                    return Err(AgreementError::TooFewValues { call, expected, remedy });
                 }
                 let ends = with_rows.map(|quantiles| (quantiles.low, quantiles.high));
                 self.splines.insert(of.clone(), boundary(ends, quantile::merged(&all)));

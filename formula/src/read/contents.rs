@@ -2,6 +2,7 @@
 
 use super::cells::{CellKind, Cells};
 use super::columns::Refusal;
+use super::doubts::{code, remedy};
 use super::error::FrameError;
 use super::frame::Frame;
 use crate::error::nearest;
@@ -36,7 +37,11 @@ impl Frame {
         })?;
         let missing = cells.text.iter().filter(|cell| cell.is_none()).count();
         let rest = if missing > 0 { format!(", {missing} missing") } else { String::new() };
-        Ok(about(&cells) + &rest)
+        let doubt = match (&cells.kind, code(&cells.numbers)) {
+            (CellKind::Number, Some(code)) => format!("; {code} is apart from all others. {}", remedy(code)),
+            _ => String::new(),
+        };
+        Ok(about(&cells) + &rest + &doubt)
     }
 }
 

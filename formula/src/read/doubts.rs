@@ -4,7 +4,30 @@ use super::columns::{ColumnKind, Columns};
 use crate::formula::Formula;
 
 /// Numbers that files have in the place of a missing one.
-const CODES: [f64; 4] = [-9.0, -99.0, -999.0, -9999.0];
+const CODES: [f64; 8] = [-9.0, -99.0, -999.0, -9999.0, 99.0, 999.0, 9999.0, 99_999.0];
+
+/// What to do with a code for missing cells.
+pub(super) fn remedy(code: f64) -> String {
+    format!(
+        "If it stands for a missing value, name it in `missing` under `[read]` of the silo's file (of a command \
+         `--missing-cells NA,{code}`)"
+    )
+}
+
+/// A code for missing cells at one end of numbers: below zero where all others are not, or farther from the others than these
+/// are from one another, and than half its own size.
+pub(super) fn code(numbers: &[f64]) -> Option<f64> {
+    let known = || numbers.iter().copied().filter(|own| own.is_finite());
+    let ends = [known().min_by(f64::total_cmp)?, known().max_by(f64::total_cmp)?];
+    let is_apart = |end: &f64| {
+        let others = || known().filter(|own| own.total_cmp(end).is_ne());
+        let (low, high) = (others().fold(f64::INFINITY, f64::min), others().fold(f64::NEG_INFINITY, f64::max));
+        let gap = (low - end).max(end - high);
+        let is_far = low < high && gap > (high - low).max(end.abs() / 2.0);
+        low <= high && (is_far || (*end < 0.0 && low >= 0.0))
+    };
+    ends.into_iter().find(|end| CODES.contains(end) && is_apart(end))
+}
 
 impl Columns {
     /// What the owner of the file should look at before a fit, a sentence each.
@@ -26,22 +49,19 @@ impl Columns {
         self.columns.keys().filter(is_plain).filter_map(|name| self.code(name).or_else(|| self.unit(name))).collect()
     }
 
-    /// A code for missing cells among numbers that are all zero or more.
+    /// A code for missing cells among numbers that lie far from it.
     fn code(&self, name: &str) -> Option<String> {
         let numbers = &self.columns.get(name)?.numbers;
-        let least = numbers.iter().copied().min_by(f64::total_cmp).filter(|own| CODES.contains(own))?;
-        let is_least = |own: &f64| own.total_cmp(&least).is_eq();
-        let rows = numbers.iter().filter(|own| is_least(own)).count();
-        let line = self.lines.get(numbers.iter().position(is_least)?)?;
-        let others = || numbers.iter().filter(|own| !is_least(own));
-        (others().count() > 0 && others().all(|own| *own >= 0.0)).then(|| {
-            let plural = if rows == 1 { "" } else { "s" };
-            format!(
-                "{}: `{name}` is {least} in {rows} row{plural} (the first is line {line}), and 0 or more in all others. If it \
-                 stands for a missing value, name it in `missing` (of a command `--missing-cells NA,{least}`)",
-                self.silo
-            )
-        })
+        let code = code(numbers)?;
+        let is_code = |own: &f64| own.total_cmp(&code).is_eq();
+        let rows = numbers.iter().filter(|own| is_code(own)).count();
+        let line = self.lines.get(numbers.iter().position(is_code)?)?;
+        let plural = if rows == 1 { "" } else { "s" };
+        Some(format!(
+            "{}: `{name}` is {code} in {rows} row{plural} (the first is line {line}), apart from all others. {}",
+            self.silo,
+            remedy(code)
+        ))
     }
 
     /// Numbers with the same word behind each, which are read as levels.
