@@ -6,6 +6,7 @@ mod audit;
 mod calibrate;
 mod check;
 mod coordinator;
+mod course;
 mod describe;
 mod fit;
 mod found;

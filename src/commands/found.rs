@@ -5,10 +5,11 @@ use std::path::Path;
 use partita_core::burn::module::ModuleDisplay;
 use partita_core::{Device, Model};
 
+use super::course::Course;
 use super::say::note;
 use crate::executables::draws_file;
 use crate::formula::StudyError;
-use crate::inference::{AnswerDraws, ChainStep, HtmlOptions, Metrics, NutsFit, PageContent, PriorLine, Report, Result};
+use crate::inference::{AnswerDraws, ChainStep, HtmlOptions, NutsFit, PageContent, PriorLine, Report, Result};
 use crate::{Fit, FitOptions, Nuts, fit};
 
 /// Draws after which a chain says where it is.
@@ -37,7 +38,7 @@ impl Found {
         how: &How,
     ) -> Result<Self> {
         let Some(sampler) = &how.sampler else {
-            let found = fit(model, silos, device, &how.options, Some(&mut Metrics::line()))?;
+            let found = fit(model, silos, device, &how.options, Some(&mut Course::new()))?;
             return Ok(Self::Fit(Box::new(found)));
         };
         let all = sampler.warmup + sampler.draws;

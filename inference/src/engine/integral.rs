@@ -223,12 +223,16 @@ impl RowIntegral {
         Kind::of(latents) == Kind::Drawn
     }
 
-    /// Rows times the combinations of points at which each is evaluated; `None` where no level stands in others that are
-    /// too many for the usual points.
+    /// Whether levels in levels are too many for the usual points.
+    pub(crate) fn is_nested(&self) -> bool {
+        self.parts.iter().any(|part| part.tree.ladder == Ladder::Nested)
+    }
+
+    /// Rows of all plates times the combinations of points at which each is evaluated; `None` where no level stands in
+    /// another, as wards stand in a silo with an effect of its own.
     pub(crate) fn evaluations(&self) -> Option<u64> {
-        let is_nested = self.parts.iter().any(|part| part.tree.ladder == Ladder::Nested);
-        let of = |part: &Part| part.tree.passes * part.tree.levels.iter().map(|level| level.rows).sum::<usize>();
-        is_nested.then(|| self.parts.iter().map(of).sum::<usize>() as u64)
+        let is_within = self.parts.iter().flat_map(|part| &part.tree.levels).any(|level| level.within.is_some());
+        is_within.then(|| self.parts.iter().map(|part| part.layout.rows_evaluated()).sum::<usize>() as u64)
     }
 
     /// Takes the points of every level; false if there are not as many levels.
@@ -246,7 +250,7 @@ impl RowIntegral {
     /// # Errors
     /// [`Error::Setting`] for nested levels, of which so many points have too many combinations.
     pub(crate) fn set_enough_points(&mut self, table: &SiteTable) -> Result<()> {
-        if self.parts.iter().any(|part| part.tree.ladder == Ladder::Nested) {
+        if self.is_nested() {
             return Err(Error::Setting {
                 setting: "privacy",
                 found: "levels of rows in levels, which are integrated by as few points as these rows need".into(),

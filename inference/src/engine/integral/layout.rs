@@ -151,6 +151,11 @@ impl Layout {
         self.evaluations.len()
     }
 
+    /// Rows of all blocks in all evaluations.
+    pub(crate) fn rows_evaluated(&self) -> usize {
+        self.evaluations() * self.blocks.iter().map(|(rows, _)| rows).sum::<usize>()
+    }
+
     /// The weights of the rows of a level in an evaluation.
     pub(crate) fn weights(&self, tree: &Tree, reduced: &Reduced, evaluation: usize, block: Option<usize>) -> Vec<f64> {
         let at = match block {

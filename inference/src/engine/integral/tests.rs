@@ -149,7 +149,11 @@ fn a_rule_of_few_points_is_found_out() {
 
 /// Groups in groups in groups, whose effects have the deviation that is the exponential of the global, with binary trials.
 #[derive(Module, Debug)]
-struct Nested {}
+struct Nested {
+    /// Whether the innermost rows have no effect of their own.
+    #[module(skip)]
+    is_bare: bool,
+}
 
 #[derive(Debug, Clone)]
 struct NestedData {
@@ -172,7 +176,11 @@ impl Model for Nested {
             scope.plate("middle", &data.outer, |scope, rows| {
                 let middle = scope.sample("b", Normal::new(rows.expand(&outer)?, omega.clone().exp()))?;
                 scope.plate("inner", &data.inner, |scope, rows| {
-                    let inner = scope.sample("c", Normal::new(rows.expand(&middle)?, omega.clone().exp()))?;
+                    let around = rows.expand(&middle)?;
+                    let inner = match self.is_bare {
+                        true => around,
+                        false => scope.sample("c", Normal::new(around, omega.clone().exp()))?,
+                    };
                     let y = rows.take(&data.y)?;
                     let effect = inner.reshape([rows.len(), 1]).expand([rows.len(), y.dims()[1]]);
                     scope.observe("y", Bernoulli::logits(effect), y)
@@ -219,7 +227,11 @@ fn three_levels_of_binary_rows_begin_with_few_points_and_agree_with_sums_over_a_
         inner: Groups::with_empty(index(sizes(&|own| own.iter().map(Vec::len).collect())), 5).unwrap(),
         y: device.tensor(trials.collect::<Vec<_>>(), [rows.len(), 4]),
     };
-    let model = Nested {};
+    // Two levels are not too many for the usual points, and cost their rows times all pairs of them too.
+    let bare = RowIntegral::new(&SiteTable::of(&Nested { is_bare: true }, &device, &data).unwrap()).unwrap();
+    let all = (2 + 5 + 10) * 15 * 15;
+    assert_eq!((bare.points(), bare.is_nested(), bare.evaluations()), (vec![15, 15], false, Some(all)));
+    let model = Nested { is_bare: false };
     let table = SiteTable::of(&model, &device, &data).unwrap();
     RowIntegral::check_levels(&table).unwrap();
     let (any, data) = (AnyModel::new(&model), AnyData::new(&data));

@@ -163,7 +163,7 @@ impl Values {
 pub(crate) fn unresolved(rows: &AtDraws, globals: &[f64]) -> Result<Option<Refusal>> {
     let (refusal, most) = if RowIntegral::drawn(&rows.table).is_some() {
         (Refusal::Draws, MOST_NOISE)
-    } else if rows.integral.evaluations().is_some() {
+    } else if rows.integral.is_nested() {
         (Refusal::Levels, MOST_NOISE)
     } else {
         // Neighbouring rules err alike: their difference is less than their error.
