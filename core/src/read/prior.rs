@@ -24,8 +24,7 @@ impl<M: Model> LogDensity<'_, M> {
     ///
     /// A prior of which every parameter is a number is declared at the first vector and at the last. Where both declare the
     /// same numbers, they are those of the vectors between, and the model is not asked again. A model whose numbers differ,
-    /// because it reads values of globals on the host, is asked at every vector from then on. A prior with a branch by such a
-    /// value is therefore scored by one branch until a first or last vector takes the other.
+    /// because it reads values of globals on the host, is asked at every vector from then on.
     ///
     /// # Errors
     /// As for [`LogDensity::global`].
@@ -171,12 +170,11 @@ mod tests {
             (Kind::Factor, [5, 5]),
         ];
         for (kind, expected) in asked {
-            let model = Tested { kind };
-            let table = SiteTable::globals(&model, &device).unwrap();
+            let table = SiteTable::globals(&Tested { kind }, &device).unwrap();
             let length = table.global_len();
             let draws: Vec<Vec<f64>> = (0..5).map(|draw| scattered(length, f64::from(draw) - 3.0, 1.5)).collect();
             let draws: Vec<&[f64]> = draws.iter().map(Vec::as_slice).collect();
-            let density = LogDensity::new(&model, &device, &table);
+            let density = LogDensity::new(&Tested { kind }, &device, &table);
             let each: Vec<_> = draws.iter().map(|draw| density.global(draw).unwrap()).collect();
             for expected in expected {
                 ASKED.set(0);
