@@ -9,7 +9,6 @@ mod levels;
 mod locally_enhanced;
 mod on_device;
 mod on_device_encoding;
-mod prior;
 mod simulated;
 mod table;
 #[cfg(all(test, feature = "flex"))]

@@ -13,7 +13,6 @@ mod reading;
 mod start;
 mod statement;
 
-pub(crate) use latent::Declared;
 pub(crate) use outcome::{Leaf, Level, Outcome, Quantity, RowPlace, RowTape};
 pub(crate) use outcomes::Outcomes;
 pub use plate::{Minibatch, PlateRows};
@@ -49,8 +48,6 @@ pub struct Scope<'a> {
     takes: Option<Takes>,
     /// The outcomes that stand in for those of the data, if there are any.
     outcomes: Option<Outcomes>,
-    /// The latents declared so far, if they are noted.
-    declared: Option<Vec<Declared<'a>>>,
     pub(crate) outcome: Outcome,
 }
 
@@ -123,7 +120,6 @@ impl<'a> Scope<'a> {
             products: None,
             takes: None,
             outcomes: None,
-            declared: None,
             outcome: Outcome::default(),
         }
     }

@@ -145,8 +145,6 @@ pub struct SiteTable {
     /// Whether an evaluation of the globals alone, and one with a silo's part, was found to need Burn's tape: the next
     /// go there at once. It saves work and changes no number.
     pub(crate) needs_burn_tape: Arc<[AtomicBool; 2]>,
-    /// Whether the numbers of the prior were found to differ between draws of the globals.
-    pub(crate) declares_anew: Arc<AtomicBool>,
 }
 
 impl SiteTable {

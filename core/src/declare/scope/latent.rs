@@ -1,11 +1,8 @@
 //! Gives a latent site its value: from a vector, from its prior, or at the start; and puts it on the tape.
 
-mod declared;
-
 use std::borrow::Cow;
 
 use burn::tensor::Tensor;
-pub(crate) use declared::Declared;
 
 use super::affine::{Affine, affine};
 use super::{Leaf, Origin, Quantity, Reading, RowPlace, Scope, Score, Tape, Terms};
@@ -113,7 +110,6 @@ impl<'a> Scope<'a> {
             Score::ByRow => self.add_by_row(log_dets, None),
             Score::Sum(weight) => self.outcome.total += weight * log_dets.iter().sum::<f64>(),
         }
-        self.note_law(entered.index, &entered.law, score);
         let on_host = entered.law.constant_parameters();
         let host_gradient = if on_host { self.score_on_host(&entered, &constrained, score, tape)? } else { Vec::new() };
         let site = entered.index;
