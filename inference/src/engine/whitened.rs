@@ -74,6 +74,11 @@ impl Draws {
         self.rows.len()
     }
 
+    /// How many draws have a twin after all of them: half.
+    pub(crate) fn pairs(&self) -> usize {
+        self.rows.len() / 2
+    }
+
     pub(crate) fn get(&self, index: usize) -> &[f64] {
         &self.rows[index]
     }

@@ -12,6 +12,8 @@ mod private;
 mod quadratic;
 mod silo;
 mod step;
+mod surrogate;
+mod third;
 
 pub use coordinator::FewRounds;
 pub(crate) use coordinator::check;

@@ -1,5 +1,6 @@
 //! Gives the coordinator's side of few rounds: a start from the silos' own posteriors, then natural-gradient steps.
 
+use partita_core::kernel::dot;
 use partita_core::{AnyModel, Device, LogDensity, Loss, Model, SiteTable, theta};
 
 use super::alone::{SLACK, fit_alone};
@@ -9,7 +10,8 @@ use super::options::FewRoundsOptions;
 use super::past::Past;
 use super::plates::Plates;
 use super::quadratic::Quadratic;
-use super::step::{Share, Step};
+use super::step::{Share, Step, shortened};
+use super::surrogate::Surrogate;
 use crate::engine::algorithm::{
     Algorithm, ElboSamples, Ending, MethodCount, MethodCounts, Posterior, StepInfo, Tally, finite, replies, same_run,
 };
@@ -149,7 +151,7 @@ impl FewRounds {
         check(settings, &table, &theta(model)?)?;
         let len = table.global_len();
         let draws = Draws::new(settings.seed, len, options.draws_for(len)?)?;
-        let sizes = Sizes::of(len);
+        let sizes = Sizes::of(len, &draws);
         let fields = Answer::fields(&sizes).into_iter().chain(Values::fields(&(MOST_VALUES as u64))).collect();
         let at = start(settings, &table);
         Ok(Self {
@@ -182,7 +184,7 @@ impl FewRounds {
     }
 
     fn sizes(&self) -> Sizes {
-        Sizes::of(self.table.global_len())
+        Sizes::of(self.table.global_len(), &self.draws)
     }
 
     /// The accepted posterior, as draws are made of it for the bound.
@@ -215,7 +217,7 @@ impl FewRounds {
                 kind: Answer::KIND.into(),
                 problem: format!("the start of silo `{silo}` has another number of parameters"),
             })?;
-            quadratics.push(Quadratic::new(own, &Share { value, gradient, curvature })?);
+            quadratics.push(Quadratic::new(own, &Share { value, gradient, curvature, even: None })?);
             known.take(told(silo, &plates)?);
         }
         let merged = self.merged(quadratics[0].around.clone(), &quadratics)?;
@@ -266,9 +268,10 @@ impl FewRounds {
         };
         let (mut said, mut is_again) = (Vec::with_capacity(self.course.said.len()), false);
         for (reply, silo) in replies(outcomes, &self.silos, self.step)?.iter().zip(&self.silos) {
-            let Answer { own, again, value, gradient, curvature, plates, .. } = Answer::read(reply, &sizes)?;
+            let Answer { own, again, value, gradient, curvature, even, plates, .. } = Answer::read(reply, &sizes)?;
             finite(silo, self.step, |_| "its share".into(), &[&[value], gradient.as_slice(), &curvature].concat())?;
-            let share = Share { value, gradient, curvature };
+            finite(silo, self.step, |_| "its gradients".into(), even.as_deref().unwrap_or_default())?;
+            let share = Share { value, gradient, curvature, even };
             if !self.course.said.is_empty() {
                 is_again |= again.is_some();
                 said.push(match own.zip(again) {
@@ -292,7 +295,10 @@ impl FewRounds {
             kind: Answer::KIND.into(),
             problem: format!("what silo `{silo}` says again has another number of parameters"),
         })?;
-        Quadratic::new(around, &Share { value: 0.0, gradient: gradient.into(), curvature: curvature.into() })
+        Quadratic::new(
+            around,
+            &Share { value: 0.0, gradient: gradient.into(), curvature: curvature.into(), even: None },
+        )
     }
 
     /// Takes a share of the posterior asked for, or takes the step to it back, and finds what to ask for next.
@@ -321,10 +327,10 @@ impl FewRounds {
                 (step, bound)
             }
             (None, Some(share)) => {
-                let tried = Step::of(&self.course.past.mix(&self.course.at, share))?;
+                let shift = self.course.at.whiten(&self.course.next.mean);
                 self.taken_back += 1;
                 self.course.past.clear();
-                self.course.reach = tried.length() * tried.shortened(used, gain);
+                self.course.reach = dot(&shift, &shift).sqrt() * shortened(dot(&shift, &share.gradient), gain);
                 (Step::of(share)?, before.unwrap_or(f64::NAN))
             }
             (None, None) => unreachable!("invariant: the first share is accepted"),
@@ -333,22 +339,26 @@ impl FewRounds {
         let norm = (2.0 * step.decrement()).sqrt();
         let is_last = step.is_last(self.options.tolerance);
         self.course.said = again.filter(|_| self.step <= MOST_AGAIN).unwrap_or_default();
-        // The plain step decides on the end, and the one that remembers earlier rounds is taken.
-        let step = match &self.course.share {
-            Some(share) => Step::of(&self.course.past.mix(&self.course.at, share))?,
-            None => step,
+        // The plain step decides on the end, and the one that knows more is taken where it is within reach.
+        let optimum = match &self.course.share {
+            Some(share) => {
+                Surrogate::of(&self.course.at, share, &self.draws, &self.course.past).optimum(self.course.reach)?
+            }
+            None => None,
         };
         if !self.course.said.is_empty() {
             (self.course.next, self.course.fraction) = (self.merged(self.course.at.clone(), &self.course.said)?, 1.0);
         } else if is_last {
             // What is left is less than the tolerance: the last step needs no further look.
-            let last = step.take(&self.course.at, 1.0);
+            let last = optimum.unwrap_or_else(|| step.take(&self.course.at, 1.0));
             self.accept(last.clone());
             (self.course.next, self.course.phase) = (last, Phase::Done);
             // Nothing is known there: a step after the end is taken as a first one.
             self.course.share = None;
         } else if self.course.reach < LEAST_REACH || self.step > MOST_ROUNDS {
             self.course.phase = Phase::Stuck;
+        } else if let Some(optimum) = optimum {
+            (self.course.next, self.course.fraction) = (optimum, 1.0);
         } else {
             self.course.fraction = (self.course.reach / step.length()).min(1.0);
             self.course.next = step.take(&self.course.at, self.course.fraction);

@@ -50,8 +50,9 @@ impl Course {
             .floats("said", &said.iter().flat_map(Quadratic::flat).collect::<Vec<_>>())
             .floats("past", &past.flat());
         match share {
-            Some(Share { value, gradient, curvature }) => {
-                state.number("value", *value).floats("gradient", gradient).floats("curvature", curvature)
+            Some(Share { value, gradient, curvature, even }) => {
+                let state = state.number("value", *value).floats("gradient", gradient).floats("curvature", curvature);
+                even.iter().fold(state, |state, even| state.floats("even", even))
             }
             None => state,
         }
@@ -72,7 +73,8 @@ impl Course {
         };
         let share = if state.has("gradient") {
             let (value, gradient) = (state.get_number("value")?, state.expect_floats("gradient", len)?);
-            Some(Share { value, gradient, curvature: state.expect_floats("curvature", pairs(len))? })
+            let even = if state.has("even") { Some(state.get_floats("even")?) } else { None };
+            Some(Share { value, gradient, curvature: state.expect_floats("curvature", pairs(len))?, even })
         } else {
             None
         };

@@ -2,6 +2,7 @@
 
 use super::plates::MOST_BYTES;
 use crate::engine::natural::triangle::pairs;
+use crate::engine::whitened::Draws;
 use crate::engine::wire::message::LARGEST_COUNT;
 use crate::engine::wire::typed::message;
 
@@ -14,12 +15,15 @@ pub(super) struct Sizes {
     pub(super) globals: u64,
     /// The entries of a triangle over them.
     pub(super) triangle: u64,
+    /// The globals times the pairs of draws.
+    pub(super) even: u64,
 }
 
 impl Sizes {
-    pub(super) fn of(globals: usize) -> Self {
-        let (globals, triangle) = (globals as u64, pairs(globals) as u64);
-        Self { parameters: globals + triangle, globals, triangle }
+    pub(super) fn of(globals: usize, draws: &Draws) -> Self {
+        let (even, triangle) = ((globals * draws.pairs()) as u64, pairs(globals) as u64);
+        let globals = globals as u64;
+        Self { parameters: globals + triangle, globals, triangle, even }
     }
 }
 
@@ -60,6 +64,8 @@ message! {
         gradient: Vec<f64> = Data <= sizes.globals,
         /// mean over draws of its curvature by the globals
         curvature: Vec<f64> = Data <= sizes.triangle,
+        /// in a round without `own`, of at most 24 globals, mean of the gradients at each draw and its negative
+        even: Option<Vec<f64>> = Data <= sizes.even,
         /// for each plate, latents a row, points of the rules that integrate them, its name and that of the plate around
         plates: String = Data <= MOST_BYTES,
         /// in a start, how many rows the silo has
@@ -80,7 +86,7 @@ mod tests {
         let rows = section.lines().skip_while(|line| !line.starts_with('|')).skip(2);
         let cells = rows.take_while(|line| line.starts_with('|')).filter_map(|line| line.split('|').nth(2));
         let told: Vec<&str> = cells.flat_map(|cell| cell.split('`').skip(1).step_by(2)).collect();
-        let sizes = Sizes::of(5);
+        let sizes = Sizes::of(5, &Draws::enough(1, 5).unwrap());
         let sent = RoundRequest::fields(&sizes).into_iter().chain(Answer::fields(&sizes));
         assert_eq!(told, sent.map(|field| field.name).collect::<Vec<_>>());
         assert!(StartRequest::fields(&()).iter().all(|field| told.contains(&field.name)));

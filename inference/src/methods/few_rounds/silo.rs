@@ -108,7 +108,7 @@ impl FewRoundsSilo {
     }
 
     fn sizes(&self) -> Sizes {
-        Sizes::of(self.rows.table.global_len())
+        Sizes::of(self.rows.table.global_len(), &self.rows.draws)
     }
 
     /// The sum over the silo's rows at the draws of a distribution, with what is `counted` beside. Rules begin at
@@ -288,14 +288,15 @@ impl FewRoundsSilo {
         }
         self.step = request.step + 1;
         let own = again.is_some().then(|| self.seen.parameters());
+        let even = share.even.clone().filter(|_| own.is_none());
         let again = again.map(|share| [share.gradient, share.curvature].concat());
-        Ok(Answer { own, again, ..self.answer(share) }.write())
+        Ok(Answer { own, again, even, ..self.answer(share) }.write())
     }
 
     fn answer(&self, share: Share) -> Answer {
-        let Share { value, gradient, curvature } = share;
+        let Share { value, gradient, curvature, .. } = share;
         let plates = Plates::of(&self.rows.table, &self.rows.integral).text();
-        Answer { own: None, again: None, value, gradient, curvature, plates, rows: None, evaluations: None }
+        Answer { own: None, again: None, value, gradient, curvature, even: None, plates, rows: None, evaluations: None }
     }
 
     /// Log marginal likelihoods at draws of a posterior; rules begin where those of the rounds' draws lead to.

@@ -3,6 +3,7 @@
 use faer::Mat;
 use partita_core::kernel::add_scaled;
 
+use super::third::MOST_GLOBALS;
 use crate::engine::error::{Error, Result};
 use crate::engine::natural::triangle::{each, pairs, unpack};
 use crate::engine::normal::Normal;
@@ -19,12 +20,15 @@ pub(crate) struct Share {
     /// Stein's matrix, the symmetric part of $\frac1K\sum_k \varepsilon_k (L^\top\nabla f(z_k))^\top$: its lower
     /// triangle row by row.
     pub(crate) curvature: Vec<f64>,
+    /// $\frac12 L^\top(\nabla f(z_k) + \nabla f(z_{k'}))$ of each draw and its twin, which tells third derivatives; `None`
+    /// of more than [`MOST_GLOBALS`], and where a part of a sum has none.
+    pub(crate) even: Option<Vec<f64>>,
 }
 
 impl Share {
     /// The share of nothing.
     pub(crate) fn none(len: usize) -> Self {
-        Self { value: 0.0, gradient: vec![0.0; len], curvature: vec![0.0; pairs(len)] }
+        Self { value: 0.0, gradient: vec![0.0; len], curvature: vec![0.0; pairs(len)], even: None }
     }
 
     /// From values and gradients at the draws of `at`, in their order.
@@ -33,14 +37,18 @@ impl Share {
         let mut share = Self::none(len);
         #[expect(clippy::cast_precision_loss, reason = "there are few draws")]
         let weight = 1.0 / found.len() as f64;
+        let pairs = draws.pairs();
+        let mut even = vec![0.0; pairs * len];
         for (index, (value, gradient)) in found.iter().enumerate() {
             let (noise, pulled) = (draws.get(index), at.pull(gradient));
             share.value += weight * value;
             share.gradient.iter_mut().zip(&pulled).for_each(|(slot, own)| *slot += weight * own);
+            add_scaled(&mut even[index % pairs * len..][..len], 0.5, &pulled);
             for ((row, column), slot) in each(len).zip(&mut share.curvature) {
                 *slot += 0.5 * weight * (noise[row] * pulled[column] + noise[column] * pulled[row]);
             }
         }
+        share.even = (len <= MOST_GLOBALS).then_some(even);
         share
     }
 
@@ -56,6 +64,10 @@ impl Share {
         self.value += factor * other.value;
         add_scaled(&mut self.gradient, factor, &other.gradient);
         add_scaled(&mut self.curvature, factor, &other.curvature);
+        self.even = self.even.zip(other.even.as_deref()).map(|(mut own, other)| {
+            add_scaled(&mut own, factor, other);
+            own
+        });
         self
     }
 
@@ -73,6 +85,13 @@ const NEAR_ONE: f64 = 0.05;
 /// The least and the most that is left of a step that was taken back.
 const LEAST_LEFT: f64 = 0.1;
 const MOST_LEFT: f64 = 0.5;
+
+/// What to leave of a step that changed the bound by `gain`, a loss, where it began with this slope: up to where the
+/// parabola through both is highest, and a quarter where the bound was no number.
+pub(crate) fn shortened(slope: f64, gain: Option<f64>) -> f64 {
+    let slope = slope.max(0.0);
+    gain.map_or(0.25, |gain| 0.5 * slope / (slope - gain)).clamp(LEAST_LEFT, MOST_LEFT)
+}
 
 /// A curvature without directions in which it rises.
 ///
@@ -100,8 +119,9 @@ pub(crate) struct Step {
     precisions: Vec<f64>,
     /// The gradient in the eigenvectors' coordinates.
     gradient: Vec<f64>,
-    /// The largest distance of an eigenvalue, unheld, from one.
+    /// The largest distance of an eigenvalue, unheld, from one, and the sum of their squares.
     off: f64,
+    squares: f64,
 }
 
 impl Step {
@@ -114,8 +134,9 @@ impl Step {
         let Eigen { vectors, values: found } = eigen(&-share.matrix())?;
         let gradient = (0..len).map(|k| (0..len).map(|row| vectors[(row, k)] * share.gradient[row]).sum()).collect();
         let off = found.iter().map(|value| (value - 1.0).abs()).fold(0.0, f64::max);
+        let squares = found.iter().map(|value| (value - 1.0).powi(2)).sum();
         let precisions = found.into_iter().map(|value| value.max(LEAST_PRECISION)).collect();
-        Ok(Self { vectors, precisions, gradient, off })
+        Ok(Self { vectors, precisions, gradient, off, squares })
     }
 
     /// The Newton decrement $\tfrac12 g^\top\Lambda^{-1}g$: what is left to gain by the mean, in nats.
@@ -133,12 +154,9 @@ impl Step {
         self.gradient.iter().zip(&self.precisions).map(|(g, p)| (g / p).powi(2)).sum::<f64>().sqrt()
     }
 
-    /// The part to take of this step, of which the part `used` changed the bound by `gain`, a loss: where the parabola
-    /// through the slope and that loss is highest, and a quarter where the bound was no number.
-    pub(crate) fn shortened(&self, used: f64, gain: Option<f64>) -> f64 {
-        let slope = 2.0 * used * self.decrement();
-        let highest = gain.map_or(0.25, |gain| 0.5 * slope / (slope - gain));
-        used * highest.clamp(LEAST_LEFT, MOST_LEFT)
+    /// What is left to gain by mean and covariance, in nats, near the optimum.
+    pub(crate) fn left(&self) -> f64 {
+        self.decrement() + 0.25 * self.squares
     }
 
     /// $m + \rho LQ\Lambda_\rho^{-1}Q^\top g$ and $LQ\Lambda_\rho^{-1/2}$ with $\Lambda_\rho = (1-\rho)I + \rho\Lambda$.
@@ -185,10 +203,7 @@ mod tests {
         let after = Step::of(&at(&to)).unwrap();
         assert!(after.is_last(1e-3) && after.length() < 1e-6 && !step.is_last(1e-3));
         // The parabola of slope s that has lost s at the end is highest at a quarter.
-        let slope = 2.0 * step.decrement();
-        assert!((step.shortened(1.0, Some(-slope)) - 0.25).abs() < 1e-12);
-        assert!((step.shortened(0.5, Some(-0.5 * slope)) - 0.125).abs() < 1e-12);
-        assert!((step.shortened(0.8, Some(-1e9 * slope)) - 0.08).abs() < 1e-12);
-        assert!((step.shortened(0.8, None) - 0.2).abs() < 1e-12);
+        assert!((shortened(2.0, Some(-2.0)) - 0.25).abs() < 1e-12 && (shortened(2.0, None) - 0.25).abs() < 1e-12);
+        assert!((shortened(2.0, Some(-1e9)) - 0.1).abs() < 1e-12 && (shortened(-1.0, Some(-1.0)) - 0.1).abs() < 1e-12);
     }
 }

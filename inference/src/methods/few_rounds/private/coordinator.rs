@@ -112,7 +112,7 @@ impl Algorithm for PrivateRounds {
                 &[gradient.as_slice(), &curvature, &[clipped]].concat(),
             )?;
             marks += clipped;
-            total = total.plus(&Share { value: 0.0, gradient, curvature });
+            total = total.plus(&Share { value: 0.0, gradient, curvature, even: None });
         }
         let noise = request.noise * request.clip * whole() * run.noises(self.options.shares).sqrt();
         run.hear(&Heard {
