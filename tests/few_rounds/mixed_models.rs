@@ -76,7 +76,11 @@ fn holds(name: &str, bounds: &Bounds) {
         let started = Instant::now();
         let fit = super::fitted(&model, &study.silos(count, deal, &device));
         let (exchanges, seconds) = (fit.record.counters.rounds, started.elapsed().as_secs_f64());
-        eprintln!("{name}, {count} silos {deal:?}: {exchanges} exchanges, {:.2} nats, {seconds:.1} s", fit.report.elbo);
+        let rounds = fit.record.trace.len();
+        eprintln!(
+            "{name}, {count} silos {deal:?}: {exchanges} exchanges, {rounds} before looks, {:.2} nats, {seconds:.1} s",
+            fit.report.elbo
+        );
         if fit.record.ending != Ending::Converged || exchanges > MOST_EXCHANGES {
             failures.push(format!("{count} {deal:?}: {:?} after {exchanges} exchanges", fit.record.ending));
         }

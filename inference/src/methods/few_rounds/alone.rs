@@ -45,7 +45,7 @@ pub(crate) fn fit_alone<S>(
     let mut fraction = 1.0;
     for _ in 0..MOST_STEPS {
         let step = Step::of(&share)?;
-        if step.is_last(tolerance) || fraction < 1e-6 {
+        if step.left() < tolerance || fraction < 1e-6 {
             break;
         }
         let next = step.take(&at, fraction);

@@ -1,7 +1,7 @@
 //! Gives the coordinator's side of few rounds: a start from the silos' own posteriors, then natural-gradient steps.
 
 use partita_core::kernel::dot;
-use partita_core::{AnyModel, Device, LogDensity, Loss, Model, SiteTable, theta};
+use partita_core::{AnyModel, Device, LogDensity, Loss, Model, Precision, SiteTable, theta};
 
 use super::alone::{SLACK, fit_alone};
 use super::course::{Course, Phase};
@@ -40,6 +40,8 @@ const MOST_ROW_DRAWS: u64 = 100_000_000;
 const MOST_AGAIN: u64 = 3;
 /// The rounds after which a run that has not converged ends, and says so.
 const MOST_ROUNDS: u64 = 40;
+/// What may be left to gain, in nats, where a run can come no nearer: in single precision, and after that many rounds.
+const ROUGHLY: f64 = 1e-3;
 
 /// Inference in a handful of rounds, for models of at most 200 globals whose rows have at most eight latents.
 ///
@@ -151,7 +153,7 @@ impl FewRounds {
         check(settings, &table, &theta(model)?)?;
         let len = table.global_len();
         let draws = Draws::new(settings.seed, len, options.draws_for(len)?)?;
-        let sizes = Sizes::of(len, &draws);
+        let sizes = Sizes::of(len, draws.pairs());
         let fields = Answer::fields(&sizes).into_iter().chain(Values::fields(&(MOST_VALUES as u64))).collect();
         let at = start(settings, &table);
         Ok(Self {
@@ -184,7 +186,7 @@ impl FewRounds {
     }
 
     fn sizes(&self) -> Sizes {
-        Sizes::of(self.table.global_len(), &self.draws)
+        Sizes::of(self.table.global_len(), self.draws.pairs())
     }
 
     /// The accepted posterior, as draws are made of it for the bound.
@@ -337,7 +339,9 @@ impl FewRounds {
         };
         self.step += 1;
         let norm = (2.0 * step.decrement()).sqrt();
-        let is_last = step.is_last(self.options.tolerance);
+        let is_rough = self.device.precision() == Precision::Single || self.step > MOST_ROUNDS;
+        let least = if is_rough { ROUGHLY } else { 0.0 };
+        let is_last = step.left() < self.options.tolerance.max(least);
         self.course.said = again.filter(|_| self.step <= MOST_AGAIN).unwrap_or_default();
         // The plain step decides on the end, and the one that knows more is taken where it is within reach.
         let optimum = match &self.course.share {

@@ -2,7 +2,6 @@
 
 use super::plates::MOST_BYTES;
 use crate::engine::natural::triangle::pairs;
-use crate::engine::whitened::Draws;
 use crate::engine::wire::message::LARGEST_COUNT;
 use crate::engine::wire::typed::message;
 
@@ -20,8 +19,9 @@ pub(super) struct Sizes {
 }
 
 impl Sizes {
-    pub(super) fn of(globals: usize, draws: &Draws) -> Self {
-        let (even, triangle) = ((globals * draws.pairs()) as u64, pairs(globals) as u64);
+    /// For so many globals, and so many pairs of draws.
+    pub(super) fn of(globals: usize, pairs_of_draws: usize) -> Self {
+        let (even, triangle) = ((globals * pairs_of_draws) as u64, pairs(globals) as u64);
         let globals = globals as u64;
         Self { parameters: globals + triangle, globals, triangle, even }
     }
@@ -86,7 +86,7 @@ mod tests {
         let rows = section.lines().skip_while(|line| !line.starts_with('|')).skip(2);
         let cells = rows.take_while(|line| line.starts_with('|')).filter_map(|line| line.split('|').nth(2));
         let told: Vec<&str> = cells.flat_map(|cell| cell.split('`').skip(1).step_by(2)).collect();
-        let sizes = Sizes::of(5, &Draws::enough(1, 5).unwrap());
+        let sizes = Sizes::of(5, 8);
         let sent = RoundRequest::fields(&sizes).into_iter().chain(Answer::fields(&sizes));
         assert_eq!(told, sent.map(|field| field.name).collect::<Vec<_>>());
         assert!(StartRequest::fields(&()).iter().all(|field| told.contains(&field.name)));

@@ -25,7 +25,7 @@ pub struct FewRoundsOptions {
 
 impl Default for FewRoundsOptions {
     fn default() -> Self {
-        Self { draws: None, tolerance: 1e-3, quadrature_tolerance: 0.01, least_rows: 1, on_device: false }
+        Self { draws: None, tolerance: 1e-4, quadrature_tolerance: 1e-3, least_rows: 1, on_device: false }
     }
 }
 

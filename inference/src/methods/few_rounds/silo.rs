@@ -108,7 +108,7 @@ impl FewRoundsSilo {
     }
 
     fn sizes(&self) -> Sizes {
-        Sizes::of(self.rows.table.global_len(), &self.rows.draws)
+        Sizes::of(self.rows.table.global_len(), self.rows.draws.pairs())
     }
 
     /// The sum over the silo's rows at the draws of a distribution, with what is `counted` beside. Rules begin at

@@ -79,8 +79,6 @@ impl Share {
 
 /// Eigenvalues of the precision below this are held at it, in coordinates where they are one at the optimum.
 const LEAST_PRECISION: f64 = 0.05;
-/// How far eigenvalues may be from one before the last step, which squares the distance.
-const NEAR_ONE: f64 = 0.05;
 
 /// The least and the most that is left of a step that was taken back.
 const LEAST_LEFT: f64 = 0.1;
@@ -119,9 +117,8 @@ pub(crate) struct Step {
     precisions: Vec<f64>,
     /// The gradient in the eigenvectors' coordinates.
     gradient: Vec<f64>,
-    /// The largest distance of an eigenvalue, unheld, from one, and the sum of their squares.
+    /// The sum of squared distances of eigenvalues, unheld, from one.
     off: f64,
-    squares: f64,
 }
 
 impl Step {
@@ -133,10 +130,9 @@ impl Step {
         let len = share.gradient.len();
         let Eigen { vectors, values: found } = eigen(&-share.matrix())?;
         let gradient = (0..len).map(|k| (0..len).map(|row| vectors[(row, k)] * share.gradient[row]).sum()).collect();
-        let off = found.iter().map(|value| (value - 1.0).abs()).fold(0.0, f64::max);
-        let squares = found.iter().map(|value| (value - 1.0).powi(2)).sum();
+        let off = found.iter().map(|value| (value - 1.0).powi(2)).sum();
         let precisions = found.into_iter().map(|value| value.max(LEAST_PRECISION)).collect();
-        Ok(Self { vectors, precisions, gradient, off, squares })
+        Ok(Self { vectors, precisions, gradient, off })
     }
 
     /// The Newton decrement $\tfrac12 g^\top\Lambda^{-1}g$: what is left to gain by the mean, in nats.
@@ -144,19 +140,15 @@ impl Step {
         0.5 * self.gradient.iter().zip(&self.precisions).map(|(g, p)| g * g / p).sum::<f64>()
     }
 
-    /// Whether nothing is left to gain but `tolerance` nats.
-    pub(crate) fn is_last(&self, tolerance: f64) -> bool {
-        self.decrement() < tolerance && self.off < NEAR_ONE
-    }
-
     /// How far the whole step moves the mean, in standard deviations.
     pub(crate) fn length(&self) -> f64 {
         self.gradient.iter().zip(&self.precisions).map(|(g, p)| (g / p).powi(2)).sum::<f64>().sqrt()
     }
 
-    /// What is left to gain by mean and covariance, in nats, near the optimum.
+    /// What is left to gain by mean and covariance, in nats, near the optimum: $\tfrac12 g^\top\Lambda^{-1}g +
+    /// \tfrac14\sum_k(\Lambda_{kk} - 1)^2$.
     pub(crate) fn left(&self) -> f64 {
-        self.decrement() + 0.25 * self.squares
+        self.decrement() + 0.25 * self.off
     }
 
     /// $m + \rho LQ\Lambda_\rho^{-1}Q^\top g$ and $LQ\Lambda_\rho^{-1/2}$ with $\Lambda_\rho = (1-\rho)I + \rho\Lambda$.
@@ -201,7 +193,7 @@ mod tests {
         // The inverse of P has determinant 1/35.
         assert!((to.factor[(0, 0)] * to.factor[(1, 1)] - 1.0 / 35.0_f64.sqrt()).abs() < 1e-12);
         let after = Step::of(&at(&to)).unwrap();
-        assert!(after.is_last(1e-3) && after.length() < 1e-6 && !step.is_last(1e-3));
+        assert!(after.left() < 1e-12 && after.length() < 1e-6 && step.left() > 1.0);
         // The parabola of slope s that has lost s at the end is highest at a quarter.
         assert!((shortened(2.0, Some(-2.0)) - 0.25).abs() < 1e-12 && (shortened(2.0, None) - 0.25).abs() < 1e-12);
         assert!((shortened(2.0, Some(-1e9)) - 0.1).abs() < 1e-12 && (shortened(-1.0, Some(-1.0)) - 0.1).abs() < 1e-12);

@@ -14,6 +14,8 @@ use crate::engine::whitened::Draws;
 /// Steps on the surrogate, and the part of what they had to gain at which they have settled.
 const MOST_STEPS: usize = 60;
 const LEFT: f64 = 1e-4;
+/// The part of a step below which the surrogate has no optimum that steps come to.
+const LEAST_FRACTION: f64 = 0.02;
 /// The farthest that the mean may go by it, in standard deviations: third derivatives say little of what is farther.
 const FARTHEST: f64 = 3.0;
 /// Directions in which remembered rounds differ by less than this part of the widest, squared, are left out.
@@ -148,19 +150,24 @@ impl<'a> Surrogate<'a> {
     /// # Errors
     /// As for [`Step::of`].
     pub(super) fn optimum(&self, reach: f64) -> Result<Option<Normal>> {
-        let (mut now, mut first) = (self.at.clone(), None);
+        let mut now = self.at.clone();
+        let mut step = Step::of(&self.share(&now))?;
+        let (least, mut fraction) = (LEFT * step.left(), 1.0);
         for _ in 0..MOST_STEPS {
-            let step = Step::of(&self.share(&now))?;
-            let left = step.left();
-            if left <= LEFT * *first.get_or_insert(left) {
+            if step.left() <= least {
                 return Ok(Some(now));
             }
-            now = step.take(&now, 1.0);
-            let shift = self.at.whiten(&now.mean);
+            let next = step.take(&now, fraction);
+            let shift = self.at.whiten(&next.mean);
             let length = shift.iter().map(|own| own * own).sum::<f64>().sqrt();
-            // Also where it is no number.
-            if !(length <= reach.min(FARTHEST)) {
-                return Ok(None);
+            let after = Step::of(&self.share(&next))?;
+            // Neither where one is no number.
+            if length <= reach.min(FARTHEST) && after.left() < step.left() {
+                (now, step, fraction) = (next, after, f64::min(1.0, 2.0 * fraction));
+            } else if fraction > LEAST_FRACTION {
+                fraction *= 0.5;
+            } else {
+                break;
             }
         }
         Ok(None)

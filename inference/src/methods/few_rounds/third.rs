@@ -6,8 +6,10 @@ use crate::engine::whitened::Draws;
 
 /// The most globals of which third derivatives are found: their number grows with the cube.
 pub(crate) const MOST_GLOBALS: usize = 24;
-/// Steps of conjugate gradients, and what may be left of the squared gradient of the sum of squares.
-const MOST_STEPS: usize = 200;
+/// Steps of conjugate gradients. They find first what draws show well: of few draws a fit that leaves nothing over would
+/// take what is of fifth order, in few directions, for large third derivatives.
+const MOST_STEPS: usize = 8;
+/// What may be left of the squared gradient of the sum of squares.
 const LEFT: f64 = 1e-20;
 
 /// A symmetric tensor $T_{abc}$ of third derivatives.
@@ -24,7 +26,7 @@ impl Third {
     }
 
     /// The tensor for which the even part of the gradient at draw $\varepsilon_k$, less its mean, is
-    /// $\tfrac12 T : (\varepsilon_k\varepsilon_k^\top - I)$: by least squares, and the smallest where draws leave it open.
+    /// $\tfrac12 T : (\varepsilon_k\varepsilon_k^\top - I)$: nearly: by a few steps towards least squares.
     ///
     /// `even` has the mean of the gradients at each draw and its twin, one pair after the other, and `mean` that of all.
     pub(super) fn of(draws: &Draws, even: &[f64], mean: &[f64]) -> Self {
@@ -107,7 +109,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_cubic_is_found_exactly_where_draws_are_enough() {
+    fn a_cubic_is_found_nearly_where_draws_are_enough() {
         // ∇f = g + T : (wwᵀ)/2 with T of f = w₀³/6 · 1.2 - w₀²w₁/2 · 0.7 + w₀w₁w₂ · 0.4.
         let third = |a: usize, b: usize, c: usize| {
             let mut places = [a, b, c];
@@ -134,12 +136,12 @@ mod tests {
         let found = Third::of(&draws, &even, &mean);
         for (place, entry) in found.entries.iter().enumerate() {
             let expected = third(place / 9, place / 3 % 3, place % 3);
-            assert!((entry - expected).abs() < 1e-8, "{place}: {entry}, expected {expected}");
+            assert!((entry - expected).abs() < 0.02, "{place}: {entry}, expected {expected}");
         }
         // T : I / 2 and T e₀.
         let bent = found.bend(&Mat::identity(3, 3));
-        assert!(bent.iter().zip([0.6, -0.35, 0.0]).all(|(own, expected)| (own - expected).abs() < 1e-8), "{bent:?}");
+        assert!(bent.iter().zip([0.6, -0.35, 0.0]).all(|(own, expected)| (own - expected).abs() < 0.05), "{bent:?}");
         let along = found.along(&[1.0, 0.0, 0.0]);
-        assert!((along[(1, 2)] - 0.4).abs() < 1e-8 && (along[(0, 0)] - 1.2).abs() < 1e-8);
+        assert!((along[(1, 2)] - 0.4).abs() < 0.02 && (along[(0, 0)] - 1.2).abs() < 0.02);
     }
 }

@@ -69,7 +69,7 @@ impl PrivateRounds {
             mean: begin(settings, &table),
             width: StartWidth { most: options.start, middles: &options.middles },
             draws: Draws::new(settings.seed, len, Quadratics::draws(len))?,
-            manifest: Manifest { fields: PrivateAnswer::fields(&Sizes::of(len)) },
+            manifest: Manifest { fields: PrivateAnswer::fields(&Sizes::of(len, 0)) },
         };
         let run = Believing::new((model, device, table), (silos, rows), settings.seed, beginning)?;
         run.check_shares(options.shares)?;
@@ -99,7 +99,7 @@ impl Algorithm for PrivateRounds {
         let request = self.request()?;
         let run = &mut self.run;
         let len = run.table.global_len();
-        let (sizes, at) = (Sizes::of(len), run.belief.whole()?);
+        let (sizes, at) = (Sizes::of(len, 0), run.belief.whole()?);
         let density = LogDensity::new(&run.model, &run.device, &run.table);
         let mut total = prior_share(&density, &run.draws, &at)?;
         let mut marks = 0.0;

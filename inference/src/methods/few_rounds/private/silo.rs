@@ -132,12 +132,12 @@ impl PrivateRoundsSilo {
     /// What may leave it.
     #[must_use]
     pub fn manifest(&self) -> Manifest {
-        Manifest { fields: PrivateAnswer::fields(&Sizes::of(self.table.global_len())) }
+        Manifest { fields: PrivateAnswer::fields(&Sizes::of(self.table.global_len(), 0)) }
     }
 
     fn round(&mut self, message: &Message) -> Result<Message> {
         let len = self.table.global_len();
-        let request = PrivateRequest::read(message, &Sizes::of(len))?;
+        let request = PrivateRequest::read(message, &Sizes::of(len, 0))?;
         let refuse = |problem: String| Err(Error::Message { kind: PrivateRequest::KIND.into(), problem });
         let PrivateRequest { step, clip, curvature, noise, .. } = request;
         if step >= self.options.rounds {

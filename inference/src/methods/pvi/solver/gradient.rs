@@ -136,29 +136,29 @@ impl LocalSolver for GradientDescent {
 
 /// A running [`GradientDescent`].
 #[derive(Debug)]
-pub(in crate::methods::pvi) struct GradientSolver {
+pub(crate) struct GradientSolver {
     options: GradientDescent,
     descent: Descent,
     previous: Vec<f64>,
 }
 
 impl GradientSolver {
-    pub(in crate::methods::pvi) fn new(options: GradientDescent, settings: &Settings, device: &Device) -> Self {
+    pub(crate) fn new(options: GradientDescent, settings: &Settings, device: &Device) -> Self {
         Self { options, descent: Descent::new(settings, device), previous: Vec::new() }
     }
 
     /// Whether the optimiser goes on from visit to visit.
-    pub(in crate::methods::pvi) fn keeps_optimiser(&self) -> bool {
+    pub(crate) fn keeps_optimiser(&self) -> bool {
         self.options.keep_optimiser
     }
 
     /// The last solution, where the next visit starts there.
-    pub(in crate::methods::pvi) fn previous(&self) -> &[f64] {
+    pub(crate) fn previous(&self) -> &[f64] {
         &self.previous
     }
 
     /// Keeps a solution, where the next visit starts there.
-    pub(in crate::methods::pvi) fn keep(&mut self, parameters: &[f64]) {
+    pub(crate) fn keep(&mut self, parameters: &[f64]) {
         if self.options.start == Start::Previous {
             self.previous.clear();
             self.previous.extend_from_slice(parameters);
@@ -166,11 +166,7 @@ impl GradientSolver {
     }
 
     /// Where the parameters of a visit start.
-    pub(in crate::methods::pvi) fn start(
-        &self,
-        problem: &mut dyn LocalProblem,
-        update: &LocalUpdate,
-    ) -> Result<Vec<f64>> {
+    pub(crate) fn start(&self, problem: &mut dyn LocalProblem, update: &LocalUpdate) -> Result<Vec<f64>> {
         match self.options.start {
             Start::Previous if !self.previous.is_empty() => Ok(self.previous.clone()),
             Start::Plan => Ok(problem.initial()),
@@ -232,7 +228,7 @@ impl GradientSolver {
     }
 
     /// The rate of a local step otherwise.
-    pub(in crate::methods::pvi) fn rate(&self, update: &LocalUpdate, step: u64) -> f64 {
+    pub(crate) fn rate(&self, update: &LocalUpdate, step: u64) -> f64 {
         let (at, of) = self.options.place(update, step);
         self.descent.rate_of(at, of)
     }
