@@ -126,7 +126,8 @@ impl Visit for CountReads {
         }
         let how = FedOptOptions { on_device: true, ..FedOptOptions::fed_prox(STEPS, 0.1) };
         let settings = how.settings(settings(own));
-        let mut algorithm = FedOpt::new(model, &device, &settings, &names, vec![1, 1], how).unwrap();
+        // A sum over rows is divided by their number: undivided, steps of this rate diverge in a network, on the host too.
+        let mut algorithm = FedOpt::new(model, &device, &settings, &names, vec![40, 40], how).unwrap();
         let silo = |(name, index): (&String, u32)| {
             let silo = Silo::new(name, index, model, data, &device, &settings).unwrap();
             Box::new(DeviceAveragingSilo::of_points(silo, index).unwrap()) as _

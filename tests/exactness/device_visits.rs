@@ -73,6 +73,8 @@ impl Visit for SameVisits {
                 (Err(error), Ok(_)) => panic!("{at}: on the host alone {error}"),
             };
             let parameters = far(resident.posterior().parameters, host.posterior().parameters);
+            // Rounding does not grow where rows speak of every global: discrepancies are of some 1e-15 in every model. Of a gradient
+            // that is zero but for rounding, Adam makes steps of any size up to the rate: then no bound would hold.
             assert!(parameters < 1e-9, "{at}: parameters differ by {parameters:e}");
             let theta = far(resident.posterior().theta, host.posterior().theta);
             assert!(theta < 1e-9, "{at}: θ differs by {theta:e}");
@@ -195,7 +197,8 @@ fn a_visit_that_fails_leaves_the_silo_where_it_was() {
     let mut silo = PviSilo::new(silo, 0, how).unwrap();
     let before = flat(silo.local_moments().unwrap());
     let error = silo.answer(&pvi.outgoing().unwrap()[0].message).unwrap_err().to_string();
-    assert!(error.contains("steps 1 to 12"), "{error}");
+    // The bound of a visit is a mean over its last tenth, rounded up to whole steps.
+    assert!(error.contains("steps 11 to 12"), "{error}");
     assert_eq!(flat(silo.local_moments().unwrap()), before);
     assert!(silo.factor().iter().all(|number| *number == 0.0));
 }

@@ -84,10 +84,15 @@ struct SameRun;
 
 const STEPS: u64 = 50;
 
-/// The largest discrepancy of two lists, relative to one plus the size.
+/// The largest discrepancy of two lists, relative to one plus the size: infinite where only one of them has a number.
 pub(super) fn far(a: &[f64], b: &[f64]) -> f64 {
     assert_eq!(a.len(), b.len());
-    a.iter().zip(b).fold(0.0_f64, |far, (a, b)| far.max((a - b).abs() / (1.0 + b.abs())))
+    let apart = |(a, b): (&f64, &f64)| match (a.is_nan(), b.is_nan()) {
+        (true, true) => 0.0,
+        (false, false) => (a - b).abs() / (1.0 + b.abs()),
+        _ => f64::INFINITY,
+    };
+    a.iter().zip(b).map(apart).fold(0.0, f64::max)
 }
 
 impl Visit for SameRun {
