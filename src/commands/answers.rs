@@ -34,7 +34,7 @@ impl Fitted<'_> {
             self;
         let draws = found.answer_draws(&prepared.plan.model, device)?;
         let contrasts = contrasts.into_iter().map(|own| prepared.contrasted(own, &draws, device));
-        let contrasts = contrasts.collect::<Result<Vec<_>, _>>()?;
+        let contrasts = contrasts.collect::<Result<Vec<Vec<Contrasted>>, _>>()?.concat();
         say_contrasts(&contrasts)?;
         let Some(folder) = &options.output else { return Ok(()) };
         let (effects, shown) = (prepared.plan.effects.clone(), contrasts.iter().map(Contrasted::shown).collect());

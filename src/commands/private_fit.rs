@@ -51,8 +51,8 @@ impl Promised<'_> {
         let draws = fitted.answer_draws(&prepared.plan.model, &**algorithm, &device)?;
         let mut no_silos = |_: &Contrast, _: &[Vec<f64>]| Ok(Vec::new());
         let Questions { contrasts, predict } = questions;
-        let contrasts = contrasts.into_iter().map(|own| shared.contrasted(own, &draws, &mut no_silos));
-        let contrasts = contrasts.collect::<Result<Vec<_>, _>>()?;
+        let contrasts = contrasts.into_iter().map(|own| shared.contrasted(own, &draws, &device, &mut no_silos));
+        let contrasts = contrasts.collect::<Result<Vec<Vec<Contrasted>>, _>>()?.concat();
         say_contrasts(&contrasts)?;
         let Some(folder) = &options.output else { return Ok(()) };
         let (at, seed) = (globals(&draws), how.settings.seed);

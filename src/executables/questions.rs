@@ -47,7 +47,7 @@ impl Questions {
         let rows =
             |RowsAsked { text, table, whose }| Ok(RowsToPredict { rows: shared.rows_of(&table, device)?, text, whose });
         Ok(Self {
-            contrasts: contrasts.iter().map(|own| shared.comparison(own)).collect::<Result<_, _>>()?,
+            contrasts: contrasts.iter().map(|own| shared.comparison(own, device)).collect::<Result<_, _>>()?,
             predict: predict.into_iter().map(rows).collect::<Result<_, StudyError>>()?,
         })
     }

@@ -155,7 +155,13 @@ impl SharedModel<'_> {
         seed: u64,
         device: &Device,
     ) -> Result<Prediction, StudyError> {
-        let rows = Rows { rows: silo.rows, places: silo.places, new: None };
+        let count = silo.rows.len();
+        // A level has the chance that it has in one row, however often the row counts.
+        let once = match self.plan.levels.is_empty() {
+            true => silo.rows.clone(),
+            false => silo.rows.clone().with_weights(device.tensor(vec![1.0; count], [count])),
+        };
+        let rows = Rows { rows: &once, places: silo.places, new: None };
         self.prediction(&rows, Some(silo), globals, seed, device)
     }
 
@@ -201,17 +207,12 @@ impl SharedModel<'_> {
             };
             let of = with_new.as_ref().unwrap_or(rows.rows);
             let at = Predictive { globals, locals: Some(&locals), noise: DrawNoise { noise, index } };
-            let mut drawn = predictive_draw(model, device, &table, of, at)?;
             if levels.is_empty() {
-                let means = expected_values(model, device, &table, of, at)?;
-                put(&mut expected, &means, |own| own);
-                put(&mut outcomes, &drawn.observed, |own| own);
-            }
-            for (code, all) in probabilities.iter_mut().enumerate() {
-                // The density of every row, if its outcome were this level.
-                drawn.observed.iter_mut().for_each(|(_, own)| own.values.fill(code as f64));
-                let found = replicated_log_likelihood(model, device, &table, of, &drawn, at)?;
-                put(all, &found, f64::exp);
+                put(&mut expected, expected_values(model, device, &table, of, at)?);
+                put(&mut outcomes, predictive_draw(model, device, &table, of, at)?.observed);
+            } else {
+                let chances = self.chances(&table, of, at, device)?.into_iter().flatten();
+                probabilities.iter_mut().flatten().zip(chances).for_each(|(all, own)| all.push(own));
             }
         }
         let outcome = self.study.outcome();
@@ -224,6 +225,26 @@ impl SharedModel<'_> {
             outcomes: all(&outcomes),
             levels: levels.iter().cloned().zip(probabilities.iter().map(|own| all(own))).collect(),
         })
+    }
+
+    /// For each level of the outcome its chance in each row.
+    pub(super) fn chances(
+        &self,
+        table: &SiteTable,
+        rows: &RegressionRows,
+        at: Predictive<'_>,
+        device: &Device,
+    ) -> Result<Vec<Vec<f64>>, StudyError> {
+        let Plan { model, levels, .. } = self.plan;
+        let mut drawn = predictive_draw(model, device, table, rows, at)?;
+        let mut all = Vec::with_capacity(levels.len());
+        for code in 0..levels.len() {
+            // The density of every row, if its outcome were this level.
+            drawn.observed.iter_mut().for_each(|(_, own)| own.values.fill(code as f64));
+            let found = replicated_log_likelihood(model, device, table, rows, &drawn, at)?;
+            all.push(found.iter().flat_map(|(_, own)| &own.values).map(|own| own.exp()).collect());
+        }
+        Ok(all)
     }
 
     fn known_groups<'a>(
@@ -322,9 +343,9 @@ impl<'a> Places<'a> {
 }
 
 /// Adds what was found of every row to the draws of each.
-fn put(all: &mut [Vec<f64>], found: &[(String, Array)], of: impl Fn(f64) -> f64) {
-    let values = found.iter().flat_map(|(_, own)| &own.values);
-    all.iter_mut().zip(values).for_each(|(own, value)| own.push(of(*value)));
+fn put(all: &mut [Vec<f64>], found: Vec<(String, Array)>) {
+    let values = found.into_iter().flat_map(|(_, own)| own.values);
+    all.iter_mut().zip(values).for_each(|(own, value)| own.push(value));
 }
 
 /// Mean, standard deviation and quantiles with commas between them.

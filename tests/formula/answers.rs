@@ -4,10 +4,12 @@ use std::path::Path;
 
 use serde_json::Value;
 
-use partita::formula::{Contrast, MissingCells, Prepared, SiloTable, Study, Whose};
+use partita::formula::{Contrast, Contrasted, MissingCells, Prepared, SiloTable, Study, Whose};
 use partita::inference::SiteSummary;
 use partita::models::regression::Prior;
 use partita::{Device, Fit, FitOptions, fit};
+
+use super::only;
 
 /// A study with its fit.
 struct Fitted {
@@ -43,9 +45,9 @@ impl Fitted {
         self.study.predict(&file, whose, &self.prepared, &mut self.fit, &self.device).unwrap()
     }
 
-    fn contrast(&self, text: &str) -> Result<partita::formula::Contrasted, partita::formula::StudyError> {
+    fn contrast(&self, text: &str) -> Result<Contrasted, partita::formula::StudyError> {
         let draws = self.fit.answer_draws(&self.prepared.plan.model, &self.device).unwrap();
-        self.study.contrast(&text.parse::<Contrast>()?, &draws, &self.prepared, &self.device)
+        self.study.contrast(&text.parse::<Contrast>()?, &draws, &self.prepared, &self.device).map(only)
     }
 }
 
@@ -440,5 +442,14 @@ fn levels_of_an_outcome_have_the_probabilities_of_their_counts() {
         }
         let csv = partita::formula::Prediction::csv(&[("new.csv".into(), found)]);
         assert!(csv.starts_with("file,row,groups,level,probability,sd,") && csv.lines().count() == 7, "{csv}");
+        // A row that counts three times has the chances of one row.
+        let lines: Vec<String> = text.lines().skip(1).step_by(4).map(|line| format!("{line},3\n")).collect();
+        let thrice = "y,s,w\n".to_owned() + &lines.concat();
+        let mut own = fitted("y | weights(w) ~ s", family, &[("all", &thrice)]);
+        let found = own.prepared.fitted(0, &mut own.fit, &own.device).unwrap();
+        for row in 0..lines.len() {
+            let total: f64 = found.levels.iter().map(|(_, own)| own[row].mean).sum();
+            assert!((total - 1.0).abs() < 1e-9, "{family}, row {row}: {total}");
+        }
     }
 }

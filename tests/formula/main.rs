@@ -27,7 +27,7 @@ mod sparse_groups;
 
 use std::path::{Path, PathBuf};
 
-use partita::formula::{Prepared, SiloTable, Study};
+use partita::formula::{Contrasted, Prepared, SiloTable, Study};
 use partita::{Device, Fit, FitOptions, fit};
 
 fn numbers(values: &serde_json::Value) -> Vec<f64> {
@@ -52,6 +52,12 @@ fn fitted_with(formula: &str, family: &str, parameters: &[&str], files: &[PathBu
     let options = FitOptions { threads: 2, ..FitOptions::default() };
     let fit = fit(&prepared.plan.model, &prepared.silos, &device, &options, None).unwrap();
     (prepared, fit)
+}
+
+/// The one difference of a contrast.
+fn only(mut all: Vec<Contrasted>) -> Contrasted {
+    assert_eq!(all.len(), 1, "{all:?}");
+    all.remove(0)
 }
 
 /// The folder of the mixed models' data; `None` after a word where it is not at hand.

@@ -3,6 +3,8 @@
 use partita::formula::{Prepared, SiloTable, Study};
 use partita::{Device, FitOptions, fit};
 
+use super::only;
+
 /// Two silos with these rows.
 fn prepared(formula: &str, family: &str, header: &str, rows: [&str; 2]) -> Prepared {
     let folder = tempfile::tempdir().unwrap();
@@ -38,7 +40,7 @@ fn a_contrast_of_a_column_has_its_offset_and_needs_what_the_offset_needs() {
     let prepared = study.prepare(&[SiloTable { name: "all".into(), path }], &device).unwrap();
     let own = fit(&prepared.plan.model, &prepared.silos, &device, &FitOptions::default(), None).unwrap();
     let answer = own.answer_draws(&prepared.plan.model, &device).unwrap();
-    let contrast = |text: &str| study.contrast(&text.parse().unwrap(), &answer, &prepared, &device);
+    let contrast = |text: &str| study.contrast(&text.parse().unwrap(), &answer, &prepared, &device).map(only);
     let of_x = contrast("x: 1 - 0").unwrap();
     assert!(of_x.difference.mean.abs() < 5.0, "{of_x}");
     let slope = own.report.answer().into_iter().find(|own| own.label == "log(pop)").unwrap();

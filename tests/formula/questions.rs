@@ -103,7 +103,14 @@ fn rows_are_predicted_with_the_formula_of_their_zeros_and_levels_have_no_mean() 
     let prepared = study.prepare(&silos, &device).unwrap();
     let own = fit(&prepared.plan.model, &prepared.silos, &device, &FitOptions::default(), None).unwrap();
     let draws = own.answer_draws(&prepared.plan.model, &device).unwrap();
-    let averaged = "x: 1 - 0 averaged".parse().unwrap();
-    let said = study.contrast(&averaged, &draws, &prepared, &device).unwrap_err().to_string();
-    assert!(said.contains("an outcome of levels") && said.contains("each level has its probability"), "{said}");
+    // Of ordered levels a contrast is one of the predictor, and an averaged one has the chance of each level.
+    let contrast = |text: &str| study.contrast(&text.parse().unwrap(), &draws, &prepared, &device).unwrap();
+    let [averaged, plain] = ["x: 1 - 0 averaged", "x: 1 - 0"].map(contrast);
+    assert!(plain.len() == 1 && plain[0].ratio == Some("odds ratio") && plain[0].level.is_none(), "{plain:?}");
+    let levels: Vec<Option<&str>> = averaged.iter().map(|own| own.level.as_deref()).collect();
+    assert_eq!(levels, ["1", "2", "3"].map(Some));
+    let sum: f64 = averaged.iter().map(|own| own.difference.mean).sum();
+    assert!(sum.abs() < 1e-12, "{sum}");
+    // Larger predictors are higher levels: the highest gains what the predictor gains, in every draw.
+    assert!((averaged[2].above - plain[0].above).abs() < 0.1, "{} {}", averaged[2].above, plain[0].above);
 }

@@ -58,7 +58,7 @@ pub(super) fn fields() -> Vec<Field> {
         ),
         field(
             "differences",
-            "for each draw of the globals the sum over the rows of the difference that an averaged contrast of study.toml is of",
+            "the sum over the rows of the difference that an averaged contrast of study.toml is of, for each level and draw of the globals",
             MOST / 8,
         ),
         field(
@@ -108,18 +108,19 @@ pub(super) fn announce(agreed: &Agreed, exchange: &mut Flower) -> partita_infere
     ask(exchange, &request, |reply| Ok(usize::try_from(reply.get_count("rows", MOST_ROWS)?).unwrap_or(usize::MAX)))
 }
 
-/// What each silo has for an averaged contrast at draws of the globals.
+/// What each silo has for an averaged contrast at draws of the globals; `compared` numbers of every row are compared.
 pub(super) fn average(
     contrast: &Contrast,
     globals: &[Vec<f64>],
+    compared: usize,
     exchange: &mut Flower,
 ) -> partita_inference::Result<Vec<Averaged>> {
     let request = Message::new(AVERAGE).setting("contrast", &contrast.text).floats("draws", &globals.concat());
     ask(exchange, &request, |reply| {
-        let sums = reply.expect_floats("differences", globals.len())?;
+        let sums = reply.expect_floats("differences", compared * globals.len())?;
         let weight = reply.expect_floats("weight", 1)?[0];
         if weight.is_finite() && weight > 0.0 {
-            return Ok(Averaged { sums, weight });
+            return Ok(Averaged { sums: sums.chunks(globals.len().max(1)).map(<[f64]>::to_vec).collect(), weight });
         }
         let problem = format!("`weight` is {weight}, expected a number above 0");
         Err(partita_inference::Error::Message { kind: reply.kind.clone(), problem })

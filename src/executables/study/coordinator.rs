@@ -229,11 +229,12 @@ fn answer(
     exchange: &mut Flower,
 ) -> std::result::Result<Answers, StudyError> {
     let Questions { contrasts, predict } = questions;
-    let mut silos =
-        |contrast: &Contrast, globals: &[Vec<f64>]| average(contrast, globals, exchange).map_err(StudyError::Inference);
-    let contrasts = contrasts.into_iter().map(|own| shared.contrasted(own, draws, &mut silos));
-    let contrasts = contrasts.collect::<std::result::Result<_, _>>()?;
     let (at, device) = (globals(draws), Device::flex());
+    let mut silos = |contrast: &Contrast, globals: &[Vec<f64>]| {
+        average(contrast, globals, shared.compared(), exchange).map_err(StudyError::Inference)
+    };
+    let contrasts = contrasts.into_iter().map(|own| shared.contrasted(own, draws, &device, &mut silos));
+    let contrasts = contrasts.collect::<std::result::Result<Vec<Vec<Contrasted>>, _>>()?.concat();
     let predicted = predict
         .into_iter()
         .map(|RowsToPredict { text, rows, .. }| Ok((text, shared.predicted(&rows, None, &at, seed, &device)?)));

@@ -162,7 +162,8 @@ impl StudySilo {
         let of = AveragedRows { columns: &self.seat.columns, place: self.seat.index.into() };
         let draws = Self::draws(own, request, &self.device)?;
         let found = self.shared(own).averaged(contrast, of, &draws, &self.device).map_err(|error| declined(&error))?;
-        Ok(Message::new("average.contrasted").floats("differences", &found.sums).floats("weight", &[found.weight]))
+        let sums = found.sums.concat();
+        Ok(Message::new("average.contrasted").floats("differences", &sums).floats("weight", &[found.weight]))
     }
 
     fn shared<'a>(&'a self, own: &'a Seated) -> SharedModel<'a> {

@@ -215,3 +215,29 @@ fn a_silo_that_comes_back_with_other_rows_is_refused() {
     std::fs::remove_file(state.join("rows.json")).unwrap();
     SavedRows::of(&other).check(&state).unwrap();
 }
+
+#[test]
+fn a_silo_answers_an_averaged_contrast_of_levels_with_a_sum_for_each_level_and_draw() {
+    let folder = tempfile::tempdir().unwrap();
+    let text = "formula = \"y ~ x\"\nfamily = \"categorical\"\nsilos = [\"north\"]\n";
+    let asked = "x: 1 - 0 averaged";
+    let seat = Seat { contrasts: vec![asked.parse().unwrap()], ..seat(folder.path(), text) };
+    let (study, profile) = (seat.study.clone(), seat.profile.clone());
+    let mut silo = StudySilo::new(seat);
+    let agreement = study.agree(&[profile]).unwrap();
+    let designed = silo.answer(&put(Message::new(agree::DESIGN), "agreement", &agreement).unwrap()).unwrap();
+    let summary = DesignSummary::merge(&[get(&designed, "design").unwrap()]).unwrap();
+    silo.answer(&put(Message::new(agree::MODEL), "agreed", &Agreed { agreement, summary }).unwrap()).unwrap();
+    // Intercept and slope of the level 1 at two draws.
+    let request = Message::new(agree::AVERAGE).setting("contrast", asked).floats("draws", &[0.3, 0.7, 0.5, 0.0]);
+    let answer = silo.answer(&request).unwrap();
+    let chance = |odds: f64| 1.0 / (1.0 + (-odds).exp());
+    let sum = 60.0 * (chance(1.0) - chance(0.3));
+    let found = answer.expect_floats("differences", 4).unwrap();
+    let close = found.iter().zip([-sum, 0.0, sum, 0.0]).all(|(own, expected)| (own - expected).abs() < 1e-11);
+    assert!(close, "{found:?} {sum}");
+    assert_eq!(
+        (answer.expect_floats("weight", 1).unwrap()[0].to_bits(), answer.numbers.len()),
+        (60.0_f64.to_bits(), 0)
+    );
+}
