@@ -16,8 +16,10 @@ const MOST_STEPS: usize = 60;
 const LEFT: f64 = 1e-4;
 /// The part of a step below which the surrogate has no optimum that steps come to.
 const LEAST_FRACTION: f64 = 0.02;
-/// The farthest that the mean may go by it, in standard deviations: third derivatives say little of what is farther.
+/// The farthest that the mean may go by it, in standard deviations, and the most that may be left to gain, in nats: third
+/// derivatives say little of what is farther.
 const FARTHEST: f64 = 3.0;
+const MOST_LEFT: f64 = 5.0;
 /// Directions in which remembered rounds differ by less than this part of the widest, squared, are left out.
 const LEAST_PART: f64 = 1e-6;
 
@@ -145,13 +147,16 @@ impl<'a> Surrogate<'a> {
     }
 
     /// The normal distribution at which nothing is left to gain; `None` where there is none within `reach` standard
-    /// deviations of the mean.
+    /// deviations of the mean, and from afar.
     ///
     /// # Errors
     /// As for [`Step::of`].
     pub(super) fn optimum(&self, reach: f64) -> Result<Option<Normal>> {
         let mut now = self.at.clone();
         let mut step = Step::of(&self.share(&now))?;
+        if step.left() > MOST_LEFT {
+            return Ok(None);
+        }
         let (least, mut fraction) = (LEFT * step.left(), 1.0);
         for _ in 0..MOST_STEPS {
             if step.left() <= least {
