@@ -159,7 +159,9 @@ fn sit_down(run: Planned<'_>, file: &SiloFile, rows: usize, make: Program, watch
     let coordinator = file.coordinator.as_deref().map(PartyPublicKey::read).transpose()?;
     let signs = file.signs.as_deref().map(PartyKey::read).transpose()?;
     let entries = run.file.entries(run.base)?;
-    let options = SiloOptions { name, engine, allow, largest_request, identity, entries, rows, signs, coordinator };
+    let asks = run.file.listed().map(<[String]>::to_vec);
+    let options =
+        SiloOptions { name, engine, allow, asks, largest_request, identity, entries, rows, signs, coordinator };
     serve(&options, &mut keeper, watch.stop, watch.log)?;
     Ok(keeper)
 }
@@ -268,7 +270,8 @@ fn connect(run: Planned<'_>, desk: &Desk<'_>) -> Result<(Flower, Vec<usize>)> {
         refuse_to_replace(&file.state)?;
     }
     let entries = run.file.entries(run.base)?;
-    let options = CoordinatorOptions { entries, ..file.options(&run.file.silos, &desk.interrupt)? };
+    let asks = run.file.listed().map(<[String]>::to_vec);
+    let options = CoordinatorOptions { entries, asks, ..file.options(&run.file.silos, &desk.interrupt)? };
     let exchange = Flower::connect_with(options, &run.file.identity(run.base)?, Arc::clone(log))?;
     let rows: Vec<usize> = exchange.rows().iter().map(|rows| usize::try_from(*rows).unwrap_or(usize::MAX)).collect();
     let described = exchange.silos().iter().zip(&rows).map(|(name, rows)| match rows {

@@ -29,7 +29,9 @@ use crate::error::{Error, Result};
 use crate::history_file::HistoryFile;
 use crate::notice::{User, Wait};
 use crate::object::{ObjectId, hexadecimal};
+use crate::refused::check_listed;
 use crate::seal::{SealKey, Sealing, seal};
+use crate::silo::HELLO;
 use crate::task::{COORDINATOR, Task, now};
 use crate::transit::Inbox;
 use crate::wire::Metadata;
@@ -243,6 +245,9 @@ impl Flower {
 
     /// A message to a node, ready to be sent.
     fn parcel<'a>(&self, message: &'a Message, node: u64, attempt: Attempt) -> Result<Parcel<'a>> {
+        if message.kind != HELLO {
+            check_listed(self.options.asks.as_deref(), &message.kind)?;
+        }
         let Attempt { silo, round, attempt, time } = attempt;
         let accepted = silo.map_or(0, |silo| self.place.accepted[silo]);
         let kept = silo.and_then(|silo| Some(self.kept.as_ref()?[silo]));

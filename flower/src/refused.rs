@@ -1,12 +1,13 @@
 //! Says to a coordinator why a silo refused and what to do, from the name of the check, which is all that crosses the wire.
 
-use crate::error::shown;
+use crate::error::{Error, Result, shown};
 
 /// The names of checks by which a silo refuses.
 pub(crate) const OTHER_SILO: &str = "the silo that a request is for";
 pub(crate) const IDENTITY: &str = "the model and settings of a request";
 pub(crate) const IDENTITY_OF_RUN: &str = "the model and settings of a run";
 pub(crate) const ASKED: &str = "what a silo is asked";
+pub(crate) const LISTED: &str = "what a study asks of its silos";
 pub(crate) const AGE_OF_REQUEST: &str = "the age of a request";
 pub(crate) const AGE_OF_RUN: &str = "the age of a run";
 pub(crate) const START_OF_RUN: &str = "the start of a run";
@@ -19,6 +20,20 @@ pub(crate) const DAY_OF_REQUESTS: &str = "the day of the requests that a silo ha
 /// The word of a silo's `allow` that a request needs: what stands before its first dot.
 pub(crate) fn word(kind: &str) -> &str {
     kind.split_once('.').map_or(kind, |(word, _)| word)
+}
+
+/// Refuses a request whose word is not among `asks` of a study's file, where it has that entry.
+pub(crate) fn check_listed(asks: Option<&[String]>, kind: &str) -> Result<()> {
+    let word = word(kind);
+    match asks {
+        Some(asks) if !asks.iter().any(|known| known == word) => Err(Error::Unwelcome {
+            what: LISTED,
+            found: format!("`{}`, of the request `{}`", shown(word), shown(kind)),
+            expected: format!("one of {}, which `asks` of study.toml lists", asks.join(", ")),
+            remedy: "Add it to `asks` in study.toml at all parties, if all agree: the study is then another run.",
+        }),
+        _ => Ok(()),
+    }
 }
 
 /// What a coordinator says of a silo that refused `kind`: by the check `what`, or else by an error of this name.
@@ -36,6 +51,11 @@ fn remedy(kind: &str, what: &str) -> String {
         ASKED => {
             return format!(
                 "its owner does not allow `{word}`. Ask the owner to add `{word}` to `allow` in the silo's file, or ask silos for less"
+            );
+        }
+        LISTED => {
+            return format!(
+                "`asks` of study.toml does not list `{word}`. Add `{word}` to `asks` at all parties, if all agree, or ask silos for less"
             );
         }
         OTHER_SILO => "it has another name. Give every silo the name that `silos` lists",
@@ -86,9 +106,25 @@ mod tests {
     use super::*;
 
     #[test]
+    fn a_study_that_lists_what_it_asks_is_asked_nothing_else() {
+        let asks = ["formula", "few"].map(str::to_owned);
+        for kind in ["formula.profile", "few.round", "few"] {
+            assert!(check_listed(Some(&asks), kind).is_ok(), "{kind}");
+        }
+        for kind in ["predictive.check", "fewer.round", "", ".few"] {
+            assert!(check_listed(Some(&asks), kind).is_err() && check_listed(None, kind).is_ok(), "{kind}");
+        }
+        let found = check_listed(Some(&asks), "predictive.check").unwrap_err().to_string();
+        assert!(found.contains("one of formula, few, which `asks` of study.toml lists"), "{found}");
+        assert!(found.contains("Add it to `asks` in study.toml at all parties"), "{found}");
+    }
+
+    #[test]
     fn a_refusal_names_the_word_to_allow_and_what_else_is_to_be_done() {
         let asked = told("leave_one_out.rows", "Unwelcome", Some(ASKED));
         assert!(asked.contains("add `leave_one_out` to `allow`"), "{asked}");
+        let listed = told("leave_one_out.rows", "Unwelcome", Some(LISTED));
+        assert!(listed.contains("Add `leave_one_out` to `asks` at all parties"), "{listed}");
         for (what, words) in [
             (AGE_OF_RUN, "another coordinator has begun a run"),
             (AGE_OF_RUN, "or this machine's clock was set back"),

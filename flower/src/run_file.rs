@@ -109,6 +109,9 @@ pub struct RunFile {
     /// What parties tell of the file that this was made of, where it was made of another one.
     #[serde(skip)]
     told: Vec<(String, String)>,
+    /// The words of `asks` of the study that this was made of, where it has that entry.
+    #[serde(skip)]
+    listed: Option<Vec<String>>,
 }
 
 /// The entries of a run file in the order in which a difference is looked for; what tables say is in settings and algorithm.
@@ -325,7 +328,7 @@ impl RunFile {
         }
     }
 
-    /// Refuses a silo's `allow` with a word that begins no request, or without one that this run needs.
+    /// Refuses a silo's `allow` with a word that begins no request or that the study does not list, or without one that this run needs.
     ///
     /// # Errors
     /// [`Error::Unwelcome`], with the word.
@@ -334,6 +337,15 @@ impl RunFile {
         if let Some(word) = unknown_verb(allowed) {
             let remedy = "Correct `allow` in the silo's file.";
             return Err(Error::Unwelcome { what, found: format!("`{word}`"), expected: all_verbs(), remedy });
+        }
+        let is_wider = |word: &&String| self.listed.as_ref().is_some_and(|listed| !listed.contains(word));
+        if let Some(word) = allowed.iter().find(is_wider) {
+            return Err(Error::Unwelcome {
+                what,
+                found: format!("`{word}` in `allow` of the silo's file"),
+                expected: format!("words of `asks` of study.toml: {}", self.listed().unwrap_or_default().join(", ")),
+                remedy: "Take it out of `allow` in the silo's file, or add it to `asks` in study.toml at all parties.",
+            });
         }
         let is_missing = |verb: &&&str| !allowed.iter().any(|word| word == **verb);
         let verbs = self.verbs();
@@ -379,6 +391,29 @@ impl RunFile {
             }
         }
         words
+    }
+
+    /// The same run, of which silos answer requests of these words alone: `asks` of a study's file, if it has that entry.
+    ///
+    /// # Errors
+    /// [`Error::Unwelcome`] for a word that begins no request.
+    pub fn listing(mut self, asks: Option<&[String]>) -> Result<Self> {
+        if let Some(word) = asks.and_then(unknown_verb) {
+            return Err(Error::Unwelcome {
+                what: "`asks` of a study",
+                found: format!("`{word}`"),
+                expected: format!("words of {}", all_verbs()),
+                remedy: "Correct `asks` in study.toml.",
+            });
+        }
+        self.listed = asks.map(<[String]>::to_vec);
+        Ok(self)
+    }
+
+    /// The words that [`RunFile::listing`] has put down.
+    #[must_use]
+    pub fn listed(&self) -> Option<&[String]> {
+        self.listed.as_deref()
     }
 
     /// A hash of everything that parties must agree on: this file, the settings that follow from it, and the versions

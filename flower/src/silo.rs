@@ -19,7 +19,7 @@ use crate::keeper::Keeper;
 use crate::notice::{Log, User};
 use crate::object::{Limits, ObjectId, Objects};
 use crate::pace::Pace;
-use crate::refused::{ASKED, IDENTITY, OTHER_SILO, word};
+use crate::refused::{ASKED, IDENTITY, OTHER_SILO, check_listed, word};
 use crate::seal::{SEALED, Sealing, seal};
 use crate::sent::SentInRun;
 use crate::signature::{PartyKey, PartyPublicKey, SIGNATURE};
@@ -37,6 +37,8 @@ pub struct SiloOptions {
     pub engine: Engine,
     /// The algorithms it takes part in, by the first words of their requests: `pvi`, `avg`, `sfvi`.
     pub allow: Vec<String>,
+    /// The words that the file of its study lists as `asks`, where it does: no others are answered, whatever its owner allows.
+    pub asks: Option<Vec<String>>,
     /// The most bytes of a request.
     pub largest_request: usize,
     /// The hash of its model and settings.
@@ -410,6 +412,7 @@ impl SiloOptions {
             let expected = "a request that leaves the silo's files alone".into();
             return unwelcome(ASKED, &message.kind, expected, "No coordinator may ask for it: no action is needed.");
         }
+        check_listed(self.asks.as_deref(), &message.kind)?;
         if !allow.iter().any(|known| known == word) {
             let found = format!("`{word}`, of the request `{}`", message.kind);
             let remedy = "Add it to `allow` in the silo's file, if its owner agrees.";
@@ -444,6 +447,7 @@ mod tests {
             name: name.clone(),
             engine: Engine::insecure("127.0.0.1:1"),
             allow: ["pvi", "silo"].map(str::to_owned).to_vec(),
+            asks: None,
             largest_request: 1,
             identity: identity.clone(),
             entries: Vec::new(),
@@ -461,5 +465,17 @@ mod tests {
         }
         let usual = SiloOptions { allow: vec!["pvi".into()], ..options };
         assert!(!asked(&usual, "silo.state"));
+        // What a study lists is a limit beside that of the owner.
+        let listed = SiloOptions { asks: Some(vec!["few".into()]), ..usual };
+        assert!(!asked(&listed, "pvi.solve") && !asked(&listed, "few.round"));
+        let found = listed.check(
+            &Message::new("pvi.solve"),
+            &Envelope { silo: name.clone(), identity: identity.clone(), ..Envelope::default() },
+        );
+        let found = found.unwrap_err().to_string();
+        assert!(
+            found.contains("`pvi`, of the request `pvi.solve`") && found.contains("`asks` of study.toml"),
+            "{found}"
+        );
     }
 }

@@ -160,6 +160,10 @@ missing = "refuse"
 # Draws at which silos leave their rows out one at a time.
 # leave_one_out_draws = 1000
 
+# The requests that the coordinator may make of silos, in the words of `allow` of a silo's file; without this line those that
+# the other entries need. A silo refuses all others.
+# asks = ["formula", "few", "trust", "predictive", "average", "leave_one_out"]
+
 # Priors in place of the usual ones, which the coordinator prints: of a number, or of a class (b, sd, cor).
 # [priors]
 # smoke = "normal(0, 1)"

@@ -52,6 +52,7 @@ impl CoordinatorFile {
             interrupt: Arc::clone(interrupt),
             // Those of the file that all parties share: this is the coordinator's own.
             entries: Vec::new(),
+            asks: None,
         })
     }
 

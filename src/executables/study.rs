@@ -1,6 +1,7 @@
 //! Fits a study, a formula over the CSV files of silos, with every party on its own machine.
 
 mod agree;
+mod asks;
 mod coordinator;
 mod declared_rows;
 mod file;

@@ -10,6 +10,7 @@ mod engine;
 mod executables;
 mod faults;
 mod generalised;
+mod listed;
 mod messages;
 mod nodes;
 mod operations;

@@ -33,7 +33,7 @@ fn options() -> FitOptions {
 }
 
 fn served(index: u32, coordinator: Option<PartyPublicKey>, engine: Engine, folder: &Path) -> Served {
-    signing(index, Keys { coordinator, signs: None }, engine, folder)
+    signing(index, Keys { coordinator, ..Keys::default() }, engine, folder)
 }
 
 /// The same with a key that signs its answers.
@@ -119,7 +119,7 @@ fn who_answers_in_the_name_of_a_silo_without_its_key_is_refused_even_at_the_hell
     let Some(programs) = installed() else { return };
     let scratch = tempfile::tempdir().unwrap();
     let deployment = Deployment::start(&programs, scratch.path(), 2, Pace::Capped);
-    let keys = |signs: Option<PartyKey>| Keys { coordinator: Some(key(KEY).public()), signs };
+    let keys = |signs: Option<PartyKey>| Keys { coordinator: Some(key(KEY).public()), signs, asks: None };
     let names = ["north", "south"].map(str::to_owned);
     // The coordinator knows of one key for both here; each signs with it, or with another, or not.
     let signatures: BTreeMap<String, PartyPublicKey> =

@@ -39,6 +39,7 @@ fn the_files_of_every_party_are_written_once_and_can_be_read() {
     let all = StudyFile::parse(&all.join("\n")).unwrap();
     assert_eq!(all.priors.len(), 2);
     assert_eq!((all.checks.len(), all.leave_one_out_draws, all.declared.levels["sex"].len()), (2, 1000, 2));
+    assert_eq!(all.asks.unwrap().len(), 6);
 
     said(&partita(folder, &["init", "silo", "north", "--data", "a \"b\".csv", "--link", "example.org:8000"]));
     let silo: SiloFile = read_toml(&folder.join("north.toml")).unwrap();
@@ -59,6 +60,31 @@ fn the_files_of_every_party_are_written_once_and_can_be_read() {
     }
     let wrong = partita(folder, &["init", "study", "y ~ lgo(x)", "--family", "poisson", "--silo", "a"]);
     assert!(String::from_utf8_lossy(&wrong.stderr).contains("Did you mean `log`?"));
+}
+
+#[test]
+fn a_silo_whose_owner_allows_more_than_the_study_lists_does_not_start() {
+    let scratch = tempfile::tempdir().unwrap();
+    let folder = scratch.path();
+    let study = "formula = \"y ~ x\"\nfamily = \"gaussian\"\nsilos = [\"north\"]\n";
+    let silo = "name = \"north\"\ndata = \"north.csv\"\nstate = \"north-state\"\nallow = [\"formula\", \"few\", \"trust\", \"average\"]\n\
+                [engine]\naddress = \"127.0.0.1:1\"\npatience_seconds = 0\n";
+    std::fs::write(folder.join("north.toml"), silo).unwrap();
+    let said = |more: &str| {
+        std::fs::write(folder.join("study.toml"), format!("{study}{more}")).unwrap();
+        let done = partita(folder, &["silo", "--study", "study.toml", "--silo", "north.toml"]);
+        assert!(!done.status.success());
+        String::from_utf8_lossy(&done.stderr).into_owned()
+    };
+    let found = said("asks = [\"formula\", \"few\", \"trust\"]\n");
+    assert!(
+        found.contains("`average` in `allow` of the silo's file") && found.contains("`asks` of study.toml"),
+        "{found}"
+    );
+    let found = said("asks = [\"formula\", \"few\"]\n");
+    assert!(found.contains("study.toml") && found.contains("no `trust` among formula, few"), "{found}");
+    // Without the entry it is started: its rows are missing.
+    assert!(!said("").contains("`asks`"));
 }
 
 #[test]

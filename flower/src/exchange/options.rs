@@ -36,6 +36,8 @@ pub struct CoordinatorOptions {
     /// The entries of the file that all parties share, [`crate::RunFile::entries`]: told in hellos, so that a silo with another
     /// identity is told by which entry it differs; none of a run that follows from no file.
     pub entries: Vec<(String, String)>,
+    /// The words that the file of a study lists as `asks`, where it does: no others are sent.
+    pub asks: Option<Vec<String>>,
 }
 
 impl CoordinatorOptions {
@@ -161,6 +163,7 @@ mod tests {
             key: None,
             interrupt: Arc::default(),
             entries: Vec::new(),
+            asks: None,
         };
         let said = options.warnings();
         assert!(said[0].contains("of north, south: whoever is a node of the engine can answer"), "{said:?}");

@@ -64,6 +64,10 @@ pub struct StudyFile {
     /// Draws at which silos leave their rows out one at a time, after the fit; 0 for none.
     #[serde(default)]
     pub leave_one_out_draws: u64,
+    /// The first words of the requests that the coordinator may make of silos, in the words of `allow` of a silo's file; those that the
+    /// other entries need, if it is not given.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub asks: Option<Vec<String>>,
     /// The seed of all noise.
     #[serde(default = "one")]
     pub seed: u64,
@@ -85,7 +89,7 @@ const MOST_ROUNDS: u64 = 100;
 pub(crate) const MOST_STEPS: u64 = 30_000;
 
 /// The entries of the file, in the order in which a difference between parties is looked for.
-const ENTRIES: [&str; 14] = [
+const ENTRIES: [&str; 15] = [
     "formula",
     "family",
     "parameters",
@@ -97,6 +101,7 @@ const ENTRIES: [&str; 14] = [
     "checks",
     "contrasts",
     "leave_one_out_draws",
+    "asks",
     "seed",
     "privacy",
     "run",
@@ -130,6 +135,7 @@ impl StudyFile {
             privacy.check(self)?;
             study.declared_alone(&privacy.columns).map_err(|error| malformed(&error))?;
         }
+        self.check_asks()?;
         self.fit_options().map(drop)
     }
 
@@ -193,7 +199,7 @@ impl StudyFile {
         let run: RunFile = serde_json::from_value(Value::Object(entries)).map_err(|error| malformed(&error))?;
         // A difference of two parties is told by the entry of this file that differs.
         let own = serde_json::to_value(self).map_err(|error| malformed(&error))?;
-        Ok(run.told_as(&ENTRIES.map(|name| (name, own[name].clone()))))
+        run.told_as(&ENTRIES.map(|name| (name, own[name].clone()))).listing(self.asks.as_deref())
     }
 
     /// The method that it names, without a promise.
@@ -265,19 +271,6 @@ impl StudyFile {
             false => usual,
         }
     }
-
-    /// The first words of the requests that silos get in this study.
-    ///
-    /// # Errors
-    /// As for [`StudyFile::parse`].
-    pub fn asks(&self) -> Result<Vec<&'static str>> {
-        let mut words = vec![super::agree::VERB];
-        words.extend(self.run_file()?.asks());
-        if self.contrasts.iter().any(|own| own.is_averaged) {
-            words.push(super::agree::AVERAGE_VERB);
-        }
-        Ok(words)
-    }
 }
 
 /// What is wrong in a file of one's own, of which nothing was refused.
@@ -306,6 +299,7 @@ mod tests {
         checks = ["mean of y"]
         contrasts = ["x: 1 - 0"]
         leave_one_out_draws = 100
+        asks = ["formula", "few", "sfvi", "trust", "predictive", "leave_one_out"]
         seed = 1
         [priors]
         x = "normal(0, 1)"
@@ -338,6 +332,7 @@ mod tests {
             ("mean of y", "sd of y"),
             ("x: 1 - 0", "x: 2 - 0"),
             ("leave_one_out_draws = 100", "leave_one_out_draws = 200"),
+            ("\"leave_one_out\"]", "\"leave_one_out\", \"average\"]"),
             ("seed = 1", "seed = 2"),
             ("normal(0, 1)", "normal(0, 2)"),
             ("x = \"years\"", "x = \"months\""),

@@ -23,7 +23,8 @@ pub enum Stay {
 }
 
 /// Serves as a silo of a study until it is stopped, or has the report. Requests that `allow` of its file does not name are refused; where
-/// the file has no `allow`, the silo answers what the study asks for ([`StudyFile::asks`]).
+/// the file has no `allow`, the silo answers what the study asks for ([`StudyFile::asks()`]). Where the study lists what it asks, an `allow`
+/// with another word is refused.
 ///
 /// # Errors
 /// Those of the files, the data, the model and the engine; [`Error::Unwelcome`] for one that was stopped before the report that it was
