@@ -1,4 +1,5 @@
 //! Fits six cities over silos of several shapes: the answer of long chains, in the rounds that the method promises.
+#![allow(clippy::print_stderr, reason = "the table of the book is printed")]
 
 use partita::core::{Key, Noise, Purpose};
 use partita::inference::{Ending, Exchange, Outcome, parties};
@@ -35,6 +36,7 @@ fn agrees(name: &str, parts: &[Vec<Child>], most_rounds: u64) {
     let fit = fitted(parts);
     let rounds = fit.record.counters.rounds;
     let (means, sds) = moments(&fit);
+    eprintln!("{name}: {rounds} exchanges, {:.2} nats, {means:.3?} / {sds:.3?}", fit.report.elbo);
     assert_eq!(fit.record.ending, Ending::Converged, "{name}");
     assert!(rounds <= most_rounds, "{name}: {rounds} rounds, {:?}", fit.record.trace);
     assert!(fit.report.elbo >= -819.42, "{name}: bound {}", fit.report.elbo);

@@ -40,8 +40,9 @@ const MOST_ROW_DRAWS: u64 = 100_000_000;
 const MOST_AGAIN: u64 = 3;
 /// The rounds after which a run that has not converged ends, and says so.
 const MOST_ROUNDS: u64 = 40;
-/// What may be left to gain, in nats, where a run can come no nearer: in single precision, and after that many rounds.
+/// What may be left to gain, in nats, where more costs too much: in single precision, and after so many rounds.
 const ROUGHLY: f64 = 1e-3;
+const SOME_ROUNDS: u64 = 7;
 
 /// Inference in a handful of rounds, for models of at most 200 globals whose rows have at most eight latents.
 ///
@@ -339,7 +340,7 @@ impl FewRounds {
         };
         self.step += 1;
         let norm = (2.0 * step.decrement()).sqrt();
-        let is_rough = self.device.precision() == Precision::Single || self.step > MOST_ROUNDS;
+        let is_rough = self.device.precision() == Precision::Single || self.step > SOME_ROUNDS;
         let least = if is_rough { ROUGHLY } else { 0.0 };
         let is_last = step.left() < self.options.tolerance.max(least);
         self.course.said = again.filter(|_| self.step <= MOST_AGAIN).unwrap_or_default();

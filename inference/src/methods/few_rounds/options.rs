@@ -11,7 +11,8 @@ pub struct FewRoundsOptions {
     /// Draws of the globals in a round, an even number of at least twice one more than there are globals; `None` for
     /// the smallest power of two from 16 on that is enough.
     pub draws: Option<usize>,
-    /// What is left to gain, in nats, at which a run ends: the last step, which gains it, is taken without another round.
+    /// What is left to gain, in nats, at which a run ends: the last step, which gains it, is taken without another round. After seven
+    /// rounds, and in single precision, it is at least 0.001.
     pub tolerance: f64,
     /// The error, in nats summed over rows, up to which points of a rule over rows are added.
     pub quadrature_tolerance: f64,
