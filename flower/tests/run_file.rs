@@ -367,7 +367,7 @@ fn entries_that_there_are_not_are_elsewhere_or_mean_nothing_are_refused_by_name(
         ("sfvi-avg", "scaled_entropy = true\n", "`scaled_entropy` is none of averaging, by_size, keep_optimiser, most"),
         ("sfvi-avg", "local_steps = 3\n", "`local_steps` is said before"),
         ("sfvi-avg", "averaging = \"Mean\"\n", "Mean"),
-        ("fed-opt", "proximity = 0.1\n", "`proximity` is none of mask, optimiser, prior"),
+        ("fed-opt", "proximity = 0.1\n", "`proximity` is none of mask, on_device, optimiser, prior"),
         ("fed-opt", "server = { Adam = {} }\n", "missing field `rate`"),
         ("fed-opt", "server = { Adam = { rate = -1.0 } }\n", "rate > 0"),
         ("fed-opt", "mask = { threshold = -1.0, soft = true }\n", "mask.threshold"),

@@ -23,10 +23,10 @@ const CASES: [(usize, Deal); 4] = [(1, Deal::InTurn), (3, Deal::InTurn), (8, Dea
 /// Exchanges with the start and the round of trust, and its second look where weights call for one.
 const MOST_EXCHANGES: u64 = 9;
 
-/// How far fits over other numbers of silos may be from each other. A run ends where 0.001 nats are left to gain, which
-/// is a mean to 0.045 sd, and precisions are within 5 %, which is an sd to 2.5 %, before the last step comes nearer.
-const SAME_MEAN: f64 = 0.045;
-const SAME_SD: f64 = 0.025;
+/// How far fits over other numbers of silos may be from each other. A run ends where 0.0001 nats are left to gain, which
+/// is a mean to 0.014 sd, and precisions to 2 %, which is an sd to 1 %, before the last step comes nearer.
+const SAME_MEAN: f64 = 0.014;
+const SAME_SD: f64 = 0.01;
 
 /// How far a mean may be from that of long chains, in their sds.
 const MEAN: f64 = 0.1;
