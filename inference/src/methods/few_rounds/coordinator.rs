@@ -11,7 +11,7 @@ use super::past::Past;
 use super::plates::Plates;
 use super::quadratic::Quadratic;
 use super::step::{Share, Step, shortened};
-use super::surrogate::Surrogate;
+use super::surrogate::optimum;
 use crate::engine::algorithm::{
     Algorithm, ElboSamples, Ending, MethodCount, MethodCounts, Posterior, StepInfo, Tally, finite, replies, same_run,
 };
@@ -346,9 +346,7 @@ impl FewRounds {
         self.course.said = again.filter(|_| self.step <= MOST_AGAIN).unwrap_or_default();
         // The plain step decides on the end, and the one that knows more is taken where it is within reach.
         let optimum = match &self.course.share {
-            Some(share) => {
-                Surrogate::of(&self.course.at, share, &self.draws, &self.course.past).optimum(self.course.reach)?
-            }
+            Some(share) => optimum(&self.course, share, &self.draws)?,
             None => None,
         };
         if !self.course.said.is_empty() {

@@ -2,6 +2,7 @@
 
 use faer::Mat;
 
+use super::course::Course;
 use super::past::{Past, Round};
 use super::step::{Share, Step};
 use super::third::Third;
@@ -14,6 +15,8 @@ use crate::engine::whitened::Draws;
 /// Steps on the surrogate, and the part of what they had to gain at which they have settled.
 const MOST_STEPS: usize = 60;
 const LEFT: f64 = 1e-4;
+/// The part of it below which a place that steps end at without having settled is still better than none.
+const NEARER: f64 = 0.5;
 /// The part of a step below which the surrogate has no optimum that steps come to.
 const LEAST_FRACTION: f64 = 0.02;
 /// The farthest that the mean may go by it, in standard deviations, and the most that may be left to gain, in nats: third
@@ -34,7 +37,7 @@ const LEAST_PART: f64 = 1e-6;
 /// Broyden (1965), Mathematics of Computation 19, and Fang and Saad (2009), Numerical Linear Algebra with Applications
 /// 16, for secants.
 #[derive(Debug)]
-pub(super) struct Surrogate<'a> {
+struct Surrogate<'a> {
     at: &'a Normal,
     gradient: &'a [f64],
     curvature: Mat<f64>,
@@ -42,6 +45,19 @@ pub(super) struct Surrogate<'a> {
     secants: Vec<Secant>,
     /// The pseudo-inverse of the products of the secants' places.
     inverse: Mat<f64>,
+}
+
+/// The distribution to which what is known leads from the present posterior, of which all parties said `share`: first by
+/// third derivatives, else without them. `None` where both lead nowhere.
+///
+/// # Errors
+/// As for [`Step::of`].
+pub(super) fn optimum(course: &Course, share: &Share, draws: &Draws) -> Result<Option<Normal>> {
+    let from = |share: &Share| Surrogate::of(&course.at, share, draws, &course.past).optimum(course.reach);
+    match from(share)? {
+        None if share.even.is_some() => from(&Share { even: None, ..share.clone() }),
+        found => Ok(found),
+    }
 }
 
 /// A normal distribution in the coordinates of another: $\delta$, a factor of $S$, and $S - I$.
@@ -83,7 +99,7 @@ impl Place {
 
 impl<'a> Surrogate<'a> {
     /// From what all parties say of `at`, and what is remembered.
-    pub(super) fn of(at: &'a Normal, share: &'a Share, draws: &Draws, past: &Past) -> Self {
+    fn of(at: &'a Normal, share: &'a Share, draws: &Draws, past: &Past) -> Self {
         let third = share.even.as_ref().map(|even| Third::of(draws, even, &share.gradient));
         let own = Self {
             at,
@@ -146,18 +162,19 @@ impl<'a> Surrogate<'a> {
         }
     }
 
-    /// The normal distribution at which nothing is left to gain; `None` where there is none within `reach` standard
-    /// deviations of the mean, and from afar.
+    /// The normal distribution at which nothing is left to gain, or half as much at most; `None` where there is none within
+    /// `reach` standard deviations of the mean, and from afar.
     ///
     /// # Errors
     /// As for [`Step::of`].
-    pub(super) fn optimum(&self, reach: f64) -> Result<Option<Normal>> {
+    fn optimum(&self, reach: f64) -> Result<Option<Normal>> {
         let mut now = self.at.clone();
         let mut step = Step::of(&self.share(&now))?;
         if step.left() > MOST_LEFT {
             return Ok(None);
         }
-        let (least, mut fraction) = (LEFT * step.left(), 1.0);
+        let (first, mut fraction) = (step.left(), 1.0);
+        let least = LEFT * first;
         for _ in 0..MOST_STEPS {
             if step.left() <= least {
                 return Ok(Some(now));
@@ -175,7 +192,7 @@ impl<'a> Surrogate<'a> {
                 break;
             }
         }
-        Ok(None)
+        Ok((step.left() < NEARER * first).then_some(now))
     }
 }
 
