@@ -344,27 +344,28 @@ impl FewRounds {
         let least = if is_rough { ROUGHLY } else { 0.0 };
         let is_last = step.left() < self.options.tolerance.max(least);
         self.course.said = again.filter(|_| self.step <= MOST_AGAIN).unwrap_or_default();
-        // The plain step decides on the end, and the one that knows more is taken where it is within reach.
-        let optimum = match &self.course.share {
-            Some(share) => optimum(&self.course, share, &self.draws)?,
-            None => None,
-        };
+        let is_stuck = self.course.reach < LEAST_REACH || self.step > MOST_ROUNDS;
         if !self.course.said.is_empty() {
             (self.course.next, self.course.fraction) = (self.merged(self.course.at.clone(), &self.course.said)?, 1.0);
-        } else if is_last {
+        } else if is_stuck && !is_last {
+            self.course.phase = Phase::Stuck;
+        } else {
+            // The plain step decides on the end, and the one that knows more is taken where it is within reach.
+            let optimum = match &self.course.share {
+                Some(share) => optimum(&self.course, share, step.left(), &self.draws)?,
+                None => None,
+            };
+            let is_whole = is_last || optimum.is_some();
+            let fraction = if is_whole { 1.0 } else { (self.course.reach / step.length()).min(1.0) };
+            self.course.next = optimum.unwrap_or_else(|| step.take(&self.course.at, fraction));
+            self.course.fraction = fraction;
+        }
+        if self.course.said.is_empty() && is_last {
             // What is left is less than the tolerance: the last step needs no further look.
-            let last = optimum.unwrap_or_else(|| step.take(&self.course.at, 1.0));
-            self.accept(last.clone());
-            (self.course.next, self.course.phase) = (last, Phase::Done);
+            self.accept(self.course.next.clone());
+            self.course.phase = Phase::Done;
             // Nothing is known there: a step after the end is taken as a first one.
             self.course.share = None;
-        } else if self.course.reach < LEAST_REACH || self.step > MOST_ROUNDS {
-            self.course.phase = Phase::Stuck;
-        } else if let Some(optimum) = optimum {
-            (self.course.next, self.course.fraction) = (optimum, 1.0);
-        } else {
-            self.course.fraction = (self.course.reach / step.length()).min(1.0);
-            self.course.next = step.take(&self.course.at, self.course.fraction);
         }
         let info = StepInfo::still(self.step, Tally::steps(1, self.silos.len()));
         Ok(StepInfo { elbo: bound, gradient_norm: Some(norm), rate: Some(used), ..info })

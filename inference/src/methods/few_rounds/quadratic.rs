@@ -46,8 +46,7 @@ impl Quadratic {
         let slope: Vec<f64> = (0..len)
             .map(|i| self.gradient[i] + (0..len).map(|j| self.curvature[(i, j)] * shift[j]).sum::<f64>())
             .collect();
-        let gradient = (0..len).map(|column| (0..len).map(|row| by[(row, column)] * slope[row]).sum()).collect();
-        Self { around: now.clone(), gradient, curvature: by.transpose() * &self.curvature * &by }
+        Self { around: now.clone(), gradient: pulled(&by, &slope), curvature: by.transpose() * &self.curvature * &by }
     }
 
     /// The sum of this and another one around the same distribution, times `factor`.
@@ -80,4 +79,9 @@ impl Quadratic {
         let (around, numbers) = values.split_at_checked(len + pairs(len))?;
         Self::of_numbers(Normal::of_flat(around, len)?, numbers)
     }
+}
+
+/// $B^\top v$.
+pub(super) fn pulled(by: &Mat<f64>, vector: &[f64]) -> Vec<f64> {
+    by.col_iter().map(|column| column.iter().zip(vector).map(|(own, v)| own * v).sum()).collect()
 }

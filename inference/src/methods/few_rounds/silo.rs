@@ -129,20 +129,12 @@ impl FewRoundsSilo {
     fn sums_on_device(&self, at: &Normal, counted: Counted<'_>) -> Result<Vec<(f64, Vec<f64>)>> {
         let AtDraws { workers, draws, device, table, .. } = &self.rows;
         let Worker { model, data } = &workers[0];
-        let [times, prior] = match counted {
-            Counted::Rows => [1.0, 0.0],
-            Counted::WithPrior { times } => [times, 1.0],
-            Counted::Beside(_) => [1.0, 1.0],
-        };
-        let density = LogDensity::new(model, device, table).weight(times).prior(prior);
+        let prior = if counted.has_prior() { 1.0 } else { 0.0 };
+        let density = LogDensity::new(model, device, table).weight(counted.times()).prior(prior);
         let globals: Vec<Vec<f64>> = (0..draws.len()).map(|index| at.draw(draws.get(index))).collect();
         let mut sums = at_all(&density, data, (table, device), &globals)?;
-        if let Counted::Beside(others) = counted {
-            for ((value, gradient), globals) in sums.iter_mut().zip(&globals) {
-                let (own, by_globals) = others.at(globals);
-                *value += own;
-                add_scaled(gradient, 1.0, &by_globals);
-            }
+        for ((value, gradient), globals) in sums.iter_mut().zip(&globals) {
+            counted.add_others(globals, value, gradient);
         }
         Ok(sums)
     }
@@ -156,20 +148,14 @@ impl FewRoundsSilo {
             let integrand = Integrand { model, data, device, table };
             let evaluate = |own: &mut Centres| integral.gradient(&integrand, &globals, own);
             let (mut found, own) = here_or_anew(integral, &centres[index], evaluate)?;
-            if let Counted::WithPrior { times } = counted {
-                found.value *= times;
-                found.globals.iter_mut().for_each(|slot| *slot *= times);
-            }
-            if counted != Counted::Rows {
+            found.value *= counted.times();
+            found.globals.iter_mut().for_each(|slot| *slot *= counted.times());
+            if counted.has_prior() {
                 let prior = LogDensity::new(model, device, table).global(&globals)?;
                 found.value += prior.value;
                 add_scaled(&mut found.globals, 1.0, &prior.globals);
             }
-            if let Counted::Beside(others) = counted {
-                let (value, gradient) = others.at(&globals);
-                found.value += value;
-                add_scaled(&mut found.globals, 1.0, &gradient);
-            }
+            counted.add_others(&globals, &mut found.value, &mut found.globals);
             Ok((found.value, found.globals, own))
         })?;
         let (mut moved, mut sums) = (Vec::with_capacity(found.len()), Vec::with_capacity(found.len()));
@@ -324,7 +310,7 @@ impl FewRoundsSilo {
 type Sums = (Vec<(f64, Vec<f64>)>, Vec<Centres>);
 
 /// What a share is a sum of.
-#[derive(Debug, Clone, Copy, PartialEq)]
+#[derive(Debug, Clone, Copy)]
 enum Counted<'a> {
     Rows,
     /// Every row so many times, and the prior of the globals.
@@ -333,6 +319,26 @@ enum Counted<'a> {
     },
     /// Every row, the prior of the globals, and what the other silos said.
     Beside(&'a Quadratic),
+}
+
+impl Counted<'_> {
+    /// How often every row counts.
+    fn times(self) -> f64 {
+        if let Self::WithPrior { times } = self { times } else { 1.0 }
+    }
+
+    fn has_prior(self) -> bool {
+        !matches!(self, Self::Rows)
+    }
+
+    /// Adds what the other silos said, where that counts.
+    fn add_others(self, globals: &[f64], value: &mut f64, gradient: &mut [f64]) {
+        if let Self::Beside(others) = self {
+            let (own, by_globals) = others.at(globals);
+            *value += own;
+            add_scaled(gradient, 1.0, &by_globals);
+        }
+    }
 }
 
 const POINTS: &str = "rules.points";

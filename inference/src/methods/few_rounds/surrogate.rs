@@ -1,9 +1,11 @@
 //! Holds what rounds say of the log density around the present posterior, and finds the normal distribution nearest to it.
 
 use faer::Mat;
+use partita_core::kernel::dot;
 
 use super::course::Course;
 use super::past::{Past, Round};
+use super::quadratic::pulled;
 use super::step::{Share, Step};
 use super::third::Third;
 use crate::engine::error::Result;
@@ -47,16 +49,20 @@ struct Surrogate<'a> {
     inverse: Mat<f64>,
 }
 
-/// The distribution to which what is known leads from the present posterior, of which all parties said `share`: first by
-/// third derivatives, else without them. `None` where both lead nowhere.
+/// The distribution to which what is known leads from the present posterior, of which all parties said `share` and which has
+/// so much left to gain: first by third derivatives, else without them. `None` where both lead nowhere.
 ///
 /// # Errors
 /// As for [`Step::of`].
-pub(super) fn optimum(course: &Course, share: &Share, draws: &Draws) -> Result<Option<Normal>> {
-    let from = |share: &Share| Surrogate::of(&course.at, share, draws, &course.past).optimum(course.reach);
-    match from(share)? {
-        None if share.even.is_some() => from(&Share { even: None, ..share.clone() }),
-        found => Ok(found),
+pub(super) fn optimum(course: &Course, share: &Share, left: f64, draws: &Draws) -> Result<Option<Normal>> {
+    if left > MOST_LEFT {
+        return Ok(None);
+    }
+    let by = |third| Surrogate::of(&course.at, share, third, &course.past).optimum(course.reach);
+    let third = share.even.as_ref().map(|even| Third::of(draws, even, &share.gradient));
+    match third {
+        Some(third) => by(Some(third))?.map_or_else(|| by(None), |found| Ok(Some(found))),
+        None => by(None),
     }
 }
 
@@ -98,9 +104,8 @@ impl Place {
 }
 
 impl<'a> Surrogate<'a> {
-    /// From what all parties say of `at`, and what is remembered.
-    fn of(at: &'a Normal, share: &'a Share, draws: &Draws, past: &Past) -> Self {
-        let third = share.even.as_ref().map(|even| Third::of(draws, even, &share.gradient));
+    /// From what all parties say of `at`, third derivatives there, and what is remembered.
+    fn of(at: &'a Normal, share: &'a Share, third: Option<Third>, past: &Past) -> Self {
         let own = Self {
             at,
             gradient: &share.gradient,
@@ -163,16 +168,13 @@ impl<'a> Surrogate<'a> {
     }
 
     /// The normal distribution at which nothing is left to gain, or half as much at most; `None` where there is none within
-    /// `reach` standard deviations of the mean, and from afar.
+    /// `reach` standard deviations of the mean.
     ///
     /// # Errors
     /// As for [`Step::of`].
     fn optimum(&self, reach: f64) -> Result<Option<Normal>> {
         let mut now = self.at.clone();
         let mut step = Step::of(&self.share(&now))?;
-        if step.left() > MOST_LEFT {
-            return Ok(None);
-        }
         let (first, mut fraction) = (step.left(), 1.0);
         let least = LEFT * first;
         for _ in 0..MOST_STEPS {
@@ -181,7 +183,7 @@ impl<'a> Surrogate<'a> {
             }
             let next = step.take(&now, fraction);
             let shift = self.at.whiten(&next.mean);
-            let length = shift.iter().map(|own| own * own).sum::<f64>().sqrt();
+            let length = dot(&shift, &shift).sqrt();
             let after = Step::of(&self.share(&next))?;
             // Neither where one is no number.
             if length <= reach.min(FARTHEST) && after.left() < step.left() {
@@ -196,11 +198,6 @@ impl<'a> Surrogate<'a> {
     }
 }
 
-/// $B^\top v$.
-fn pulled(by: &Mat<f64>, vector: &[f64]) -> Vec<f64> {
-    by.col_iter().map(|column| column.iter().zip(vector).map(|(own, v)| own * v).sum()).collect()
-}
-
 /// The pseudo-inverse of the products of places; `None` without any, and where they cannot be told apart from the present.
 fn inverse(secants: &[Secant]) -> Option<Mat<f64>> {
     let norms: Vec<f64> = secants.iter().map(|own| own.place.dot(&own.place).sqrt()).collect();
@@ -209,11 +206,10 @@ fn inverse(secants: &[Secant]) -> Option<Mat<f64>> {
     }
     let count = secants.len();
     let product = |i: usize, j: usize| secants[i].place.dot(&secants[j].place) / (norms[i] * norms[j]);
-    let Eigen { vectors, values } = Eigen::of(&Mat::from_fn(count, count, product))?;
-    let most = values.iter().copied().fold(0.0, f64::max);
-    let kept: Vec<usize> = (0..count).filter(|k| values[*k] > LEAST_PART * most).collect();
-    let entry = |i: usize, j: usize| kept.iter().map(|k| vectors[(i, *k)] * vectors[(j, *k)] / values[*k]).sum::<f64>();
-    Some(Mat::from_fn(count, count, |i, j| entry(i, j) / (norms[i] * norms[j])))
+    let products = Eigen::of(&Mat::from_fn(count, count, product))?;
+    let least = LEAST_PART * products.values.iter().copied().fold(0.0, f64::max);
+    let inverse = products.function(|value| if value > least { value.recip() } else { 0.0 });
+    Some(Mat::from_fn(count, count, |i, j| inverse[(i, j)] / (norms[i] * norms[j])))
 }
 
 #[cfg(test)]
@@ -233,6 +229,10 @@ mod tests {
         Share::of(at, draws, &found)
     }
 
+    fn third(own: &Share, draws: &Draws) -> Third {
+        Third::of(draws, own.even.as_ref().unwrap(), &own.gradient)
+    }
+
     /// What a run knows.
     #[derive(Clone, Copy, PartialEq)]
     enum Knows {
@@ -246,15 +246,13 @@ mod tests {
         let draws = Draws::new(3, 2, 16).unwrap();
         let (mut at, mut past) = (Normal::independent(vec![0.5, 1.2], 0.6), Past::default());
         for count in 0..80 {
-            let mut own = share(&at, &draws);
+            let own = share(&at, &draws);
             let step = Step::of(&own).unwrap();
             if step.left() < 1e-10 {
                 return (count, at);
             }
-            if knows != Knows::All {
-                own.even = None;
-            }
-            let surrogate = Surrogate::of(&at, &own, &draws, &past);
+            let third = (knows == Knows::All).then(|| third(&own, &draws));
+            let surrogate = Surrogate::of(&at, &own, third, &past);
             let next = surrogate.optimum(9.0).unwrap().unwrap_or_else(|| step.take(&at, 1.0));
             if knows != Knows::Quadratic {
                 past.push(&at, &own).unwrap();
@@ -291,11 +289,12 @@ mod tests {
         past.push(&before, &share(&before)).unwrap();
         assert_eq!(past.rounds.len(), 1);
         let own = share(&at);
-        let found = Surrogate::of(&at, &own, &draws, &past).optimum(9.0).unwrap().unwrap();
+        let surrogate = Surrogate::of(&at, &own, Some(third(&own, &draws)), &past);
+        let found = surrogate.optimum(9.0).unwrap().unwrap();
         assert!(found.mean.iter().all(|own| own.abs() < 1e-8), "{found:?}");
         assert!((found.factor[(0, 0)] - 0.5).abs() < 1e-8 && (found.factor[(1, 1)] - 0.5_f64.sqrt()).abs() < 1e-8);
         // Beyond reach there is none.
-        assert!(Surrogate::of(&at, &own, &draws, &past).optimum(0.1).unwrap().is_none());
+        assert!(surrogate.optimum(0.1).unwrap().is_none());
         assert_eq!(Past::of_flat(&past.flat(), 2), Some(past));
     }
 }
