@@ -168,8 +168,8 @@ pub(crate) fn other_model(folder: &Path, name: &str) -> Error {
     }
 }
 
-/// Starts a checkpoint at `step`: the folder parties write into, which is never one that is whole, as the one is that `latest`
-/// names: a kill while they write would leave files of two runs, or of two moments, in it.
+/// Starts a checkpoint at `step`: the folder parties write into. It is never a whole one, such as that which `latest` names:
+/// a kill while they write would leave files of two runs, or of two moments, in it.
 pub(crate) fn begin(root: &Path, step: u64) -> PathBuf {
     let name = format!("step-{step:09}");
     let (mut free, mut again) = (name.clone(), 0_u64);

@@ -156,7 +156,8 @@ impl DeviceFit {
     ///
     /// # Errors
     /// What the model refuses of the data; [`Error::Setting`] for what has no device form: estimators with inner draws,
-    /// optimisers other than Adam (and Sgd, where rows have no latents), clipping, low-rank globals, rows with correlated columns, private θ.
+    /// optimisers other than Adam (and Sgd, where rows have no latents), clipping, low-rank globals, rows with correlated
+    /// columns, private θ.
     pub(crate) fn new(
         name: &str,
         owner: Owner,

@@ -312,12 +312,8 @@ impl Globals {
         let (mut norm, entropy) = (None, estimator.adds_entropy_gradient());
         for (index, (part, [mean, log_scale, lower])) in self.parts.iter_mut().zip(gradient.parts).enumerate() {
             let log_scale = log_scale.map(|gradient| if entropy { gradient + particles } else { gradient });
-            let movers = [
-                (Some(&mut part.mean), mean),
-                (part.log_scale.as_mut(), log_scale),
-                (part.lower.as_mut().map(|(lower, _)| lower), lower),
-            ];
-            for (place, (mover, gradient)) in movers.into_iter().enumerate() {
+            let movers = part.vectors_mut().into_iter().zip([mean, log_scale, lower]);
+            for (place, (mover, gradient)) in movers.enumerate() {
                 let (Some(mover), Some(gradient)) = (mover, gradient) else { continue };
                 let mut gradient = gradient * (-1.0 / particles);
                 if let Some((strength, to)) = pull
@@ -361,9 +357,8 @@ impl Globals {
     pub(crate) fn set(&mut self, parameters: &[f64], device: &Device) {
         let mut parameters = parameters.iter().copied();
         for part in &mut self.parts {
-            let [mean, log_scale, lower] = part.shaped(&mut parameters, 0.0, device);
-            let movers = [Some(&mut part.mean), part.log_scale.as_mut(), part.lower.as_mut().map(|(lower, _)| lower)];
-            for (mover, value) in movers.into_iter().zip([mean, log_scale, lower]) {
+            let values = part.shaped(&mut parameters, 0.0, device);
+            for (mover, value) in part.vectors_mut().into_iter().zip(values) {
                 if let (Some(mover), Some(value)) = (mover, value) {
                     mover.set(value);
                 }
@@ -383,9 +378,8 @@ impl Globals {
 
     fn movers(&mut self) -> impl Iterator<Item = (String, &mut Moving<2>)> {
         self.parts.iter_mut().enumerate().flat_map(|(index, part)| {
-            let lower = part.lower.as_mut().map(|(lower, _)| lower);
-            let named = [("mean", Some(&mut part.mean)), ("log_scale", part.log_scale.as_mut()), ("lower", lower)];
-            named.into_iter().filter_map(move |(name, mover)| Some((format!("global.{index}.{name}"), mover?)))
+            let named = ["mean", "log_scale", "lower"].into_iter().zip(part.vectors_mut());
+            named.filter_map(move |(name, mover)| Some((format!("global.{index}.{name}"), mover?)))
         })
     }
 
@@ -440,6 +434,11 @@ impl GlobalPart {
     /// Mean, log-scale and triangle.
     fn vectors(&self) -> [Option<&Moving<2>>; 3] {
         [Some(&self.mean), self.log_scale.as_ref(), self.lower.as_ref().map(|(lower, _)| lower)]
+    }
+
+    /// The same, to move.
+    fn vectors_mut(&mut self) -> [Option<&mut Moving<2>>; 3] {
+        [Some(&mut self.mean), self.log_scale.as_mut(), self.lower.as_mut().map(|(lower, _)| lower)]
     }
 
     fn ready(&self, cavity: Option<&CavityPart>) -> Ready {

@@ -195,6 +195,7 @@ mod tests {
         assert!((second[0] - 0.48).abs() < 1e-5 && (second[1] - 0.52).abs() < 1e-5, "{second:?}");
         assert!(moving.save("own").unwrap().iter().all(|(_, numbers)| numbers[..2].iter().all(|x| x.is_finite())));
     }
+
     #[test]
     fn gradient_descent_keeps_its_velocity_and_moves_in_units() {
         let device = Device::flex();
