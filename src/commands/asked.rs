@@ -2,6 +2,8 @@
 
 use std::collections::BTreeMap;
 use std::error::Error;
+use std::fs::File;
+use std::io::{BufReader, Read};
 use std::path::{Path, PathBuf};
 
 use clap::Args;
@@ -148,10 +150,10 @@ fn of_study(files: &mut [SiloTable], silos: &[String]) -> Result<(), String> {
 
 /// Refuses one file under two names, whose rows would count twice, and tells of two files of the same bytes.
 fn one_file_each(all: &[SiloTable]) -> Result<(), String> {
+    let real: Vec<Option<PathBuf>> = all.iter().map(|own| std::fs::canonicalize(&own.path).ok()).collect();
     for (place, own) in all.iter().enumerate() {
-        for other in &all[..place] {
-            let real = [own, other].map(|table| std::fs::canonicalize(&table.path).ok());
-            if real[0].is_some() && real[0] == real[1] {
+        for (other, known) in all[..place].iter().zip(&real) {
+            if known.is_some() && *known == real[place] {
                 return Err(format!(
                     "--silo {}: it is the file of the silo `{}` and of the silo `{}`, expected a file for each silo: every row would \
                      count twice, and standard deviations would be too small. Leave one of them out, or name the file of the other silo",
@@ -172,11 +174,14 @@ fn one_file_each(all: &[SiloTable]) -> Result<(), String> {
     Ok(())
 }
 
-/// Whether two files, and no pipes, hold the same; a file that cannot be read is told of where it is needed.
+/// Whether two files, and no pipes, hold the same: they are read as far as they do. A file that cannot be read is told of where it
+/// is needed.
 fn has_same_bytes(one: &Path, two: &Path) -> bool {
     let length = |path: &Path| std::fs::metadata(path).ok().filter(std::fs::Metadata::is_file).map(|own| own.len());
-    let bytes = |path: &Path| std::fs::read(path).ok();
-    length(one).is_some() && length(one) == length(two) && bytes(one) == bytes(two)
+    let bytes = |path: &Path| Some(BufReader::new(File::open(path).ok()?).bytes().map_while(Result::ok));
+    length(one).is_some()
+        && length(one) == length(two)
+        && bytes(one).zip(bytes(two)).is_some_and(|(one, two)| one.eq(two))
 }
 
 /// `NAME=FILE` or `FILE`.

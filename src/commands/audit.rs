@@ -55,9 +55,7 @@ pub(super) fn run(options: &Options) -> Result<(), Box<dyn Error>> {
     let Promise { sums, delta } = promise;
     say(format_args!("{CANARIES} canaries, each in or out by a coin, in {} sums over rows; {bounds}", sums.count))?;
     let mut bits = SystemEntropy::default();
-    compare(options, promise, &mut |noise| {
-        audited(sums, noise, if noise == Noise::On { delta } else { 0.0 }, &mut bits)
-    })
+    compare(options, promise, &mut |noise| audited(sums, noise, delta, &mut bits))
 }
 
 /// The sums that are audited, and the delta at which their epsilon is stated.

@@ -155,13 +155,12 @@ impl SharedModel<'_> {
         seed: u64,
         device: &Device,
     ) -> Result<Prediction, StudyError> {
-        let count = silo.rows.len();
         // A level has the chance that it has in one row, however often the row counts.
-        let once = match self.plan.levels.is_empty() {
-            true => silo.rows.clone(),
-            false => silo.rows.clone().with_weights(device.tensor(vec![1.0; count], [count])),
-        };
-        let rows = Rows { rows: &once, places: silo.places, new: None };
+        let once = (!self.plan.levels.is_empty()).then(|| {
+            let count = silo.rows.len();
+            silo.rows.clone().with_weights(device.tensor(vec![1.0; count], [count]))
+        });
+        let rows = Rows { rows: once.as_ref().unwrap_or(silo.rows), places: silo.places, new: None };
         self.prediction(&rows, Some(silo), globals, seed, device)
     }
 

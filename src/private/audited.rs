@@ -41,17 +41,27 @@ struct Guess {
     was_in: bool,
 }
 
-/// What guesses refute: all of them, or with noise those of which the guesser is surest.
+/// What guesses refute: all of them at a delta of zero, or with noise those of which the guesser is surest.
 fn refuted(mut guesses: Vec<Guess>, noise: Noise, delta: f64) -> Result<Audited> {
     let canaries = guesses.len() as u64;
-    if noise == Noise::On {
-        guesses.sort_by(|a, b| b.seems_in.abs().total_cmp(&a.seems_in.abs()));
-        guesses.truncate(SUREST);
-    }
+    let delta = match noise {
+        Noise::On => {
+            guesses.sort_by(|a, b| b.seems_in.abs().total_cmp(&a.seems_in.abs()));
+            guesses.truncate(SUREST);
+            delta
+        }
+        Noise::Off => 0.0,
+    };
     let right = guesses.iter().filter(|own| (own.seems_in > 0.0) == own.was_in).count() as u64;
     let found = Audit { canaries, guesses: guesses.len() as u64, right };
     let epsilon = found.epsilon(delta, CONFIDENCE).map_err(declined)?;
     Ok(Audited { guesses: found.guesses, right, epsilon })
+}
+
+/// The clipped sum of rows, to the unit of the grid.
+fn on_grid(length: usize, clip: f64, rows: Vec<Vec<f64>>) -> Result<Vec<f64>> {
+    let grid = Grid::new(clip, Grid::STEPS).map_err(declined)?;
+    Ok(grid.sum(length, rows).map_err(declined)?.exact().to_floats())
 }
 
 /// One run of sums over canaries and no other row.
@@ -86,10 +96,7 @@ pub(crate) fn audited(sums: Sums, noise: Noise, delta: f64, bits: &mut dyn Entro
                 }
                 released
             }
-            Noise::Off => {
-                let grid = Grid::new(1.0, Grid::STEPS).map_err(declined)?;
-                grid.sum(CANARIES, rows(&all)?).map_err(declined)?.exact().to_floats()
-            }
+            Noise::Off => on_grid(CANARIES, 1.0, rows(&all)?)?,
         };
         total.iter_mut().zip(released).for_each(|(sum, own)| *sum += own);
     }

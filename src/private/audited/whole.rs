@@ -9,10 +9,10 @@ use partita_inference::{
     Error, FamilyPlan, FitOptions, Gaussian, Mechanism, PviOptions, Result, RowSum, Schedule, Settings, SiloSchedule,
     StartFrom,
 };
-use partita_privacy::{Entropy, Grid};
+use partita_privacy::Entropy;
 
 use super::told::Told;
-use super::{Audited, Guess, Noise, refuted};
+use super::{Audited, Guess, Noise, on_grid, refuted};
 use crate::private::silo::silo_by;
 use crate::private::{NoisedSums, PrivateMethod, PrivateOptions, Shares, Sums, declined, fit_by};
 
@@ -114,7 +114,7 @@ impl AuditedMethod {
         })?;
         let coins = told.iter().flat_map(|silo| held(silo).coins());
         let guesses = coins.zip(is_in).map(|(seems_in, was_in)| Guess { seems_in, was_in }).collect();
-        refuted(guesses, noise, if noise == Noise::On { promise.delta } else { 0.0 })
+        refuted(guesses, noise, promise.delta)
     }
 
     /// A run over the canaries that are in it, with these mechanisms of silos.
@@ -217,12 +217,6 @@ impl Mechanism for Overheard {
         held(&self.seen).push(Sum { request: request.to_vec(), released: released.clone() });
         Ok(released)
     }
-}
-
-/// The clipped sum of rows, to the unit of the grid.
-fn on_grid(length: usize, clip: f64, rows: Vec<Vec<f64>>) -> Result<Vec<f64>> {
-    let grid = Grid::new(clip, Grid::STEPS).map_err(declined)?;
-    Ok(grid.sum(length, rows).map_err(declined)?.exact().to_floats())
 }
 
 /// Gives what a run has released once more, and tells what each canary adds to it if it is in.
