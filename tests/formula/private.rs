@@ -533,8 +533,7 @@ fn levels_of_text_stand_beside_the_ranges_of_numbers() {
 fn an_audit_refutes_what_has_no_noise_and_not_what_is_accounted_for() {
     let scratch = tempfile::tempdir().unwrap();
     let arguments = ["audit", "--epsilon", "2", "--rounds", "2"];
-    let done =
-        Command::new(fixtures::executable("partita")).current_dir(scratch.path()).args(arguments).output().unwrap();
+    let done = fixtures::command(scratch.path(), &arguments);
     let said = String::from_utf8_lossy(&done.stdout).into_owned();
     assert!(done.status.success(), "{said}{}", String::from_utf8_lossy(&done.stderr));
     assert!(said.contains("without noise: 1000 of 1000 guesses right, epsilon is at least 5.81"), "{said}");
@@ -544,10 +543,7 @@ fn an_audit_refutes_what_has_no_noise_and_not_what_is_accounted_for() {
 #[test]
 fn an_audit_of_a_whole_method_reads_all_coins_without_noise_and_names_its_sums() {
     let scratch = tempfile::tempdir().unwrap();
-    let audit = |arguments: &[&str]| {
-        let mut command = Command::new(fixtures::executable("partita"));
-        command.current_dir(scratch.path()).arg("audit").args(arguments).output().unwrap()
-    };
+    let audit = |arguments: &[&str]| fixtures::command(scratch.path(), &[&["audit"], arguments].concat());
     let done = audit(&["--method", "few-rounds", "--epsilon", "3", "--runs", "1"]);
     let said = String::from_utf8_lossy(&done.stdout).into_owned();
     assert!(done.status.success(), "{said}{}", String::from_utf8_lossy(&done.stderr));
