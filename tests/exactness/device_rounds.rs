@@ -1,5 +1,6 @@
 //! Compares rounds whose local steps stay on the device with those on the host, step for step, and counts their reads.
 
+use fixtures::far;
 use fixtures::worlds::{Visit, every_world};
 use partita::core::host_reads;
 use partita::inference::{
@@ -8,7 +9,7 @@ use partita::inference::{
 };
 use partita::{AlgorithmChoice, Clip, Device, Fit, FitOptions, Model, RoundOptions, Schedule, Settings, fit};
 
-use super::on_device::{far, flat};
+use super::on_device::{flat, same_course, same_ends};
 
 /// Local steps of a round, and rounds.
 const STEPS: u64 = 12;
@@ -45,20 +46,8 @@ impl Visit for SameRounds {
             let run = |on_device| fitted(model, data, &settings, RoundOptions { keep_optimiser, ..rounds(on_device) });
             let (mut host, mut device) = (run(false), run(true));
             let at = format!("{name}, {schedule:?}, {keep_optimiser}");
-            let parameters = far(device.posterior().parameters, host.posterior().parameters);
-            assert!(parameters < 1e-9, "{at}: parameters differ by {parameters:e}");
-            let theta = far(device.posterior().theta, host.posterior().theta);
-            assert!(theta < 1e-9, "{at}: θ differs by {theta:e}");
-            let trace = |fit: &Fit| fit.record.trace.iter().map(|(_, elbo)| *elbo).collect::<Vec<_>>();
-            let bounds = far(&trace(&device), &trace(&host));
-            assert!(bounds < 1e-9, "{at}: the bounds of rounds differ by {bounds:e}");
-            let elbo = far(&[device.report.elbo], &[host.report.elbo]);
-            assert!(elbo < 1e-9, "{at}: bounds differ by {elbo:e}");
-            for silo in 0..2 {
-                let moments = |fit: &mut Fit| flat(fit.exchange.programs()[silo].local_moments().unwrap());
-                let locals = far(&moments(&mut device), &moments(&mut host));
-                assert!(locals < 1e-9, "{at}: local posteriors of silo {silo} differ by {locals:e}");
-            }
+            same_course(&at, ["parameters", "rounds"], &device, &host);
+            same_ends(&at, &mut device, &mut host);
         }
     }
 }
@@ -80,17 +69,27 @@ fn parties<M: Model>(model: &M, data: &M::Data, settings: &Settings) -> (SfviAvg
     (algorithm, InProcess::new(names.iter().zip(0..).map(silo).collect(), 1).unwrap())
 }
 
+/// Counts the reads of rounds of two silos.
+pub(super) fn rounds_are_one_read_of_each_silo(
+    name: &str,
+    rounds: u64,
+    algorithm: &mut impl Algorithm,
+    exchange: &mut InProcess,
+) {
+    for round in 1..=rounds {
+        let before = host_reads();
+        let outcomes = exchange.exchange(algorithm.outgoing().unwrap(), algorithm.manifest(), None).unwrap();
+        assert_eq!(host_reads() - before, 2, "{name}: one read of each silo in round {round}");
+        algorithm.incoming(outcomes).unwrap();
+    }
+}
+
 struct CountReads;
 
 impl Visit for CountReads {
     fn world<M: Model>(&mut self, name: &str, model: &M, data: &M::Data, settings: &Settings) {
         let (mut algorithm, mut exchange) = parties(model, data, settings);
-        for round in 1..=ROUNDS {
-            let before = host_reads();
-            let outcomes = exchange.exchange(algorithm.outgoing().unwrap(), algorithm.manifest(), None).unwrap();
-            assert_eq!(host_reads() - before, 2, "{name}: one read of each silo in round {round}");
-            algorithm.incoming(outcomes).unwrap();
-        }
+        rounds_are_one_read_of_each_silo(name, ROUNDS, &mut algorithm, &mut exchange);
     }
 }
 
@@ -99,7 +98,8 @@ fn a_round_is_one_read_of_each_silo() {
     every_world(&Device::flex(), &mut CountReads);
 }
 
-fn conjugate_fit(options: &FitOptions) -> Result<Fit, partita::inference::Error> {
+/// A fit of the conjugate model to two silos.
+pub(super) fn conjugate_fit(options: &FitOptions) -> Result<Fit, partita::inference::Error> {
     let device = Device::flex();
     let data = |groups| fixtures::ConjugateGaussian::data(&fixtures::groups(groups, 3), &device).unwrap();
     let silos = [("north".to_owned(), data(6)), ("south".to_owned(), data(4))];
@@ -117,17 +117,22 @@ fn options() -> FitOptions {
     }
 }
 
-#[test]
-fn a_run_cut_between_rounds_goes_on_to_the_same_bits() {
+/// Cuts a fit of the conjugate model at its first checkpoint, and compares where it then leads with the whole fit.
+pub(super) fn goes_on_to_the_same_bits(options: &FitOptions, every: u64) {
     let folder = tempfile::tempdir().unwrap();
-    let whole = conjugate_fit(&options()).unwrap();
-    let checkpoint = Some((folder.path().to_owned(), STEPS));
+    let whole = conjugate_fit(options).unwrap();
+    let checkpoint = Some((folder.path().to_owned(), every));
     let interrupt = Some(std::sync::Arc::new(std::sync::atomic::AtomicBool::new(true)));
-    let cut = conjugate_fit(&FitOptions { checkpoint: checkpoint.clone(), interrupt, ..options() }).unwrap();
+    let cut = conjugate_fit(&FitOptions { checkpoint: checkpoint.clone(), interrupt, ..options.clone() }).unwrap();
     assert!(cut.report.gradient_steps < whole.report.gradient_steps);
-    let resumed = conjugate_fit(&FitOptions { checkpoint, resume: true, ..options() }).unwrap();
+    let resumed = conjugate_fit(&FitOptions { checkpoint, resume: true, ..options.clone() }).unwrap();
     assert_eq!(resumed.posterior().parameters, whole.posterior().parameters);
     assert_eq!(resumed.report.elbo.to_bits(), whole.report.elbo.to_bits());
+}
+
+#[test]
+fn a_run_cut_between_rounds_goes_on_to_the_same_bits() {
+    goes_on_to_the_same_bits(&options(), STEPS);
 }
 
 #[test]

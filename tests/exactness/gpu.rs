@@ -294,7 +294,7 @@ fn silos_that_compute_on_a_gpu_lead_where_those_of_the_host_lead() {
         for (resident, host) in methods(true).iter().zip(&methods(false)) {
             let far = far(&reached(device, resident), &reached(&Device::flex(), host));
             println!("{name}, {resident:?}: {far:.1e}");
-            // Few rounds end where a thousandth of a nat is left to gain, wherever rounding puts that.
+            // In single precision few rounds end where a thousandth of a nat is left to gain, wherever rounding puts that.
             assert!(far < 2e-3, "{name}, {resident:?}: {far:e}");
         }
     });

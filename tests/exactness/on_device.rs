@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use fixtures::far;
 use fixtures::worlds::{Visit, every_world};
 use partita::burn::module::Module;
 use partita::burn::tensor::Tensor;
@@ -13,7 +14,7 @@ use partita::core::{
 use partita::inference::{Algorithm, Central, Exchange, InProcess, OnDeviceSilo, Severity, Sgd, StartFrom};
 use partita::models::{Activation, BayesianNetwork, Head, LabelledRows, Mlp};
 use partita::{
-    AlgorithmChoice, Censoring, Chance, Clip, Device, Estimator, FamilyPlan, FitOptions, Gaussian, Mixture, Model,
+    AlgorithmChoice, Censoring, Chance, Clip, Device, Estimator, FamilyPlan, Fit, FitOptions, Gaussian, Mixture, Model,
     MultivariateNormal, Normal, Poisson, Schedule, Scope, Settings, SiteTable, fit,
 };
 
@@ -84,15 +85,37 @@ struct SameRun;
 
 const STEPS: u64 = 50;
 
-/// The largest discrepancy of two lists, relative to one plus the size: infinite where only one of them has a number.
-pub(super) fn far(a: &[f64], b: &[f64]) -> f64 {
-    assert_eq!(a.len(), b.len());
-    let apart = |(a, b): (&f64, &f64)| match (a.is_nan(), b.is_nan()) {
-        (true, true) => 0.0,
-        (false, false) => (a - b).abs() / (1.0 + b.abs()),
-        _ => f64::INFINITY,
-    };
-    a.iter().zip(b).map(apart).fold(0.0, f64::max)
+/// Holds numbers of a fit on the device to those of the host.
+#[track_caller]
+fn same(at: &str, what: &str, found: &[f64], expected: &[f64]) {
+    let off = far(found, expected);
+    assert!(off < 1e-9, "{at}: {what} by {off:e}");
+}
+
+/// Holds the globals and θ of a fit on the device to those of the host.
+#[track_caller]
+fn same_globals(at: &str, globals: &str, resident: &Fit, host: &Fit) {
+    let (found, expected) = (resident.posterior(), host.posterior());
+    same(at, &format!("{globals} differ"), found.parameters, expected.parameters);
+    same(at, "θ differs", found.theta, expected.theta);
+}
+
+/// The same, and the bounds of its rounds or visits.
+#[track_caller]
+pub(super) fn same_course(at: &str, [globals, exchanges]: [&str; 2], resident: &Fit, host: &Fit) {
+    same_globals(at, globals, resident, host);
+    let trace = |fit: &Fit| fit.record.trace.iter().map(|(_, elbo)| *elbo).collect::<Vec<_>>();
+    same(at, &format!("the bounds of {exchanges} differ"), &trace(resident), &trace(host));
+}
+
+/// Holds the bound and the local posteriors of both silos of a fit on the device to those of the host.
+#[track_caller]
+pub(super) fn same_ends(at: &str, resident: &mut Fit, host: &mut Fit) {
+    same(at, "bounds differ", &[resident.report.elbo], &[host.report.elbo]);
+    for silo in 0..2 {
+        let moments = |fit: &mut Fit| flat(fit.exchange.programs()[silo].local_moments().unwrap());
+        same(at, &format!("local posteriors of silo {silo} differ"), &moments(resident), &moments(host));
+    }
 }
 
 impl Visit for SameRun {
@@ -117,20 +140,14 @@ impl Visit for SameRun {
             let (mut host, mut resident) =
                 (run(AlgorithmChoice::Central), run(AlgorithmChoice::OnDevice { interval: STEPS }));
             let at = format!("{name}, {estimator:?}");
-            let parameters = far(resident.posterior().parameters, host.posterior().parameters);
-            assert!(parameters < 1e-9, "{at}: parameters differ by {parameters:e}");
-            let theta = far(resident.posterior().theta, host.posterior().theta);
-            assert!(theta < 1e-9, "{at}: θ differs by {theta:e}");
-            let elbo = far(&[resident.report.elbo], &[host.report.elbo]);
-            assert!(elbo < 1e-9, "{at}: bounds differ by {elbo:e}");
+            same_globals(&at, "parameters", &resident, &host);
+            same(&at, "bounds differ", &[resident.report.elbo], &[host.report.elbo]);
             // The first hundred bounds of a run are kept: the interval's bound is their mean.
             #[expect(clippy::cast_precision_loss, reason = "fifty steps")]
             let mean = host.record.trace.iter().map(|(_, elbo)| elbo).sum::<f64>() / STEPS as f64;
-            let interval = far(&[resident.record.trace[0].1], &[mean]);
-            assert!(interval < 1e-9, "{at}: the interval's bound differs by {interval:e}");
-            let moments = |fit: &mut partita::Fit| flat(fit.exchange.programs()[0].local_moments().unwrap());
-            let locals = far(&moments(&mut resident), &moments(&mut host));
-            assert!(locals < 1e-9, "{at}: local posteriors differ by {locals:e}");
+            same(&at, "the interval's bound differs", &[resident.record.trace[0].1], &[mean]);
+            let moments = |fit: &mut Fit| flat(fit.exchange.programs()[0].local_moments().unwrap());
+            same(&at, "local posteriors differ", &moments(&mut resident), &moments(&mut host));
         }
     }
 }
@@ -170,7 +187,7 @@ fn ten_steps_on_the_device_are_one_read() {
     every_world(&Device::flex(), &mut CountReads);
 }
 
-fn conjugate_fit(options: &FitOptions) -> Result<partita::Fit, partita::inference::Error> {
+fn conjugate_fit(options: &FitOptions) -> Result<Fit, partita::inference::Error> {
     let device = Device::flex();
     let data = fixtures::ConjugateGaussian::data(&fixtures::groups(6, 3), &device).unwrap();
     fit(&fixtures::conjugate(), &[("all".to_owned(), data)], &device, options, None)
@@ -258,7 +275,7 @@ impl Model for OnHost {
     }
 }
 
-fn on_device_fit(statement: fn(&mut Scope<'_>, Tensor<1>) -> partita::Result<()>) -> Result<partita::Fit, String> {
+fn on_device_fit(statement: fn(&mut Scope<'_>, Tensor<1>) -> partita::Result<()>) -> Result<Fit, String> {
     let options = FitOptions {
         algorithm: AlgorithmChoice::OnDevice { interval: 5 },
         settings: Settings { steps: 5, ..Settings::default() },

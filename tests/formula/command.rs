@@ -7,7 +7,7 @@ use fixtures::visits::{FORMULA, visits};
 use partita::models::{six_cities_reference, six_cities_silos};
 
 pub(super) fn partita(folder: &Path, arguments: &[&str]) -> Output {
-    Command::new(fixtures::executable("partita")).current_dir(folder).args(arguments).output().unwrap()
+    fixtures::command(folder, arguments)
 }
 
 pub(super) fn folder() -> tempfile::TempDir {

@@ -8,7 +8,7 @@ use partita::executables::{CoordinatorFile, SiloFile, StudyFile};
 use partita::flower::{NodeKey, PartyKey, PartyPublicKey, read_toml};
 
 fn partita(folder: &Path, arguments: &[&str]) -> Output {
-    Command::new(fixtures::executable("partita")).current_dir(folder).args(arguments).output().unwrap()
+    fixtures::command(folder, arguments)
 }
 
 #[track_caller]

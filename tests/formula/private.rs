@@ -19,7 +19,7 @@ fn study(top: &str, epsilon: f64) -> String {
 
 /// What a command says that ends with an error.
 fn refused(folder: &Path, arguments: &[&str]) -> String {
-    let done = Command::new(fixtures::executable("partita")).current_dir(folder).args(arguments).output().unwrap();
+    let done = fixtures::command(folder, arguments);
     let said = String::from_utf8_lossy(&done.stderr).into_owned();
     assert!(!done.status.success(), "{said}");
     said
@@ -533,8 +533,7 @@ fn levels_of_text_stand_beside_the_ranges_of_numbers() {
 fn an_audit_refutes_what_has_no_noise_and_not_what_is_accounted_for() {
     let scratch = tempfile::tempdir().unwrap();
     let arguments = ["audit", "--epsilon", "2", "--rounds", "2"];
-    let done =
-        Command::new(fixtures::executable("partita")).current_dir(scratch.path()).args(arguments).output().unwrap();
+    let done = fixtures::command(scratch.path(), &arguments);
     let said = String::from_utf8_lossy(&done.stdout).into_owned();
     assert!(done.status.success(), "{said}{}", String::from_utf8_lossy(&done.stderr));
     assert!(said.contains("without noise: 1000 of 1000 guesses right, epsilon is at least 5.81"), "{said}");
@@ -544,16 +543,14 @@ fn an_audit_refutes_what_has_no_noise_and_not_what_is_accounted_for() {
 #[test]
 fn an_audit_of_a_whole_method_reads_all_coins_without_noise_and_names_its_sums() {
     let scratch = tempfile::tempdir().unwrap();
-    let audit = |arguments: &[&str]| {
-        let mut command = Command::new(fixtures::executable("partita"));
-        command.current_dir(scratch.path()).arg("audit").args(arguments).output().unwrap()
-    };
-    let done = audit(&["--method", "few-rounds", "--epsilon", "3", "--runs", "1"]);
+    let arguments = ["audit", "--method", "few-rounds", "--epsilon", "3", "--runs", "1"];
+    let done = fixtures::command(scratch.path(), &arguments);
     let said = String::from_utf8_lossy(&done.stdout).into_owned();
     assert!(done.status.success(), "{said}{}", String::from_utf8_lossy(&done.stderr));
     assert!(said.contains("600 canaries") && said.contains("with 8 sums of each silo"), "{said}");
     // All right with 95 %: p to the power of 600 is 0.05.
     assert!(said.contains("without noise: 600 of 600 guesses right, epsilon is at least 5.30"), "{said}");
     assert_eq!(said.matches("accounted for is 3.0000").count(), 1, "{said}");
-    assert!(!audit(&["--method", "few-rounds", "--rounds", "3"]).status.success());
+    let said = refused(scratch.path(), &["audit", "--method", "few-rounds", "--rounds", "3"]);
+    assert!(said.contains("'--method <METHOD>' cannot be used with '--rounds <ROUNDS>'"), "{said}");
 }

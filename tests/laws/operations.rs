@@ -8,12 +8,10 @@ use partita_core::{
 };
 use partita_laws::{OperationViolation, custom_operation, operation};
 
+use super::custom_operations::array;
+
 /// Euler's constant.
 const EULER: f64 = 0.577_215_664_901_532_9;
-
-fn array(values: &[f64], shape: &[usize]) -> Array {
-    Array { values: values.to_vec(), shape: shape.to_vec() }
-}
 
 #[test]
 fn ln_gamma_keeps_the_laws() {

@@ -1,14 +1,10 @@
 //! Runs the ruggedness regression of the framework thesis small and checks the signs of the published figure.
 
-use std::path::Path;
-
 use crate::gaussian_mean::{assert_drawn, experiment};
 
 #[test]
 fn ruggedness_turns_the_slope_around_in_africa_and_draws_it() {
-    let staged = partita::datasets::dataset("rugged").unwrap().staged;
-    if !std::env::var_os("PARTITA_DATA").is_some_and(|folder| Path::new(&folder).join(staged).is_file()) {
-        fixtures::skip("data", "PARTITA_DATA does not name a folder with the file of rugged");
+    if !fixtures::is_staged(&["rugged"]) {
         return;
     }
     let folder = tempfile::tempdir().unwrap();
