@@ -15,8 +15,8 @@ const LEAST_NOISE: f64 = 0.05;
 ///
 /// # Numerics
 /// Below a scale of 0.05 it is taken for that of $q = 1$, which it is never above: both are hundreds of nats, and points as
-/// close as such noise are too many. The trapezoidal rule converges geometrically for an integrand that is analytic in a strip and falls off like a
-/// Gaussian: steps of σ/32 leave rounding alone. Compared with `dp-accounting` to ten digits.
+/// close as such noise are too many. The trapezoidal rule converges geometrically for an integrand that is analytic in a
+/// strip and falls off like a Gaussian: steps of σ/32 leave rounding alone. Compared with `dp-accounting` to ten digits.
 ///
 /// # References
 /// Mironov, Talwar and Zhang (2019), Rényi differential privacy of the sampled Gaussian mechanism.

@@ -1,4 +1,4 @@
-//! Tests that regressions of all families and groupings take the tape of their own thread, with the bits of Burn's.
+//! Tests that regressions of all families, by their usual links, and groupings take the tape of their own thread, with the bits of Burn's.
 #![allow(clippy::unwrap_used, reason = "a failure in a test is to be loud")]
 
 use partita_core::{Device, Groups, Latents, LogDensity, Part, SiteTable, ValueAndGradient};
