@@ -1,4 +1,5 @@
 //! Fits regressions from a formula and the CSV file of each silo, in one process.
+#![cfg_attr(not(feature = "cli"), allow(dead_code, reason = "commands ask further questions"))]
 
 pub(crate) mod contrast;
 mod contrast_text;
