@@ -3,7 +3,7 @@
 use std::ops::Range;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use partita_core::{AnyData, AnyModel, Device, Key, LogDensity, Part, Purpose, SiteTable};
+use partita_core::{AnyData, AnyModel, Device, Key, LogDensity, Part, Purpose, SiteTable, at_work, keep_awake};
 use rayon::prelude::*;
 
 use crate::engine::error::Result;
@@ -239,9 +239,10 @@ pub(crate) fn spread<W: Send, T: Send>(
         .map(|worker| {
             let taken =
                 std::iter::from_fn(|| Some(next.fetch_add(1, Ordering::Relaxed)).filter(|index| *index < count));
-            taken.map(|index| (index, evaluate(worker, index))).collect()
+            at_work(|| taken.map(|index| (index, evaluate(worker, index))).collect())
         })
         .collect();
+    keep_awake(workers.len() - 1);
     let mut found: Vec<Option<Result<T>>> = (0..count).map(|_| None).collect();
     lists.into_iter().flatten().for_each(|(index, own)| found[index] = Some(own));
     found.into_iter().flatten().collect()
