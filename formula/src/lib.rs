@@ -24,7 +24,7 @@ pub use agree::{
     OrthogonalPolynomial, Profile, Quantiles, Scaling,
 };
 pub use design::{
-    Collinear, ColumnSums, Design, DesignError, GroupScope, Matrix, Nesting, Outcome, RandomDesign, RowPlace,
+    Collinear, ColumnSums, Design, DesignError, GroupScope, Matrix, Outcome, RandomDesign, RowPlace,
 };
 pub use error::{FormulaError, nearest};
 pub use formula::Formula;
