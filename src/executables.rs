@@ -351,7 +351,6 @@ fn leave<T>(exchange: Flower, found: Result<T>, file: &CoordinatorFile, log: &Lo
 }
 
 fn write_json(path: &Path, value: &impl Serialize) -> Result<()> {
-    let bytes = serde_json::to_vec_pretty(value)
-        .map_err(|error| Error::File { path: path.to_owned(), problem: error.to_string() })?;
+    let bytes = serde_json::to_vec_pretty(value).map_err(|error| Error::file(path, error))?;
     Ok(partita_inference::write_atomically(path, &bytes)?)
 }

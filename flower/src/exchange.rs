@@ -335,7 +335,7 @@ impl Flower {
         let (found, silos) = (place.accepted.len(), self.options.silos.len());
         if found != silos {
             let problem = format!("it is of {found} silos, this run has {silos}");
-            return Err(Error::File { path: folder.join(PLACE), problem });
+            return Err(Error::file(&folder.join(PLACE), problem));
         }
         let mut history = self.history_file.take_up(folder)?;
         history.append(&mut self.history);

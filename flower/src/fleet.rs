@@ -4,7 +4,6 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use partita_inference::write_atomically;
 use serde::{Deserialize, Serialize};
 
 use crate::carrier::{Api, Carrier};
@@ -13,7 +12,7 @@ use crate::error::{Error, Result};
 use crate::heart::Heart;
 use crate::keeper::Keeper;
 use crate::notice::Seldom;
-use crate::object::Limits;
+use crate::own_file;
 use crate::pace::Pace;
 use crate::silo::{AtWork, SiloOptions};
 use crate::task::Source;
@@ -80,7 +79,7 @@ pub(crate) fn serve_as_node(
     stop: &AtomicBool,
     log: &mut dyn FnMut(&str),
 ) -> Result<()> {
-    let limits = Limits { bytes: options.largest_request, ..Limits::default() };
+    let limits = options.limits();
     let Some(mut node) = FleetNode::join(connection, keeper.folder(), stop, log)? else { return Ok(()) };
     let mut silo = AtWork::new(options, keeper);
     silo.settle(&node.carrier, log);
@@ -181,9 +180,8 @@ impl FleetNode {
 
     /// Records which node this is, for the next process.
     fn keep(&self) -> Result<()> {
-        let wrong = |problem: String| Error::File { path: self.file.clone(), problem };
-        let bytes = serde_json::to_vec(&Place { node: self.carrier.node }).map_err(|error| wrong(error.to_string()))?;
-        write_atomically(&self.file, &bytes).map_err(|error| wrong(error.to_string()))
+        let bytes = serde_json::to_vec(&Place { node: self.carrier.node });
+        own_file::write(&self.file, &bytes.map_err(|error| Error::file(&self.file, error))?)
     }
 
     fn leave(mut self, log: &mut dyn FnMut(&str)) {

@@ -47,15 +47,11 @@ pub(crate) fn found(text: &str) -> &'static str {
 /// # Errors
 /// [`Error::File`] for a file that cannot be read or holds no such key.
 pub(crate) fn read_key<T>(path: &Path, parse: impl Fn(&str) -> Result<T>) -> Result<T> {
-    let wrong = |problem: String| Error::File { path: path.to_owned(), problem };
-    let text = std::fs::read_to_string(path).map_err(|error| {
-        wrong(format!(
-            "{error}. `partita keys` writes it, at the key's owner: get it from there, or name the right file."
-        ))
-    })?;
+    let remedy = "`partita keys` writes it, at the key's owner: get it from there, or name the right file.";
+    let text = std::fs::read_to_string(path).map_err(|error| Error::file(path, format!("{error}. {remedy}")))?;
     parse(&text).map_err(|error| match error {
-        Error::Malformed { problem, .. } => wrong(problem),
-        other => wrong(other.to_string()),
+        Error::Malformed { problem, .. } => Error::file(path, problem),
+        other => Error::file(path, other),
     })
 }
 

@@ -467,13 +467,12 @@ impl RunFile {
 /// # Errors
 /// [`Error::File`], with the line of the mistake.
 pub fn read_toml<T: for<'a> Deserialize<'a>>(path: &Path) -> Result<T> {
-    let wrong = |problem: String| Error::File { path: path.to_owned(), problem };
-    let text = std::fs::read_to_string(path).map_err(|error| wrong(error.to_string()))?;
+    let text = std::fs::read_to_string(path).map_err(|error| Error::file(path, error))?;
     toml::from_str(&text).map_err(|error| {
         let said = error.to_string();
         // What begins as `nan` or `inf` is read as a number.
         let is_word = ["invalid float", "must be quoted"].iter().any(|own| said.contains(own));
         let remedy = if is_word { "Text stands in quotation marks, as in `name = \"north\"`." } else { "" };
-        wrong(said + remedy)
+        Error::file(path, said + remedy)
     })
 }

@@ -248,7 +248,7 @@ const TOLD: Duration = Duration::from_secs(60);
 fn tell(file: &CoordinatorFile, draws: &AnswerDraws, exchange: &mut Flower, log: &Log) -> Result<()> {
     let text = |name: &str| {
         let path = file.output.join(name);
-        std::fs::read_to_string(&path).map_err(|error| Error::File { path, problem: error.to_string() })
+        std::fs::read_to_string(&path).map_err(|error| Error::file(&path, error))
     };
     let message = Message::new(agree::REPORT).setting("page", &text(PAGE)?).setting("result", &text(RESULT)?);
     let message = message.setting("content", &text(CONTENT)?).floats("draws", &globals(draws).concat());

@@ -114,8 +114,7 @@ impl StudyFile {
     /// [`Error::File`], with the line of the mistake, or the place in the formula.
     pub fn read(path: &Path) -> Result<Self> {
         let study: Self = read_toml(path)?;
-        let checked = study.check();
-        checked.map_err(|error| Error::File { path: path.to_owned(), problem: problem(error) })?;
+        study.check().map_err(|error| Error::file(path, problem(error)))?;
         Ok(study)
     }
 
