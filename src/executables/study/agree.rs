@@ -8,7 +8,7 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
 use crate::formula::contrast::Averaged;
-use crate::formula::{Agreement, Contrast, DesignSummary, Profile, Study};
+use crate::formula::{Agreed, Contrast, DesignSummary, Profile, Study};
 
 /// The word in a silo's `allow` for these requests.
 pub(super) const VERB: &str = "formula";
@@ -30,13 +30,6 @@ const MOST: usize = 1 << 22;
 
 /// The most rows that a silo may say it has: more would outweigh every other silo.
 const MOST_ROWS: u64 = 1_000_000_000;
-
-/// What silos agreed on.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub(super) struct Agreed {
-    pub(super) agreement: Agreement,
-    pub(super) summary: DesignSummary,
-}
 
 /// What the coordinator keeps for a run that is resumed: silos have the model in their own states.
 #[derive(Debug, Serialize, Deserialize)]

@@ -11,9 +11,9 @@ use partita_inference::{
 };
 
 use super::StudyFile;
-use super::agree::{self, Agreed, Announced, agree, announce, average, declined, fields, public_fields};
+use super::agree::{self, Announced, agree, announce, average, declined, fields, public_fields};
 use super::declared_rows::RowsSaid;
-use crate::executables::draws_file::{self, DRAWS};
+use crate::executables::draws_file::{DRAWS, draws_of};
 use crate::executables::questions::{Answers, PRIOR_PREDICTIVE, Questions, RowsAsked, RowsToPredict, write as put};
 use crate::executables::{
     CONTENT, CoordinatorFile, Desk, Fitting, PAGE, Planned, RESULT, connect, fit_options, fit_over, leave,
@@ -21,7 +21,7 @@ use crate::executables::{
 };
 use crate::formula::predict::globals;
 use crate::formula::shared_model::SharedModel;
-use crate::formula::{Contrast, Contrasted, Plan, PriorPredictive, SiloTable, StudyError, Whose};
+use crate::formula::{Agreed, Contrast, Contrasted, Plan, PriorPredictive, SiloTable, StudyError, Whose};
 use crate::private::clipping::Clipped;
 use crate::private::secure::SecureSums;
 
@@ -149,7 +149,8 @@ pub fn run_study_coordinator(study: &StudyFile, desk: Desk<'_>, asked: &StudyQue
         let mut written = answers.write(&draws, &file.output).map_err(|error| declined(&error))?;
         if asked.arviz {
             let path = file.output.join(DRAWS);
-            draws_file::write_afar(&fitted, &plan.model, &*algorithm, &device, &path)
+            fitted
+                .write_arviz(&path, &plan.model, &*algorithm, &device, &draws_of(&[]))
                 .map_err(|error| declined(&error))?;
             written.push(DRAWS);
         }

@@ -3,19 +3,19 @@
 use std::path::{Path, PathBuf};
 
 use partita_core::{Device, Model};
-use partita_flower::{Error, Result};
+use partita_flower::Result;
 use partita_inference::{FitOptions, Privacy, PrivateRoundsOptions, Report, SiloProgram, write_atomically};
 use partita_privacy::{Accountant, Budget, Conversion, Ledger, Mark, SystemEntropy};
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
 use super::StudyFile;
-use super::agree::{Agreed, declined};
+use super::agree::declined;
 use super::owner::{begins, ledger_path, outside};
 use super::promise::StudyPrivacy;
-use crate::executables::masks::{behind, masking};
+use crate::executables::masks::{behind, masking, unwelcome};
 use crate::executables::{SiloFile, removed};
-use crate::formula::{Columns, Study};
+use crate::formula::{Agreed, Columns, Study};
 use crate::private::secure::{Departures, Masking};
 use crate::private::{self, ClippedRows, NoisedSums, Seated, Shares, Sums};
 
@@ -31,10 +31,6 @@ pub struct SiloPrivacy {
     /// another is named: a state folder that is put back to an earlier copy leaves it as it is.
     #[serde(default)]
     pub ledger: Option<PathBuf>,
-}
-
-pub(super) fn unwelcome<T>(what: &'static str, found: String, expected: String, remedy: &'static str) -> Result<T> {
-    Err(Error::Unwelcome { what, found, expected, remedy })
 }
 
 /// What a silo of a private study has: what is agreed, the promise, and the account of its owner.
@@ -71,7 +67,7 @@ impl PrivateSeat {
     /// The seat of a silo in a study; `None` where neither says anything of privacy.
     ///
     /// # Errors
-    /// [`Error::Unwelcome`] where study and owner do not ask for the same, or for rows that are not as declared.
+    /// [`partita_flower::Error::Unwelcome`] where study and owner do not ask for the same, or for rows that are not as declared.
     pub(super) fn of(study: &StudyFile, file: &SiloFile, own: &Study, rows: &Columns) -> Result<Option<Self>> {
         let (promise, allowed) = match (&study.privacy, &file.privacy) {
             (None, None) => return Ok(None),

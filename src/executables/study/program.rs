@@ -11,7 +11,7 @@ use partita_inference::{
 };
 use partita_models::regression::RegressionRows;
 
-use super::agree::{self, Agreed, declined, get, put};
+use super::agree::{self, declined, get, put};
 use super::privacy::PrivateSeat;
 use super::saved_rows::SavedRows;
 use crate::executables::{CONTENT, PAGE, RESULT, is_json, write_local};
@@ -19,7 +19,9 @@ use crate::formula::contrast::AveragedRows;
 use crate::formula::predict::KnownSilo;
 use crate::formula::prepare::RowPlaces;
 use crate::formula::shared_model::SharedModel;
-use crate::formula::{Agreement, Columns, Contrast, DesignSummary, Plan, Prediction, Profile, Study, StudyError};
+use crate::formula::{
+    Agreed, Agreement, Columns, Contrast, DesignSummary, Plan, Prediction, Profile, Study, StudyError,
+};
 
 /// Who a silo of a study is, and what it has.
 #[derive(Debug, Clone)]

@@ -10,10 +10,9 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
 use super::StudyFile;
-use super::agree::{Agreed, declined};
-use super::privacy::unwelcome;
-use crate::formula::stand_in::AgreedAlone;
-use crate::formula::{DeclaredColumn, MissingCells, ReadOptions, Study};
+use super::agree::declined;
+use crate::executables::masks::unwelcome;
+use crate::formula::{Agreed, DeclaredColumn, MissingCells, ReadOptions, Study};
 use crate::private::{PrivateMethod, PrivateOptions, Sums};
 
 /// What is protected.
@@ -201,9 +200,7 @@ impl StudyPrivacy {
 
     /// What all parties of the study agree on.
     pub(super) fn agreed(&self, study: &Study) -> Result<Agreed> {
-        let AgreedAlone { agreement, summary } =
-            study.declared_alone(&self.columns).map_err(|error| declined(&error))?;
-        Ok(Agreed { agreement, summary })
+        Ok(study.declared_alone(&self.columns).map_err(|error| declined(&error))?)
     }
 }
 
@@ -234,14 +231,14 @@ impl StudyFile {
     pub(crate) fn private_options(&self, privacy: &StudyPrivacy) -> Result<PrivateOptions> {
         let method = privacy.method(&self.named()?)?;
         let study = self.study(ReadOptions::default())?;
-        let alone = study.declared_alone(&privacy.columns).map_err(|error| declined(&error))?;
+        let agreed = privacy.agreed(&study)?;
         let usual = match method {
             PrivateMethod::Sfvi { .. } => PrivateSfviOptions::ROUNDS,
             _ => PrivateRoundsOptions::ROUNDS,
         };
         let (rounds, clip) = (privacy.rounds.unwrap_or(usual), privacy.clip);
         let options = PrivateOptions::new(privacy.epsilon, privacy.delta);
-        let (middles, unit, colluders) = (alone.middles(), privacy.protected(&study), privacy.colluders);
+        let (middles, unit, colluders) = (agreed.middles(), privacy.protected(&study), privacy.colluders);
         Ok(PrivateOptions { method, rounds, clip, middles, unit, colluders, ..options })
     }
 
