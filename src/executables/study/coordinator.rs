@@ -82,13 +82,13 @@ pub fn run_study_coordinator(study: &StudyFile, desk: Desk<'_>, asked: &StudyQue
         }
         own.notes_on(&agreed.agreement, &agreed.summary).iter().for_each(|line| log(line));
         own.notes_of_groups().iter().for_each(|line| log(line));
-        let plan = own.plan(&agreed.summary).map_err(|error| declined(&error))?;
+        let plan = own.plan(&agreed.summary).map_err(declined)?;
         plan.priors.iter().for_each(|line| log(&format!("prior: {line}")));
         let (shared, device) = (SharedModel { study: &own, plan: &plan, agreement: &agreed.agreement }, Device::flex());
-        let questions = questions(study, &shared, asked, &device).map_err(|error| declined(&error))?;
+        let questions = questions(study, &shared, asked, &device).map_err(declined)?;
         if let Some(count) = asked.prior_predictive {
-            let drawn = from_prior(&shared, questions, count, study.seed).map_err(|error| declined(&error))?;
-            put(&file.output, PRIOR_PREDICTIVE, &drawn.csv()).map_err(|error| declined(&error))?;
+            let drawn = from_prior(&shared, questions, count, study.seed).map_err(declined)?;
+            put(&file.output, PRIOR_PREDICTIVE, &drawn.csv()).map_err(declined)?;
             return Ok(StudyResult::Prior(drawn));
         }
         if let Some(privacy) = &study.privacy {
@@ -146,16 +146,14 @@ pub fn run_study_coordinator(study: &StudyFile, desk: Desk<'_>, asked: &StudyQue
             Ok(answers) => (answers, None),
             Err(error) => (Answers::default(), Some(error)),
         };
-        let mut written = answers.write(&draws, &file.output).map_err(|error| declined(&error))?;
+        let mut written = answers.write(&draws, &file.output).map_err(declined)?;
         if asked.arviz {
             let path = file.output.join(DRAWS);
-            fitted
-                .write_arviz(&path, &plan.model, &*algorithm, &device, &draws_of(&[]))
-                .map_err(|error| declined(&error))?;
+            fitted.write_arviz(&path, &plan.model, &*algorithm, &device, &draws_of(&[])).map_err(declined)?;
             written.push(DRAWS);
         }
         if let Some(error) = unanswered {
-            return Err(declined(&error).into());
+            return Err(declined(error).into());
         }
         log(&format!("{PAGE}, {RESULT}, {} are in {}", written.join(", "), file.output.display()));
         let (report, contrasts) = (Box::new(fitted.report), answers.contrasts);

@@ -105,7 +105,7 @@ impl PrivateSeat {
         }
         let sums = study.promised_sums(&promise)?;
         let asked = Accountant::of([sums.cost()?]).epsilon(allowed.delta, Conversion::Improved);
-        let asked = asked.map_err(|error| declined(&error))?;
+        let asked = asked.map_err(declined)?;
         if asked > allowed.epsilon {
             return unwelcome(
                 "the privacy budget of this silo's owner",
@@ -116,7 +116,7 @@ impl PrivateSeat {
         }
         let agreed = promise.agreed(own)?;
         let (unit, of_rows) = (promise.protected(own), own.protected());
-        let design = own.declared_design(rows, &agreed.agreement).map_err(|error| declined(&error))?;
+        let design = own.declared_design(rows, &agreed.agreement).map_err(declined)?;
         let count = match of_rows == PrivateRoundsOptions::UNIT {
             true => design.rows,
             false => design.random.first().map_or(design.rows, |term| term.levels.len()),
@@ -136,7 +136,7 @@ impl PrivateSeat {
         if !path.exists() {
             notes.push(begins(&path));
         }
-        let ledger = Ledger::open(&path, budget).map_err(|error| declined(&error))?;
+        let ledger = Ledger::open(&path, budget).map_err(declined)?;
         let own = Self {
             agreed,
             promise,
@@ -162,7 +162,7 @@ impl PrivateSeat {
 
     /// What the owner reads before the silo serves.
     pub(super) fn lines(&self) -> Result<Vec<String>> {
-        let spent = self.ledger.spent().map_err(|error| declined(&error))?;
+        let spent = self.ledger.spent().map_err(declined)?;
         let SiloPrivacy { epsilon, delta, .. } = self.allowed;
         let Shares { count, colluders } = self.sums.shares;
         let share = match colluders {
@@ -230,7 +230,7 @@ impl PrivateSeat {
     /// Writes into the state how far the ledger has come.
     pub(super) fn mark(&self) -> partita_inference::Result<()> {
         self.expect()?;
-        let Mark { entries, head } = self.ledger.mark().map_err(|error| declined(&error))?;
+        let Mark { entries, head } = self.ledger.mark().map_err(declined)?;
         let text = json!({ "entries": entries, "head": head }).to_string();
         write_atomically(&self.state.join(MARK), text.as_bytes())
     }
@@ -252,12 +252,12 @@ impl PrivateSeat {
             return Err(wrong(&"it is no place in a ledger"));
         };
         let mark = Mark { entries, head: head.to_owned() };
-        self.ledger.expect(&mark).map_err(|error| declined(&error))
+        self.ledger.expect(&mark).map_err(declined)
     }
 
     /// Writes what the study promised and what is spent, for the owner.
     pub(super) fn write_spent(&self, folder: &Path) -> partita_inference::Result<()> {
-        let spent = self.ledger.spent().map_err(|error| declined(&error))?;
+        let spent = self.ledger.spent().map_err(declined)?;
         let SiloPrivacy { epsilon, delta, .. } = self.allowed;
         let text = json!({
             "study": {

@@ -95,7 +95,7 @@ impl StudySilo {
     fn design(&self, request: &Message) -> Result<Message> {
         self.is_open()?;
         let agreement: Agreement = get(request, "agreement")?;
-        let design = self.seat.study.design(&self.seat.columns, &agreement).map_err(|error| declined(&error))?;
+        let design = self.seat.study.design(&self.seat.columns, &agreement).map_err(declined)?;
         put(Message::new("formula.designed"), "design", &DesignSummary::of(&design).less(&self.seat.profile.refused))
     }
 
@@ -118,7 +118,7 @@ impl StudySilo {
     /// The silo of the model that was agreed on.
     fn seat(&self, agreed: Agreed) -> Result<Seated> {
         let Seat { study, fit, silos, index, columns, held_out, private, .. } = &self.seat;
-        let plan = study.plan(&agreed.summary).map_err(|error| declined(&error))?;
+        let plan = study.plan(&agreed.summary).map_err(declined)?;
         let rows_of = |columns: &Columns| -> std::result::Result<_, StudyError> {
             let design = match private {
                 Some(_) => study.declared_design(columns, &agreed.agreement)?,
@@ -127,8 +127,8 @@ impl StudySilo {
             let rows = study.rows(&design, &plan, &self.device)?;
             Ok((rows, RowPlaces::of(design)))
         };
-        let (rows, places) = rows_of(columns).map_err(|error| declined(&error))?;
-        let held_out = held_out.as_ref().map(rows_of).transpose().map_err(|error| declined(&error))?;
+        let (rows, places) = rows_of(columns).map_err(declined)?;
+        let held_out = held_out.as_ref().map(rows_of).transpose().map_err(declined)?;
         let model = plan.model.clone();
         let (program, count) = match private {
             Some(private) => private.silo((self.name(), *index), &model, &rows, &self.device, fit)?,
@@ -163,7 +163,7 @@ impl StudySilo {
         };
         let of = AveragedRows { columns: &self.seat.columns, place: self.seat.index.into() };
         let draws = Self::draws(own, request, &self.device)?;
-        let found = self.shared(own).averaged(contrast, of, &draws, &self.device).map_err(|error| declined(&error))?;
+        let found = self.shared(own).averaged(contrast, of, &draws, &self.device).map_err(declined)?;
         let sums = found.sums.concat();
         Ok(Message::new("average.contrasted").floats("differences", &sums).floats("weight", &[found.weight]))
     }
@@ -178,7 +178,7 @@ impl StudySilo {
         let moments = own.program.local_moments()?;
         let silo = KnownSilo { rows: &own.rows, places: &own.places, moments, place: self.seat.index as usize };
         let seed = self.seat.fit.settings.seed;
-        let found = self.shared(own).fitted(silo, &draws, seed, &self.device).map_err(|error| declined(&error))?;
+        let found = self.shared(own).fitted(silo, &draws, seed, &self.device).map_err(declined)?;
         write_atomically(path, Prediction::csv(&[(self.name().to_owned(), found)]).as_bytes())
     }
 

@@ -159,7 +159,7 @@ impl StudyPrivacy {
         let Self { epsilon, delta, .. } = self;
         let Sums { count, noise, rate, shares } = sums;
         let spent = Accountant::of([sums.cost()?]).epsilon(*delta, Conversion::Improved);
-        let spent = spent.map_err(|error| declined(&error))?;
+        let spent = spent.map_err(declined)?;
         let sample = if rate < 1.0 { format!(" of a sample of {rate} of all") } else { String::new() };
         let against = Privacy::against(shares.colluders);
         let together = match shares.colluders {
@@ -200,7 +200,7 @@ impl StudyPrivacy {
 
     /// What all parties of the study agree on.
     pub(super) fn agreed(&self, study: &Study) -> Result<Agreed> {
-        Ok(study.declared_alone(&self.columns).map_err(|error| declined(&error))?)
+        Ok(study.declared_alone(&self.columns).map_err(declined)?)
     }
 }
 
@@ -245,7 +245,7 @@ impl StudyFile {
     /// The algorithm that keeps the promise, the steps of its run, and the globals of the model.
     fn promised(&self, privacy: &StudyPrivacy) -> Result<(AlgorithmChoice, u64, usize)> {
         let study = self.study(ReadOptions::default())?;
-        let plan = study.plan(&privacy.agreed(&study)?.summary).map_err(|error| declined(&error))?;
+        let plan = study.plan(&privacy.agreed(&study)?.summary).map_err(declined)?;
         let table = SiteTable::globals(&plan.model, &Device::flex()).map_err(partita_inference::Error::from)?;
         let globals = table.global_len();
         let unit = study.protected();
