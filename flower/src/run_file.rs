@@ -187,17 +187,12 @@ impl RunFile {
                 AlgorithmChoice::PrivateSfvi(options::promised(what, self.private_sfvi.as_ref(), &usual)?)
             }
             AlgorithmName::SfviAvg => {
-                let entries = self.sfvi_avg.clone().unwrap_or_default();
-                AlgorithmChoice::SfviAvg(options::rounds(&entries, self.local_steps)?)
+                AlgorithmChoice::SfviAvg(options::rounds(self.sfvi_avg.as_ref(), self.local_steps)?)
             }
             AlgorithmName::FedOpt => {
-                let entries = self.fed_opt.clone().unwrap_or_default();
-                AlgorithmChoice::FedOpt(options::fed_opt(&entries, self.local_steps)?)
+                AlgorithmChoice::FedOpt(options::fed_opt(self.fed_opt.as_ref(), self.local_steps)?)
             }
-            AlgorithmName::Pvi => {
-                let entries = self.pvi.clone().unwrap_or_default();
-                AlgorithmChoice::Pvi(options::pvi(&entries, &self.usual_pvi())?)
-            }
+            AlgorithmName::Pvi => AlgorithmChoice::Pvi(options::pvi(self.pvi.as_ref(), &self.usual_pvi())?),
             AlgorithmName::Vertical => AlgorithmChoice::Vertical(options::vertical(self.vertical.as_ref())?),
         };
         let (leave_one_out_draws, checks) = (self.leave_one_out_draws, self.checks.clone());
