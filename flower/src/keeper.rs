@@ -6,7 +6,6 @@ mod archive;
 mod tests;
 
 use std::path::{Path, PathBuf};
-use std::time::{SystemTime, UNIX_EPOCH};
 
 use partita_inference::{Message, SiloProgram, caught};
 use serde::{Deserialize, Serialize};
@@ -19,6 +18,7 @@ use crate::object::ObjectId;
 use crate::own_file;
 use crate::refused;
 use crate::seal::SealKey;
+use crate::signature::milliseconds;
 
 /// Makes a silo's program in its state before the first request of a run.
 pub type Program = Box<dyn FnMut() -> partita_inference::Result<Box<dyn SiloProgram>> + Send>;
@@ -287,8 +287,7 @@ impl Keeper {
             return unwelcome(refused::AGE_OF_RUN, found, own, remedy);
         }
         // A start in the future would make every later run one of the past.
-        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_millis();
-        let latest = u64::try_from(now).unwrap_or(u64::MAX).saturating_add(AHEAD);
+        let latest = milliseconds().saturating_add(AHEAD);
         if envelope.began > latest {
             let ahead = (envelope.began - latest + AHEAD) / 1_000;
             let found = format!("run `{asked}`, made {ahead} s ahead of this silo's clock");

@@ -119,12 +119,12 @@ impl PartyKey {
 
     /// The envelope of a request with its signature, made now; `seal` is the key to which the answer is to be sealed.
     pub(crate) fn sign(&self, message: &Message, envelope: Envelope, seal: &str) -> Envelope {
-        self.sign_at((REQUEST, now()), message, envelope, seal)
+        self.sign_at((REQUEST, milliseconds()), message, envelope, seal)
     }
 
     /// The envelope of an answer with its signature, made now.
     pub(crate) fn sign_answer(&self, answer: &Message, envelope: Envelope) -> Envelope {
-        self.sign_at((ANSWER, now()), answer, envelope, "")
+        self.sign_at((ANSWER, milliseconds()), answer, envelope, "")
     }
 
     fn sign_at(&self, (purpose, at): (&[u8], u64), message: &Message, envelope: Envelope, seal: &str) -> Envelope {
@@ -219,7 +219,7 @@ impl PartyPublicKey {
         if found.is_none_or(|found| self.0.verify_strict(&content, &found).is_err()) {
             return Some(Problem::Another);
         }
-        (signature.at.abs_diff(now()) > HOUR).then_some(Problem::Late)
+        (signature.at.abs_diff(milliseconds()) > HOUR).then_some(Problem::Late)
     }
 }
 
@@ -251,7 +251,8 @@ fn key(text: &str, before: &[u8]) -> Option<[u8; 32]> {
     der(text)?.strip_prefix(before)?.try_into().ok()
 }
 
-fn now() -> u64 {
+/// Milliseconds since 1970.
+pub(crate) fn milliseconds() -> u64 {
     let time = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_millis();
     u64::try_from(time).unwrap_or(u64::MAX)
 }
@@ -338,7 +339,7 @@ mod tests {
         let another = PartyKey(SigningKey::from_bytes(&[8; 32])).sign(&message, envelope.clone(), "seal");
         refused(&message, &another);
         for bytes in ["", "zz", "é", &"0".repeat(128), &"é".repeat(64)] {
-            let signature = Some(Signature { at: now(), seal: "seal".into(), bytes: bytes.into() });
+            let signature = Some(Signature { at: milliseconds(), seal: "seal".into(), bytes: bytes.into() });
             refused(&message, &Envelope { signature, ..envelope.clone() });
         }
     }
@@ -346,7 +347,7 @@ mod tests {
     #[test]
     fn a_signature_of_two_hours_ago_or_ahead_is_refused() {
         let (message, envelope) = request();
-        for at in [now() - 2 * HOUR, now() + 2 * HOUR] {
+        for at in [milliseconds() - 2 * HOUR, milliseconds() + 2 * HOUR] {
             let late = key().sign_at((REQUEST, at), &message, envelope.clone(), "seal");
             let found = key().public().check(&message, &late).unwrap_err().to_string();
             assert!(found.contains("one of another time"), "{found}");
