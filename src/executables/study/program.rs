@@ -14,7 +14,7 @@ use partita_models::regression::RegressionRows;
 use super::agree::{self, declined, get, put};
 use super::privacy::PrivateSeat;
 use super::saved_rows::SavedRows;
-use crate::executables::{CONTENT, PAGE, RESULT, is_json, write_local};
+use crate::executables::{CONTENT, PAGE, RESULT, SiloFile, is_json, write_local};
 use crate::formula::contrast::AveragedRows;
 use crate::formula::predict::KnownSilo;
 use crate::formula::prepare::RowPlaces;
@@ -38,12 +38,8 @@ pub(super) struct Seat {
     pub(super) profile: Profile,
     /// The folder of the report that it is told.
     pub(super) output: PathBuf,
-    /// Where the report of its own rows goes.
-    pub(super) own_rows: Option<PathBuf>,
-    /// Where predictive checks of its own rows go.
-    pub(super) own_checks: Option<PathBuf>,
-    /// Where what is expected of its own rows goes.
-    pub(super) fitted: Option<PathBuf>,
+    /// The owner's file.
+    pub(super) file: SiloFile,
     /// The contrasts of the study.
     pub(super) contrasts: Vec<Contrast>,
     /// Is set once the report is written.
@@ -204,16 +200,17 @@ impl StudySilo {
 
     /// Writes what is for the owner alone.
     fn write_own(&self, own: &Seated, request: &Message) -> Result<()> {
-        if let Some(private) = &self.seat.private {
-            private.write_spent(&self.seat.output)?;
+        let Seat { private, output, file: SiloFile { own_rows, own_checks, fitted, .. }, .. } = &self.seat;
+        if let Some(private) = private {
+            private.write_spent(output)?;
         }
-        if let Some(path) = &self.seat.own_rows {
+        if let Some(path) = own_rows {
             write_local(&LocalReport::of(&*own.program, &own.plan.model, &own.rows, &self.device)?, path)?;
         }
-        if let (Some(path), Some(checks)) = (&self.seat.own_checks, own.program.own_checks()) {
+        if let (Some(path), Some(checks)) = (own_checks, own.program.own_checks()) {
             if is_json(path) { checks.write_json(path) } else { checks.write_html(path) }?;
         }
-        if let Some(path) = &self.seat.fitted {
+        if let Some(path) = fitted {
             self.write_fitted(own, request, path)?;
         }
         Ok(())
