@@ -30,7 +30,7 @@ pub(crate) const PRIVATE: &[u8] = b"\x30\x2e\x02\x01\x00\x30\x05\x06\x03\x2b\x65
 pub(crate) const PUBLIC: &[u8] = b"\x30\x2a\x30\x05\x06\x03\x2b\x65\x70\x03\x21\x00";
 
 /// What the text of a file is, in the words of `partita keys`, where another was expected.
-pub(crate) fn found(text: &str) -> &'static str {
+fn found(text: &str) -> &'static str {
     let own = der(text).unwrap_or_default();
     match text.trim_start() {
         _ if own.starts_with(PRIVATE) => "a private key that signs, as in `north-signs.key` or `coordinator.key`",
@@ -40,6 +40,11 @@ pub(crate) fn found(text: &str) -> &'static str {
         text if text.starts_with("ecdsa-") => "the public key of a node, as in `north.pub`",
         _ => "no key that `partita keys` writes",
     }
+}
+
+/// The error of a text that is not the key that was expected.
+pub(crate) fn no_key(whose: &'static str, text: &str, expected: &str) -> Error {
+    Error::malformed(whose, format!("found {}, expected {expected}", found(text)))
 }
 
 /// Reads the file of a key.

@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 use crate::envelope::Envelope;
 use crate::error::{Error, Result};
 use crate::object::{from_hexadecimal, hexadecimal};
-use crate::pem::{PRIVATE, PUBLIC, der, found, pem, read_key};
+use crate::pem::{PRIVATE, PUBLIC, der, no_key, pem, read_key};
 
 /// What is signed begins with one of these, so that no signature for another purpose is one of a request or an answer.
 const REQUEST: &[u8] = b"partita request 1\0";
@@ -70,14 +70,9 @@ impl PartyKey {
     /// # Errors
     /// [`Error::Malformed`] for anything else.
     pub fn parse(text: &str) -> Result<Self> {
-        let wrong = || {
-            let problem = format!(
-                "found {}, expected an Ed25519 key in PKCS #8 and PEM, as `coordinator.key` or `north-signs.key`, which `partita keys` writes",
-                found(text)
-            );
-            Error::malformed("the private key of a party", problem)
-        };
-        let bytes = key(text, PRIVATE).ok_or_else(wrong)?;
+        let expected =
+            "an Ed25519 key in PKCS #8 and PEM, as `coordinator.key` or `north-signs.key`, which `partita keys` writes";
+        let bytes = key(text, PRIVATE).ok_or_else(|| no_key("the private key of a party", text, expected))?;
         Ok(Self(SigningKey::from_bytes(&bytes)))
     }
 
@@ -153,13 +148,8 @@ impl PartyPublicKey {
     /// # Errors
     /// [`Error::Malformed`] for anything else.
     pub fn parse(text: &str) -> Result<Self> {
-        let wrong = || {
-            let problem = format!(
-                "found {}, expected an Ed25519 key in PEM, as `coordinator.pub` or `north-signs.pub`, which `partita keys` writes",
-                found(text)
-            );
-            Error::malformed("the public key of a party", problem)
-        };
+        let expected = "an Ed25519 key in PEM, as `coordinator.pub` or `north-signs.pub`, which `partita keys` writes";
+        let wrong = || no_key("the public key of a party", text, expected);
         let bytes = key(text, PUBLIC).ok_or_else(wrong)?;
         VerifyingKey::from_bytes(&bytes).map(Self).map_err(|_| wrong())
     }
