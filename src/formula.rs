@@ -37,4 +37,5 @@ pub use prior_predictive::PriorPredictive;
 pub use simulate::Simulated;
 pub use stand_in::DeclaredColumn;
 pub use stated_prior::StatedPrior;
+pub(crate) use summary::Agreed;
 pub use summary::{CrossedGroupings, DesignSummary, RandomSummary};

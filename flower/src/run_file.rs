@@ -187,17 +187,12 @@ impl RunFile {
                 AlgorithmChoice::PrivateSfvi(options::promised(what, self.private_sfvi.as_ref(), &usual)?)
             }
             AlgorithmName::SfviAvg => {
-                let entries = self.sfvi_avg.clone().unwrap_or_default();
-                AlgorithmChoice::SfviAvg(options::rounds(&entries, self.local_steps)?)
+                AlgorithmChoice::SfviAvg(options::rounds(self.sfvi_avg.as_ref(), self.local_steps)?)
             }
             AlgorithmName::FedOpt => {
-                let entries = self.fed_opt.clone().unwrap_or_default();
-                AlgorithmChoice::FedOpt(options::fed_opt(&entries, self.local_steps)?)
+                AlgorithmChoice::FedOpt(options::fed_opt(self.fed_opt.as_ref(), self.local_steps)?)
             }
-            AlgorithmName::Pvi => {
-                let entries = self.pvi.clone().unwrap_or_default();
-                AlgorithmChoice::Pvi(options::pvi(&entries, &self.usual_pvi())?)
-            }
+            AlgorithmName::Pvi => AlgorithmChoice::Pvi(options::pvi(self.pvi.as_ref(), &self.usual_pvi())?),
             AlgorithmName::Vertical => AlgorithmChoice::Vertical(options::vertical(self.vertical.as_ref())?),
         };
         let (leave_one_out_draws, checks) = (self.leave_one_out_draws, self.checks.clone());
@@ -467,13 +462,12 @@ impl RunFile {
 /// # Errors
 /// [`Error::File`], with the line of the mistake.
 pub fn read_toml<T: for<'a> Deserialize<'a>>(path: &Path) -> Result<T> {
-    let wrong = |problem: String| Error::File { path: path.to_owned(), problem };
-    let text = std::fs::read_to_string(path).map_err(|error| wrong(error.to_string()))?;
+    let text = std::fs::read_to_string(path).map_err(|error| Error::file(path, error))?;
     toml::from_str(&text).map_err(|error| {
         let said = error.to_string();
         // What begins as `nan` or `inf` is read as a number.
         let is_word = ["invalid float", "must be quoted"].iter().any(|own| said.contains(own));
         let remedy = if is_word { "Text stands in quotation marks, as in `name = \"north\"`." } else { "" };
-        wrong(said + remedy)
+        Error::file(path, said + remedy)
     })
 }
