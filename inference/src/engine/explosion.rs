@@ -85,7 +85,6 @@ pub(crate) fn has_exploded(stretches: &[Stretch], trained: usize) -> bool {
 }
 
 /// A count as it is saved.
-#[expect(clippy::cast_precision_loss, reason = "counts of a run are far below 2^52")]
 pub(crate) fn real(count: u64) -> f64 {
     count as f64
 }

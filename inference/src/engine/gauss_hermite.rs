@@ -93,7 +93,6 @@ fn polynomials(degree: usize, t: f64) -> Polynomials {
     Polynomials { value, before, squares }
 }
 
-#[expect(clippy::cast_precision_loss, reason = "degrees are small")]
 fn float(number: usize) -> f64 {
     number as f64
 }

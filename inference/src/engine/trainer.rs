@@ -366,7 +366,6 @@ impl Trainer {
     }
 
     /// Everything as named vectors.
-    #[expect(clippy::cast_precision_loss, reason = "steps are far below 2^52")]
     pub(crate) fn save(&self) -> NamedVectors {
         let own = [("global".to_owned(), self.parameters().to_vec()), ("theta".to_owned(), self.theta().to_vec())];
         let rule = self.descent.save().into_iter().map(|(name, values)| (format!("{RULE}{name}"), values));

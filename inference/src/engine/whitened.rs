@@ -28,7 +28,6 @@ impl Draws {
                 numbers
             })
             .collect();
-        #[expect(clippy::cast_precision_loss, reason = "there are few draws")]
         let size = half.len() as f64;
         // Twice the sum of squares over twice as many draws.
         let covariance = Mat::from_fn(len, len, |i, j| half.iter().map(|own| own[i] * own[j]).sum::<f64>() / size);

@@ -211,7 +211,6 @@ impl Convergence<'_> {
     }
 }
 
-#[expect(clippy::cast_precision_loss, reason = "counts of a run are far below 2^52")]
 fn ratio(part: u64, all: u64) -> f64 {
     part as f64 / all.max(1) as f64
 }

@@ -232,7 +232,6 @@ impl DeviceFit {
 
     /// Moves all parameters up the mean gradients of a step.
     fn ascend(&mut self, step: u64, rows: &DeviceRows, sums: Sums, common: &Common<'_>) -> OneStep {
-        #[expect(clippy::cast_precision_loss, reason = "there are far fewer than 2^52 particles")]
         let particles = self.settings.particles as f64;
         let Common { interval, pull, .. } = common;
         let rate = (interval.rate)(step);
@@ -349,7 +348,6 @@ impl DeviceFit {
             norm = stepped.norm;
         }
         let Some(bounds) = bounds else { unreachable!("invariant: at least one step was taken") };
-        #[expect(clippy::cast_precision_loss, reason = "an interval has far fewer than 2^52 steps")]
         let bounds = bounds / heard as f64;
         let norm = norm.unwrap_or_else(|| bounds.zeros_like()).sqrt();
         let mut all = vec![bounds, norm];

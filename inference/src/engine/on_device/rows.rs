@@ -214,7 +214,6 @@ impl RowBlock {
     }
 
     /// $\sum\rho$ of the rows of a step, and the rest of their expected entropy.
-    #[expect(clippy::cast_precision_loss, reason = "cell counts are far below 2^52")]
     pub(crate) fn entropy(&self, step: &RowStep) -> (Tensor<1>, f64) {
         let cells = step.mean.dims()[0] * self.points.iter().filter(|point| !**point).count();
         (ordered_sum(masked(step.log_scale.clone(), &self.masks[0])), cells as f64 * (0.5 + HALF_LOG_TWO_PI))
@@ -403,7 +402,6 @@ impl RowBlock {
                 state.extend(mover.save(&format!("local.{index}.{name}"))?);
             }
         }
-        #[expect(clippy::cast_precision_loss, reason = "a run has far fewer than 2^52 steps")]
         let times = self.row_times.iter().chain([&self.time]).map(|time| *time as f64);
         state.push((format!("local.{index}.times"), times.collect()));
         Ok(state)

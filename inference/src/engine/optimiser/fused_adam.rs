@@ -146,7 +146,6 @@ impl<M: Mean> UpdateRule for FusedAdam<M> {
         }
     }
 
-    #[expect(clippy::cast_precision_loss, reason = "a run has far fewer than 2^52 steps")]
     fn save(&self) -> Vec<(String, Vec<f64>)> {
         let [first, second] = Self::saved(&self.first, &self.second);
         let mut state =
@@ -176,7 +175,6 @@ impl<M: Mean> UpdateRule for FusedAdam<M> {
     }
 
     /// Moments and times of these rows; empty before the first step.
-    #[expect(clippy::cast_precision_loss, reason = "a run has far fewer than 2^52 steps")]
     fn save_rows(&self, places: &RowPlaces<'_>) -> Option<Vec<(String, Vec<f64>)>> {
         let moments = |all: &[M]| if all.is_empty() { Vec::new() } else { places.gather(all) };
         let times = places.rows.iter().map(|row| self.row_times.get(*row).map_or(0.0, |time| *time as f64));

@@ -93,7 +93,6 @@ fn bandwidth(sorted: &[f64]) -> f64 {
     0.9 * spread * count(sorted).powf(-0.2)
 }
 
-#[expect(clippy::cast_precision_loss, reason = "there are far fewer than 2^52 draws")]
 fn count(draws: &[f64]) -> f64 {
     draws.len() as f64
 }

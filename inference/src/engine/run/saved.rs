@@ -38,7 +38,6 @@ pub(super) fn save(
     checkpoint::commit(root, &folder, &marks.save(stop.save(state)))
 }
 
-#[expect(clippy::cast_precision_loss, reason = "counts of a run are far below 2^52")]
 fn as_float(count: u64) -> f64 {
     count as f64
 }

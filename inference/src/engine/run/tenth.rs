@@ -26,7 +26,6 @@ pub(super) struct Marks {
     marks: VecDeque<(u64, Vec<f64>)>,
 }
 
-#[expect(clippy::cast_precision_loss, reason = "steps are far below 2^52")]
 fn is_early(mark: u64, step: u64) -> bool {
     mark as f64 <= EARLY * step as f64
 }
@@ -59,7 +58,6 @@ impl Marks {
     }
 
     /// Adds all marks to the state of a run.
-    #[expect(clippy::cast_precision_loss, reason = "steps are far below 2^52")]
     pub(super) fn save(&self, state: Message) -> Message {
         let (steps, means): (Vec<f64>, Vec<&[f64]>) =
             self.marks.iter().map(|(step, mean)| (*step as f64, mean.as_slice())).unzip();

@@ -82,7 +82,6 @@ impl Pending {
 
     /// Everything as named vectors.
     fn save(&self) -> NamedVectors {
-        #[expect(clippy::cast_precision_loss, reason = "steps are far below 2^52")]
         let mut state = vec![(STEP.to_owned(), vec![self.step as f64, self.rate])];
         for (draw, blocks) in self.draws.iter().enumerate() {
             let named = |(block, values): (usize, &Vec<f64>)| (format!("pending.{draw}.{block}"), values.clone());

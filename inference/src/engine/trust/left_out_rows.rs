@@ -239,7 +239,6 @@ impl LeaveOneOutOfSilos {
     }
 }
 
-#[expect(clippy::cast_precision_loss, reason = "rows are far fewer than 2^52")]
 fn count(rows: u64) -> f64 {
     rows as f64
 }

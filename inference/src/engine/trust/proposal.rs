@@ -120,7 +120,6 @@ impl Proposal {
     }
 }
 
-#[expect(clippy::cast_precision_loss, reason = "dimensions and degrees of freedom are small")]
 fn real(count: u64) -> f64 {
     count as f64
 }

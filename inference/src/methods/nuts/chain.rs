@@ -107,7 +107,6 @@ pub(super) fn sample(
             diverging: info.diverging,
         });
     }
-    #[expect(clippy::cast_precision_loss, reason = "there are far fewer than 2^52 draws")]
     let count = nuts.draws as f64;
     summary.gradients = steps;
     summary.mean_depth = depths / count;

@@ -279,7 +279,6 @@ fn sizes_of(globals: &Coordinator, local_steps: u64) -> Sizes {
     }
 }
 
-#[expect(clippy::cast_precision_loss, reason = "counts of observations are far below 2^52")]
 pub(super) fn as_float(count: usize) -> f64 {
     count as f64
 }

@@ -74,7 +74,6 @@ pub(super) fn check_points(silo: &Silo) -> Result<()> {
 
 impl RoundPace {
     /// The rate of a step of so many: on a straight line.
-    #[expect(clippy::cast_precision_loss, reason = "a round has far fewer than 2^52 steps")]
     pub(super) fn rate(&self, step: u64, steps: u64) -> f64 {
         let [first, last] = self.rates;
         first + (last - first) * (step as f64 / steps.saturating_sub(1).max(1) as f64)

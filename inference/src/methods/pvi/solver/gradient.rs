@@ -371,7 +371,6 @@ impl Watch {
         Self { rule, sum: [0.0; 2], count: 0, best_value, best: None, log_likelihood: f64::NAN, without: 0 }
     }
 
-    #[expect(clippy::cast_precision_loss, reason = "windows are far shorter than 2^52")]
     fn is_over(&mut self, sampled: &Sampled, parameters: &[f64]) -> bool {
         self.sum[0] += sampled.free_energy;
         self.sum[1] += sampled.log_likelihood;
