@@ -30,7 +30,4 @@ pub use symmetry::Symmetry;
 pub use top_words::top_words;
 pub use uniformity::{Counts, SimultaneousBand};
 
-/// A number of rows or words as a real number.
-fn real(count: usize) -> f64 {
-    count as f64
-}
+use crate::engine::family::real;

@@ -18,7 +18,7 @@ use rayon::prelude::*;
 
 use crate::engine::checkpoint::NamedVectors;
 use crate::engine::climb::Footing;
-use crate::engine::explosion::Guard;
+use crate::engine::explosion::{Guard, real, whole};
 use crate::engine::family::Family;
 use crate::engine::optimiser::{Clip, Optimiser, Schedule, UpdateRule};
 use crate::engine::plug::Plug;
@@ -374,7 +374,7 @@ impl Trainer {
         state.extend(self.is_undone.then(|| (UNDONE.to_owned(), vec![1.0])));
         state.extend(self.adapting.is_none().then(|| self.guard.save()).into_iter().flatten());
         if let Some(own) = &self.adapting {
-            state.push((format!("{ADAPTIVE}steps"), vec![own.steps as f64]));
+            state.push((format!("{ADAPTIVE}steps"), vec![real(own.steps)]));
             state.push((format!("{ADAPTIVE}units"), own.theta_units.clone()));
             state.extend(own.rate.save().into_iter().map(|(name, values)| (format!("{ADAPTIVE}{name}"), values)));
         }
@@ -418,14 +418,13 @@ fn place<'a>(chart: Option<&Chart>, values: &'a [f64]) -> Cow<'a, [f64]> {
 
 impl Adapting {
     /// Restores what was saved, of vectors of this length; false if it does not fit.
-    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "saved from a u64")]
     fn load(&mut self, state: &[(String, Vec<f64>)], length: usize) -> bool {
         let find = |name: &str| state.iter().find(|(known, _)| known == name).map(|(_, values)| values.as_slice());
         let (Some([steps]), Some(units)) = (find("steps"), find("units")) else { return false };
         if units.len() != self.theta_units.len() || !self.rate.load(state, length) {
             return false;
         }
-        (self.steps, self.theta_units) = (*steps as u64, units.to_vec());
+        (self.steps, self.theta_units) = (whole(*steps), units.to_vec());
         true
     }
 }

@@ -9,6 +9,7 @@ use partita_core::{Device, Handle, Part, SiteTable, ordered_sum};
 use super::{Moving, Places, Update, plus};
 use crate::engine::error::{Error, Result};
 use crate::engine::estimator::Estimator;
+use crate::engine::explosion::{real, whole};
 use crate::engine::family::{CovarianceMatrix, HALF_LOG_TWO_PI, MarginalOver, RowGaussian};
 use crate::engine::rows::{Choices, ChosenRows};
 use crate::engine::settings::Settings;
@@ -402,7 +403,7 @@ impl RowBlock {
                 state.extend(mover.save(&format!("local.{index}.{name}"))?);
             }
         }
-        let times = self.row_times.iter().chain([&self.time]).map(|time| *time as f64);
+        let times = self.row_times.iter().chain([&self.time]).copied().map(real);
         state.push((format!("local.{index}.times"), times.collect()));
         Ok(state)
     }
@@ -416,9 +417,7 @@ impl RowBlock {
         else {
             return false;
         };
-        #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "the times were saved from u64")]
-        let whole = |time: &f64| *time as u64;
-        (self.row_times, self.time) = (row_times.iter().map(whole).collect(), whole(time));
+        (self.row_times, self.time) = (row_times.iter().copied().map(whole).collect(), whole(*time));
         let linear = [("linear", &mut self.linear), ("scale_linear", &mut self.scale_linear)];
         let mut own = self.own.iter_mut().flatten().zip(["mean", "log_scale"]);
         own.all(|(mover, name)| mover.load(&format!("local.{index}.{name}"), state, device))

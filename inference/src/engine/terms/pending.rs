@@ -3,6 +3,7 @@
 use crate::engine::checkpoint::NamedVectors;
 use crate::engine::error::{Error, Result};
 use crate::engine::estimator::descent;
+use crate::engine::explosion::{real, whole};
 use crate::engine::terms::Silo;
 use crate::engine::wire::message::{LARGEST_COUNT, Message};
 
@@ -82,7 +83,7 @@ impl Pending {
 
     /// Everything as named vectors.
     fn save(&self) -> NamedVectors {
-        let mut state = vec![(STEP.to_owned(), vec![self.step as f64, self.rate])];
+        let mut state = vec![(STEP.to_owned(), vec![real(self.step), self.rate])];
         for (draw, blocks) in self.draws.iter().enumerate() {
             let named = |(block, values): (usize, &Vec<f64>)| (format!("pending.{draw}.{block}"), values.clone());
             state.extend(blocks.iter().enumerate().map(named));
@@ -104,8 +105,7 @@ impl Pending {
         };
         let blocks = |draw| lengths.iter().enumerate().map(|place| block(draw, place)).collect();
         let draws = (0..draws).map(blocks).collect::<Option<_>>()?;
-        #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "saved from a step")]
-        Some(Self { step: step as u64, rate, draws })
+        Some(Self { step: whole(step), rate, draws })
     }
 }
 

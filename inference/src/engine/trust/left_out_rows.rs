@@ -6,6 +6,7 @@ use super::judging::Sizes;
 use super::predictive::MOST_DRAWS;
 use crate::engine::algorithm::finite;
 use crate::engine::error::{Error, Result};
+use crate::engine::explosion::real;
 use crate::engine::metrics::{LeaveOneOut, pareto_k_threshold};
 use crate::engine::report::{Severity, Warning};
 use crate::engine::wire::message::{LARGEST_COUNT, Message};
@@ -189,9 +190,9 @@ impl LeaveOneOutOfSilos {
     /// $`\bar x`$.
     #[must_use]
     pub fn standard_error(&self) -> f64 {
-        let mean = self.sum() / count(self.rows());
+        let mean = self.sum() / real(self.rows());
         let of = |own: &SiloLeaveOneOut| {
-            let rows = count(own.rows);
+            let rows = real(own.rows);
             let apart = if own.rows == 0 { 0.0 } else { own.sum / rows - mean };
             own.standard_error.powi(2) + rows * apart.powi(2)
         };
@@ -237,8 +238,4 @@ impl LeaveOneOutOfSilos {
         let of_observations = self.by_observation().and_then(|own| warn(&own, "observations"));
         warn(self, "rows").into_iter().chain(of_observations).collect()
     }
-}
-
-fn count(rows: u64) -> f64 {
-    rows as f64
 }
