@@ -19,6 +19,21 @@ use crate::engine::wire::message::{LARGEST_COUNT, Message};
 /// A party's state: vectors with their names.
 pub type NamedVectors = Vec<(String, Vec<f64>)>;
 
+/// The vector of this name.
+pub(crate) fn named<'a>(state: &'a [(String, Vec<f64>)], name: &str) -> Option<&'a [f64]> {
+    state.iter().find(|(known, _)| known == name).map(|(_, values)| values.as_slice())
+}
+
+/// The vectors with `prefix` before their names.
+pub(crate) fn prefixed(prefix: &str, state: NamedVectors) -> impl Iterator<Item = (String, Vec<f64>)> {
+    state.into_iter().map(move |(name, values)| (format!("{prefix}{name}"), values))
+}
+
+/// The vectors whose names begin with `prefix`, by the rest of their names.
+pub(crate) fn with_prefix(state: &[(String, Vec<f64>)], prefix: &str) -> NamedVectors {
+    state.iter().filter_map(|(name, values)| Some((name.strip_prefix(prefix)?.to_owned(), values.clone()))).collect()
+}
+
 const LATEST: &str = "latest";
 /// The file that is written last, so that a folder with it is whole.
 const COORDINATOR: &str = "coordinator.partita";

@@ -10,7 +10,7 @@ use partita_core::{
 use super::evaluate::{DeviceRows, Draws, Sums};
 use super::{Cavity, GlobalUnits, Globals, Moving, RowBlock, Update, plus};
 use crate::engine::algorithm::finite;
-use crate::engine::checkpoint::NamedVectors;
+use crate::engine::checkpoint::{NamedVectors, named};
 use crate::engine::error::{Error, Result};
 use crate::engine::estimator::Estimator;
 use crate::engine::explosion::{real, whole};
@@ -427,7 +427,7 @@ impl DeviceFit {
 
     /// Restores what [`DeviceFit::state`] gave; false if it does not fit.
     pub(crate) fn load(&mut self, state: &[(String, Vec<f64>)]) -> bool {
-        let seen = state.iter().find(|(name, _)| name == SEEN).and_then(|(_, values)| values.first());
+        let seen = named(state, SEEN).and_then(<[f64]>::first);
         let Self { globals, rows, theta, device, .. } = self;
         let fits = globals.load(state, device)
             && rows.iter_mut().all(|block| block.load(state, device))

@@ -7,6 +7,7 @@ use partita_core::kernel::AdamUpdate;
 use partita_core::{Device, Handle, Part, SiteTable, ordered_sum};
 
 use super::{Moving, Places, Update, plus};
+use crate::engine::checkpoint::named;
 use crate::engine::error::{Error, Result};
 use crate::engine::estimator::Estimator;
 use crate::engine::explosion::{real, whole};
@@ -411,8 +412,7 @@ impl RowBlock {
     /// Restores what [`RowBlock::save`] gave; false if it does not fit.
     pub(crate) fn load(&mut self, state: &[(String, Vec<f64>)], device: &Device) -> bool {
         let index = self.index;
-        let times = format!("local.{index}.times");
-        let times = state.iter().find(|(name, _)| *name == times).map(|(_, values)| values.as_slice());
+        let times = named(state, &format!("local.{index}.times"));
         let Some(([row_times @ .., time], true)) = times.map(|times| (times, times.len() == self.row_times.len() + 1))
         else {
             return false;

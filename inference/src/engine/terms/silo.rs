@@ -6,7 +6,7 @@ use partita_core::{
 };
 
 use crate::engine::algorithm::{finite, movable};
-use crate::engine::checkpoint::NamedVectors;
+use crate::engine::checkpoint::{NamedVectors, named};
 use crate::engine::error::{Error, Result};
 use crate::engine::estimator::{DrawWeights, ElboTerm, Estimator, LayerMoments, add, check_layers, check_points};
 use crate::engine::family::{CovarianceMatrix, Family};
@@ -161,7 +161,7 @@ impl Silo {
 
     /// Takes back what [`Silo::save_seen`] gave, or that there was nothing; false if it does not fit.
     pub(super) fn load_seen(&mut self, state: &[(String, Vec<f64>)]) -> bool {
-        let seen = state.iter().find(|(name, _)| name == SEEN).map(|(_, values)| values.clone()).unwrap_or_default();
+        let seen = named(state, SEEN).unwrap_or_default().to_vec();
         let fits = seen.is_empty() || seen.len() == self.family.parameter_len();
         self.seen = if fits { seen } else { Vec::new() };
         fits

@@ -7,6 +7,7 @@ use super::join::{Join, Joined, LocalSteps};
 use super::messages::POINT_ROUND;
 use super::server::ServerRule;
 use crate::engine::algorithm::{Algorithm, ElboSamples, Posterior, StepInfo, finite, same_run};
+use crate::engine::checkpoint::{prefixed, with_prefix};
 use crate::engine::error::{Error, Result};
 use crate::engine::exchange::{Outcome, Request};
 use crate::engine::family::real;
@@ -14,7 +15,6 @@ use crate::engine::report::Privacy;
 use crate::engine::settings::Settings;
 use crate::engine::terms::coordinator::Coordinator;
 use crate::engine::terms::silo::global_signature;
-use crate::engine::trainer::with_prefix;
 use crate::engine::trust::objective::Objective;
 use crate::engine::turn::subset;
 use crate::engine::wire::manifest::Manifest;
@@ -159,8 +159,8 @@ impl Algorithm for FedOpt {
     }
 
     fn save(&self) -> Message {
-        let named = self.server.save().into_iter();
-        named.fold(self.join.save(STATE), |state, (name, values)| state.floats(&format!("{RULE}{name}"), &values))
+        let rule = prefixed(RULE, self.server.save());
+        rule.fold(self.join.save(STATE), |state, (name, values)| state.floats(&name, &values))
     }
 
     fn load(&mut self, state: &Message) -> Result<()> {
