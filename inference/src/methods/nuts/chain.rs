@@ -86,9 +86,9 @@ pub(super) fn sample(
             summary.warmup_gradients += info.num_steps;
             continue;
         }
-        draws.extend_from_slice(&values);
-        if let (Some(chart), Some(draw)) = (shown, draws.len().checked_sub(values.len())) {
-            chart.latents(&values, &mut draws[draw..]);
+        match shown {
+            Some(chart) => draws.extend(chart.latents(&values)),
+            None => draws.extend_from_slice(&values),
         }
         steps += info.num_steps;
         // A tree of depth d has at most 2^d - 1 steps.
