@@ -57,33 +57,21 @@ message! {
 /// # Errors
 /// [`Error::NotFinite`] for rows whose densities are not finite.
 pub(super) fn left_out_answer(silo: &str, found: [&LeaveOneOut; 2], draws: usize) -> Result<Message> {
-    let threshold = pareto_k_threshold(draws);
-    let of = |found: &LeaveOneOut| {
-        let own = SiloLeaveOneOut {
-            silo: silo.to_owned(),
-            sum: found.sum(),
-            standard_error: found.standard_error(),
-            effective_parameters: found.effective_parameters(),
-            rows: found.log_densities.len() as u64,
-            unknown: found.above(threshold) as u64,
-        };
-        own.check()?;
-        Ok::<_, Error>(own)
+    let (threshold, [rows, observations]) = (pareto_k_threshold(draws), found);
+    let answer = LeftOutRows {
+        sum: rows.sum(),
+        standard_error: rows.standard_error(),
+        effective_parameters: rows.effective_parameters(),
+        rows: rows.log_densities.len() as u64,
+        unknown: rows.above(threshold) as u64,
+        observation_sum: observations.sum(),
+        observation_standard_error: observations.standard_error(),
+        observation_effective_parameters: observations.effective_parameters(),
+        observations: observations.log_densities.len() as u64,
+        unknown_observations: observations.above(threshold) as u64,
     };
-    let [rows, observations] = [of(found[0])?, of(found[1])?];
-    Ok(LeftOutRows {
-        sum: rows.sum,
-        standard_error: rows.standard_error,
-        effective_parameters: rows.effective_parameters,
-        rows: rows.rows,
-        unknown: rows.unknown,
-        observation_sum: observations.sum,
-        observation_standard_error: observations.standard_error,
-        observation_effective_parameters: observations.effective_parameters,
-        observations: observations.rows,
-        unknown_observations: observations.unknown,
-    }
-    .write())
+    answer.of_silo(silo).iter().try_for_each(SiloLeaveOneOut::check)?;
+    Ok(answer.write())
 }
 
 impl LeftOutRows {
