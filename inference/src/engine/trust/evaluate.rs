@@ -15,6 +15,7 @@ use crate::engine::algorithm::{Algorithm, Posterior, finite, replies};
 use crate::engine::error::{Error, Result};
 use crate::engine::exchange::{Exchange, Request, SiloProgram};
 use crate::engine::family::Family;
+use crate::engine::moments::mean_and_variance;
 use crate::engine::run::{Counters, counted};
 use crate::engine::settings::Settings;
 use crate::engine::wire::manifest::{Field, Manifest};
@@ -109,9 +110,8 @@ impl Evaluation {
         }
         let total = |replicate: usize| self.silos.iter().map(|silo| silo.replicated[replicate]).sum::<f64>();
         let totals: Vec<f64> = (0..count).map(total).collect();
-        let mean = totals.iter().sum::<f64>() / count as f64;
-        let square: f64 = totals.iter().map(|own| (own - mean).powi(2)).sum();
-        let deviation = (square / (count - 1) as f64).sqrt();
+        let (mean, variance) = mean_and_variance(&totals);
+        let deviation = variance.sqrt();
         let found = self.silos.iter().map(|silo| silo.log_density).sum::<f64>();
         (deviation > 0.0).then(|| (found - mean) / deviation)
     }
