@@ -13,6 +13,7 @@ use crate::engine::family::{CovarianceMatrix, Family};
 use crate::engine::party::{Commit, Program, Standing};
 use crate::engine::rows::{Locals, StepRows};
 use crate::engine::settings::Settings;
+use crate::engine::terms::coordinator::global_site;
 use crate::engine::terms::messages::{EstimateRequest, Sizes, SlopeRequest, StepRequest, Terms};
 use crate::engine::terms::noised::NoisedRows;
 use crate::engine::terms::particles::{AllEvaluated, Context, Draws, Evaluated, LocalGradients, Worker};
@@ -410,10 +411,10 @@ impl Silo {
     }
 }
 
-/// The name of the global site that component `index` of a global vector belongs to.
+/// Where component `index` of a gradient by the globals is, in words.
 pub(crate) fn describe_global(table: &SiteTable, index: usize) -> String {
-    let site = table.latents(Part::Global).find(|site| (site.offset()..site.offset() + site.width()).contains(&index));
-    site.map_or_else(|| format!("component {index}"), |site| format!("the gradient by site `{}`", site.name))
+    global_site(table, index)
+        .map_or_else(|| format!("component {index}"), |site| format!("the gradient by site `{}`", site.name))
 }
 
 /// The key of the global noise of an owner: all parties, or a silo in its local steps.
