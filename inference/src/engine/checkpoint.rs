@@ -44,8 +44,7 @@ const COORDINATOR: &str = "coordinator.partita";
 /// [`Error::File`].
 pub fn write_atomically(path: &Path, bytes: &[u8]) -> Result<()> {
     let folder = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    let fail =
-        |error: std::io::Error| Error::File { operation: "writing", path: path.to_owned(), reason: error.to_string() };
+    let fail = |error: std::io::Error| Error::file("writing", path, error);
     fs::create_dir_all(folder).map_err(fail)?;
     let mut file = tempfile::NamedTempFile::new_in(folder).map_err(fail)?;
     file.write_all(bytes).map_err(fail)?;
@@ -62,11 +61,7 @@ pub fn write_atomically(path: &Path, bytes: &[u8]) -> Result<()> {
 /// # Errors
 /// [`Error::File`].
 pub(crate) fn write_json(value: &impl Serialize, path: &Path) -> Result<()> {
-    let text = serde_json::to_string_pretty(value).map_err(|error| Error::File {
-        operation: "writing",
-        path: path.to_owned(),
-        reason: error.to_string(),
-    })?;
+    let text = serde_json::to_string_pretty(value).map_err(|error| Error::file("writing", path, error))?;
     write_atomically(path, text.as_bytes())
 }
 
@@ -203,11 +198,7 @@ pub(crate) fn commit(root: &Path, folder: &Path, state: &Message) -> Result<()> 
     // There is none before the first.
     let before = fs::read_to_string(root.join(LATEST)).unwrap_or_default();
     write_atomically(&root.join(LATEST), name.as_bytes())?;
-    let entries = fs::read_dir(root).map_err(|error| Error::File {
-        operation: "listing",
-        path: root.to_owned(),
-        reason: error.to_string(),
-    })?;
+    let entries = fs::read_dir(root).map_err(|error| Error::file("listing", root, error))?;
     for entry in entries.flatten() {
         let other = entry.file_name().to_string_lossy().into_owned();
         // A folder that cannot be removed costs disk, not correctness: `latest` names the right one.
