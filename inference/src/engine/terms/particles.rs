@@ -163,7 +163,6 @@ impl Context<'_> {
         let Some(layers) = self.layers.as_ref().filter(|_| may_join && count > 1 && particles_join(self.table)) else {
             return Ok(None);
         };
-        #[expect(clippy::cast_precision_loss, reason = "there are far fewer than 2^52 particles")]
         let weight = weight / count as f64;
         let (tapes, moments) = (tapes(count), self.locals.layer_moments(layers, self.key(0)));
         let parts = spread(workers, tapes.len(), |Worker { model, data }: &Worker, tape| {

@@ -39,7 +39,6 @@ impl ElboEstimate {
     /// The mean of sampled bounds.
     pub(super) fn of(elbos: &[f64], gradient_variance: Option<f64>) -> Self {
         let (elbo, variance) = mean_and_variance(elbos);
-        #[expect(clippy::cast_precision_loss, reason = "draw counts are far below 2^52")]
         let standard_error = (variance / elbos.len().max(1) as f64).sqrt();
         Self { elbo, standard_error, draws: elbos.len(), gradient_variance, still_moving: None, still_widening: None }
     }
@@ -118,7 +117,6 @@ pub(crate) fn estimate_elbo_within(
             }
         }
     }
-    #[expect(clippy::cast_precision_loss, reason = "draw counts are far below 2^52")]
     let count = seen as f64;
     let spread = |(sum, square): (&f64, &f64)| (square - sum * sum / count) / (count - 1.0);
     let gradient_variance = (seen > 1 && !sums.is_empty()).then(|| sums.iter().zip(&squares).map(spread).sum());
