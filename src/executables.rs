@@ -8,7 +8,7 @@ mod lost_silo;
 mod masks;
 mod most_draws;
 pub(crate) mod questions;
-mod spoken;
+pub(crate) mod spoken;
 mod study;
 mod vertical;
 
