@@ -1,6 +1,6 @@
 //! Holds the split over silos to be exact: federated gradient = pooled gradient, for any threads and order.
 
-use fixtures::{Parties, far, largest, six_cities_data, six_cities_family, six_cities_model, split, step};
+use fixtures::{Parties, six_cities_data, six_cities_family, six_cities_model, split, step};
 use partita::core::{Key, Latents, LogDensity, Noise, Purpose};
 use partita::inference::{
     Algorithm, BlockDraw, ElboTerm, Family, FullRankGaussian, InProcess, RowGaussian, RowOptions, SiloProgram,
@@ -71,7 +71,7 @@ fn share(
 /// The largest difference, relative to the largest of the expected numbers; NaN where either side has one.
 pub(super) fn discrepancy(found: &[f64], expected: &[f64]) -> f64 {
     let scale = expected.iter().fold(1e-300_f64, |largest, value| largest.max(value.abs()));
-    largest(found.iter().zip(expected).map(|(a, b)| (a - b).abs() / scale))
+    fixtures::largest(found.iter().zip(expected).map(|(a, b)| (a - b).abs() / scale))
 }
 
 /// The largest relative discrepancy between J silos and pooled data: by globals, by locals, of the bound.
@@ -92,7 +92,7 @@ fn federated_against_pooled(silos: usize, precision: Precision, estimator: Estim
         sum.grad_offset.iter_mut().zip(&own.grad_offset).for_each(|(slot, b)| *slot += b);
         rows.extend(own_rows);
     }
-    largest([
+    fixtures::largest([
         discrepancy(&sum.grad_mean, &pooled.grad_mean),
         discrepancy(&sum.grad_offset, &pooled.grad_offset),
         discrepancy(&rows.concat(), &pooled_rows.concat()),
@@ -102,6 +102,7 @@ fn federated_against_pooled(silos: usize, precision: Precision, estimator: Estim
 
 #[test]
 fn what_is_no_number_on_either_side_is_no_agreement() {
+    use fixtures::{far, largest};
     for (found, expected) in
         [([f64::NAN, 1.0], [1.0, 1.0]), ([1.0, 1.0], [1.0, f64::NAN]), ([f64::NAN; 2], [f64::NAN; 2])]
     {

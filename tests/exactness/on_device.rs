@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
+use fixtures::far;
 use fixtures::worlds::{Visit, every_world};
-use fixtures::{far, largest};
 use partita::burn::module::Module;
 use partita::burn::tensor::Tensor;
 use partita::core::{
@@ -452,7 +452,7 @@ fn with_five_draws<M: Model>(model: &M, data: &M::Data, batch: Option<usize>) ->
         let trace = host.record.trace.iter().map(|(_, elbo)| elbo).sum::<f64>() / 20.0;
         let (theta, bound) =
             (far(found.posterior().theta, host.posterior().theta), far(&[found.record.trace[0].1], &[trace]));
-        worst = largest([worst, off, theta, bound]);
+        worst = fixtures::largest([worst, off, theta, bound]);
     }
     (together.unwrap(), worst)
 }

@@ -22,10 +22,10 @@ const SOURCE: &str =
     "Kass and Raftery (1995): log evidences that differ by less are not worth more than a bare mention";
 
 /// Lets a report of a fit in single precision say what that changes of its bound; one in double precision, or on a device that
-/// has no other precision, stays as it is.
+/// has no other precision, stays as it is. `elbos` are the sampled bounds of the report: where they are fewer than are compared,
+/// bounds are evaluated here in single precision too.
 ///
-/// `elbos` are the sampled bounds of the report, in single precision; without as many as are compared they are evaluated here. Both
-/// sides have the rows of the fit, as rows take them. Other tensors of a model but its trained parameters stay in single
+/// Both sides have the rows of the fit, as rows take them. Other tensors of a model but its trained parameters stay in single
 /// precision: a model that multiplies them by latents cannot be compared, and the report says so.
 ///
 /// # Errors
