@@ -7,7 +7,7 @@ mod lost_silo;
 mod masks;
 mod owners_limits;
 pub(crate) mod questions;
-mod spoken;
+pub(crate) mod spoken;
 mod study;
 mod vertical;
 

@@ -368,7 +368,9 @@ impl<F: RowFamily> Place<'_, F> {
             // The standard error of a variance, from the fourth moment: scales that vary give heavy tails.
             let squares: Vec<f64> = column.iter().map(|latent| (latent - mean) * (latent - mean)).collect();
             let bound = STANDARD_ERRORS * (mean_and_variance(&squares).1 / f64::from(DRAWS)).sqrt() / (2.0 * sd);
-            if *sd > 0.0 && !within(variance.sqrt(), *sd, bound + EXACT) || *sd == 0.0 && variance > EXACT {
+            let is_same =
+                if *sd == 0.0 { within(variance, 0.0, EXACT) } else { within(variance.sqrt(), *sd, bound + EXACT) };
+            if !is_same {
                 return refuse("standard deviation", index, variance.sqrt(), *sd, bound);
             }
         }

@@ -62,13 +62,15 @@ pub fn estimate_elbo(
 #[derive(Debug)]
 pub(crate) struct Estimated {
     pub(crate) bound: ElboEstimate,
+    /// The sampled bounds that it is the mean of; none where the round of trust gave it.
+    pub(crate) elbos: Vec<f64>,
     /// [`crate::ElboSamples::reweighted`] of all requests.
     pub(crate) reweighted: Vec<Vec<f64>>,
 }
 
 impl From<ElboEstimate> for Estimated {
     fn from(bound: ElboEstimate) -> Self {
-        Self { bound, reweighted: Vec::new() }
+        Self { bound, elbos: Vec::new(), reweighted: Vec::new() }
     }
 }
 
@@ -124,5 +126,5 @@ pub(crate) fn estimate_elbo_within(
     let gradients = Gradients { count, sums: &sums, squares: &squares };
     let still_widening = StillWidening::of(&algorithm.posterior(), MOST_GLOBALS, gradients);
     let bound = ElboEstimate { still_moving, still_widening, ..ElboEstimate::of(&elbos, gradient_variance) };
-    Ok(Estimated { bound, reweighted })
+    Ok(Estimated { bound, elbos, reweighted })
 }
