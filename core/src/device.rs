@@ -151,8 +151,7 @@ impl Device {
     fn data(&self, values: Cow<'_, [f64]>, shape: &[usize]) -> TensorData {
         match self.precision {
             Precision::Double => TensorData::new(values.into_owned(), shape),
-            #[expect(clippy::cast_possible_truncation, reason = "single precision is what was asked for")]
-            Precision::Single => TensorData::new(values.iter().map(|v| *v as f32).collect::<Vec<_>>(), shape),
+            Precision::Single => TensorData::new(rounded(&values), shape),
         }
     }
 
@@ -163,6 +162,12 @@ impl Device {
         };
         TensorCreationOptions::new(device.clone()).with_dtype(dtype)
     }
+}
+
+/// The same numbers in single precision.
+#[expect(clippy::cast_possible_truncation, reason = "single precision is what was asked for")]
+pub(crate) fn rounded(values: &[f64]) -> Vec<f32> {
+    values.iter().map(|value| *value as f32).collect()
 }
 
 /// Numbers of which `fill` makes as many equal parts as there are keys.

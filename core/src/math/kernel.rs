@@ -91,12 +91,15 @@ pub use categorical::categorical_logit;
 pub use diagonal::{DiagonalDraw, DiagonalSlopes, diagonal_draw, diagonal_slopes};
 pub use exponential::exponential;
 pub use linear::{add_scaled, dot};
+pub(crate) use linear::{add_scaled_single, dot_single};
 pub use low_rank::{ROWS, low_rank_factors, low_rank_loadings, low_rank_logits};
 pub use normal::{NormalTerms, normal};
 pub use poisson::poisson_log;
 pub use sparse::{SparseColumns, SparseEntries, sparse_columns, sparse_product, sparse_transposed};
 pub use stick::stick;
-pub use tanh_network::{TanhNetwork, TanhNetworkBack, tanh_network, tanh_network_back};
+pub use tanh_network::{
+    TanhNetwork, TanhNetworkBack, tanh_network, tanh_network_back, tanh_network_back_single, tanh_network_single,
+};
 
 /// An instruction set that kernels run under, the widest first; its methods are the kernels under this set.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]

@@ -23,8 +23,9 @@ const SOURCE: &str =
 /// Lets a report of a fit in single precision say what that changes of its bound; one in double precision, or on a device that
 /// has no other precision, stays as it is.
 ///
-/// Both sides have the rows of the fit, as rows take them. Other tensors of a model but its trained parameters stay in single
-/// precision: a model that multiplies them by latents cannot be compared, and the report says so.
+/// Both sides have the rows of the fit, as rows take them; designs of a party with columns are those in double precision that it
+/// was given. Other tensors of a model but its trained parameters stay in single precision: a model that multiplies them by latents
+/// cannot be compared, and the report says so.
 ///
 /// # Errors
 /// [`crate::Error::Setting`] for options that no fit takes, and what evaluating in single precision reports.

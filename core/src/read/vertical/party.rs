@@ -188,7 +188,7 @@ impl Party {
         let mut scope = at(device, table, latents, Reading::Density(Density::of(Terms::Joint)))?;
         let share = self.declared.declare(&mut scope)?;
         scope.ended()?;
-        let rows = chosen(&self.name, self.rows(), rows)?;
+        let rows = Rows { precision: Some(device.precision()), ..chosen(&self.name, self.rows(), rows)? };
         let outputs = share(&rows)?;
         check_rows(&self.name, &outputs, rows.len())?;
         let values = Handle::from(outputs.clone()).read()?;

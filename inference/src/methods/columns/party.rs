@@ -2,7 +2,7 @@
 
 use partita_core::kernel::add_scaled;
 use partita_core::vertical::{Contributed, Labels, LikelihoodAt, Party};
-use partita_core::{Device, Key, Noise, Purpose, SiteTable};
+use partita_core::{Device, Key, Noise, Precision, Purpose, SiteTable};
 
 use crate::engine::algorithm::{Posterior, finite};
 use crate::engine::error::{Error, Result};
@@ -270,7 +270,8 @@ impl VerticalParty {
     fn terms(&self, contribution: &[f64]) -> Terms {
         #[expect(clippy::cast_precision_loss, reason = "row counts are far below 2^52")]
         let weight = (self.party.rows() * self.outputs) as f64 / contribution.len() as f64;
-        Terms { estimator: self.settings.estimator, rho: self.options.augmentation.rho(), weight }
+        let (estimator, rho) = (self.settings.estimator, self.options.augmentation.rho());
+        Terms { estimator, rho, weight, precision: self.device.precision() }
     }
 
     /// $`\hat L_j`$: what the party's own unknowns add to the bound.
@@ -321,6 +322,13 @@ impl VerticalParty {
         let moved = self.trainer.step(step, f64::NAN, &mut gradient);
         self.show_theta()?;
         Ok(moved)
+    }
+
+    /// Computes in this precision from here on. Draws that wait for their gradient are made again by the same noise.
+    pub(super) fn recast(&mut self, precision: Precision) -> Result<()> {
+        self.device = self.device.clone().with_precision(precision);
+        self.pending.iter_mut().for_each(|pending| pending.draws.clear());
+        self.show_theta()
     }
 
     /// Lets the contribution see its point parameters.

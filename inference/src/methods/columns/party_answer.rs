@@ -2,7 +2,7 @@
 
 use partita_core::kernel::add_scaled;
 use partita_core::vertical::{Augmentation, LikelihoodAt, Party};
-use partita_core::{Key, Purpose};
+use partita_core::{Key, Precision, Purpose};
 
 use crate::engine::algorithm::finite;
 use crate::engine::checkpoint::NamedVectors;
@@ -275,6 +275,10 @@ impl Program for VerticalParty {
             Some(rows) => Commit::Part(self.state(rows)),
             None => Commit::AsItGoes,
         }
+    }
+
+    fn set_precision(&mut self, precision: Precision) -> Result<bool> {
+        self.recast(precision).map(|()| true)
     }
 
     /// Means and standard deviations of the party's unconstrained latents.

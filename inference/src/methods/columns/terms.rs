@@ -1,5 +1,6 @@
 //! Computes what the auxiliary variables of a party add to the bound, and the gradients by what they were made of.
 
+use partita_core::Precision;
 use partita_core::kernel::dot;
 
 use crate::engine::estimator::Estimator;
@@ -12,6 +13,8 @@ pub(super) struct Terms {
     pub(super) rho: f64,
     /// $`N/B`$.
     pub(super) weight: f64,
+    /// That of a network's hidden units and their derivatives; everything else is in double precision.
+    pub(super) precision: Precision,
 }
 
 /// One draw of the auxiliary variables of some rows, $`z = \mu + e^{s}\tau`$ around contributions $`g`$.
