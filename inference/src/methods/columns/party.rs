@@ -296,7 +296,7 @@ impl VerticalParty {
         if let Some(more) = by_predictor {
             add_scaled(&mut by_contribution, 1.0, more);
         }
-        let density = drawn.contributed.vjp(&by_contribution)?;
+        let density = drawn.contributed.vjp(by_contribution)?;
         drawn.unknowns.vjp(&self.trainer, self.settings.estimator, density, &mut out.shared);
         Ok(())
     }
@@ -352,7 +352,7 @@ impl VerticalParty {
         let means = self.auxiliary.means(rows);
         let pull: Vec<f64> = means.iter().zip(contribution).map(|(mean, g)| precision * (mean - g)).collect();
         let mut gradient = vec![0.0; self.trainer.values().len()];
-        unknowns.vjp(&self.trainer, self.settings.estimator, contributed.vjp(&pull)?, &mut gradient);
+        unknowns.vjp(&self.trainer, self.settings.estimator, contributed.vjp(pull)?, &mut gradient);
         Ok(self.ascend_shared(gradient, step)?.is_clipped)
     }
 }
