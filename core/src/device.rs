@@ -170,6 +170,10 @@ pub(crate) fn rounded(values: &[f64]) -> Vec<f32> {
     values.iter().map(|value| *value as f32).collect()
 }
 
+fn widened(values: &[f32]) -> Vec<f64> {
+    values.iter().map(|value| f64::from(*value)).collect()
+}
+
 /// Numbers of which `fill` makes as many equal parts as there are keys.
 fn filled<T: Copy + Default + Send>(keys: &[Key], count: usize, fill: impl Fn(Key, &mut [T]) + Sync) -> Vec<T> {
     let mut values = vec![T::default(); count];
@@ -221,7 +225,10 @@ pub(crate) fn data_to_array(data: TensorData) -> Array {
     let shape = data.shape().to_vec();
     let values = match data.dtype() {
         DType::F64 => vec_of::<f64>(data),
-        DType::F32 => vec_of::<f32>(data).into_iter().map(f64::from).collect(),
+        DType::F32 => match data.as_slice::<f32>().ok().map(widened) {
+            Some(values) => values,
+            None => widened(&vec_of::<f32>(data)),
+        },
         _ => data.iter::<f64>().collect(),
     };
     Array { values, shape }
