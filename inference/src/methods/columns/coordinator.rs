@@ -30,7 +30,7 @@ use crate::methods::columns::{PLATE, VerticalOptions};
 /// Numbers of auxiliary variables that a party sends at once for a report: 8 MiB.
 const NUMBERS_A_REQUEST: usize = 1 << 20;
 
-/// Numbers of a sum that one thread adds at a time.
+/// Numbers of a sum that one thread adds at a time, and fewer than which replies are read by one thread.
 const PART: usize = 16_384;
 
 /// The coordinator of a fit over parties that hold different columns.
@@ -222,6 +222,10 @@ impl VerticalCoordinator {
         };
         let replies = replies(outcomes, &self.parties, at)?;
         let located = |(reply, party): (&Message, &String)| one(reply, party).map_err(|e| e.in_silo(party, at));
+        // What is short is not worth the threads.
+        if replies.iter().map(Message::size).sum::<usize>() < 8 * PART {
+            return replies.iter().zip(&self.parties).map(located).collect();
+        }
         let read: Vec<Result<T>> = replies.par_iter().zip(&self.parties).map(located).collect();
         read.into_iter().collect()
     }
