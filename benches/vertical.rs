@@ -1,4 +1,4 @@
-//! Times one step of the augmented-variable algorithm: 100,000 rows, twenty columns at two parties, amortised z.
+//! Times one step of the augmented-variable algorithm: 100,000 rows, twenty columns at two parties, amortised z, in both precisions.
 //!
 //! `cargo bench -p partita-benches --bench vertical` measures with criterion; `-- --lines` prints `partita-bench CASE
 //! MICROSECONDS`, the median over blocks, for `benches/peers/compare --case vertical`.
