@@ -1,4 +1,4 @@
-//! Times one step of the augmented-variable algorithm: 100,000 rows, twenty columns at two parties, amortised z.
+//! Times one step of the augmented-variable algorithm: 100,000 rows, twenty columns at two parties, amortised z, in both precisions.
 //!
 //! `cargo bench -p partita-benches --bench vertical` measures with criterion; `-- --lines` prints `partita-bench CASE
 //! MICROSECONDS`, the median over blocks, for `benches/peers/compare --case vertical`.
@@ -13,7 +13,9 @@ use criterion::Criterion;
 use partita::core::{Key, Noise, Purpose};
 use partita::inference::{Algorithm, Exchange, InProcess, VerticalOptions, vertical};
 use partita::vertical::{BernoulliHead, Labels, Linear, Party, WithIntercept, binary_labels};
-use partita::{AlgorithmChoice, Design, Device, FamilyPlan, FitOptions, Gaussian, Normal, Schedule, Settings};
+use partita::{
+    AlgorithmChoice, Design, Device, FamilyPlan, FitOptions, Gaussian, Normal, Precision, Schedule, Settings,
+};
 
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
@@ -31,8 +33,8 @@ struct Run {
 
 impl Run {
     /// Standard normal columns and coefficients, labels of a logistic model.
-    fn new(threads: usize) -> Self {
-        let device = Device::flex();
+    fn new(Case { threads, precision, .. }: Case) -> Self {
+        let device = Device::flex().with_precision(precision);
         let each = COLUMNS / PARTIES;
         let mut stream = Noise::new(1).stream(Key::new(Purpose::Prior, 0));
         let mut predictor = vec![0.0; ROWS];
@@ -69,14 +71,26 @@ impl Run {
     }
 }
 
-/// The cases: a name and the threads it may use.
-const CASES: [(&str, usize); 2] = [("augmented_two_threads", 2), ("augmented_one_thread", 1)];
+/// A name, the threads that may be used, and the precision of the device.
+#[derive(Clone, Copy)]
+struct Case {
+    name: &'static str,
+    threads: usize,
+    precision: Precision,
+}
+
+const CASES: [Case; 4] = [
+    Case { name: "augmented_two_threads", threads: 2, precision: Precision::Double },
+    Case { name: "augmented_one_thread", threads: 1, precision: Precision::Double },
+    Case { name: "augmented_two_threads_single", threads: 2, precision: Precision::Single },
+    Case { name: "augmented_one_thread_single", threads: 1, precision: Precision::Single },
+];
 
 fn main() {
     if std::env::args().any(|argument| argument == "--lines") {
-        for (name, threads) in CASES {
-            measure::line(name, threads, [20, 20, 20], || {
-                let mut run = Run::new(threads);
+        for case in CASES {
+            measure::line(case.name, case.threads, [20, 20, 20], || {
+                let mut run = Run::new(case);
                 move || {
                     black_box(run.step());
                 }
@@ -85,10 +99,10 @@ fn main() {
         return;
     }
     let mut criterion = Criterion::default().configure_from_args();
-    for (name, threads) in CASES {
-        let mut run = Run::new(threads);
-        let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().unwrap();
-        criterion.bench_function(&format!("vertical_step/{name}"), |bencher| {
+    for case in CASES {
+        let mut run = Run::new(case);
+        let pool = rayon::ThreadPoolBuilder::new().num_threads(case.threads).build().unwrap();
+        criterion.bench_function(&format!("vertical_step/{}", case.name), |bencher| {
             pool.install(|| bencher.iter(|| run.step()));
         });
     }

@@ -151,8 +151,7 @@ impl Device {
     fn data(&self, values: Cow<'_, [f64]>, shape: &[usize]) -> TensorData {
         match self.precision {
             Precision::Double => TensorData::new(values.into_owned(), shape),
-            #[expect(clippy::cast_possible_truncation, reason = "single precision is what was asked for")]
-            Precision::Single => TensorData::new(values.iter().map(|v| *v as f32).collect::<Vec<_>>(), shape),
+            Precision::Single => TensorData::new(rounded(&values), shape),
         }
     }
 
@@ -163,6 +162,16 @@ impl Device {
         };
         TensorCreationOptions::new(device.clone()).with_dtype(dtype)
     }
+}
+
+/// The same numbers in single precision.
+#[expect(clippy::cast_possible_truncation, reason = "single precision is what was asked for")]
+pub(crate) fn rounded(values: &[f64]) -> Vec<f32> {
+    values.iter().map(|value| *value as f32).collect()
+}
+
+fn widened(values: &[f32]) -> Vec<f64> {
+    values.iter().map(|value| f64::from(*value)).collect()
 }
 
 /// Numbers of which `fill` makes as many equal parts as there are keys.
@@ -216,7 +225,10 @@ pub(crate) fn data_to_array(data: TensorData) -> Array {
     let shape = data.shape().to_vec();
     let values = match data.dtype() {
         DType::F64 => vec_of::<f64>(data),
-        DType::F32 => vec_of::<f32>(data).into_iter().map(f64::from).collect(),
+        DType::F32 => match data.as_slice::<f32>().ok().map(widened) {
+            Some(values) => values,
+            None => widened(&vec_of::<f32>(data)),
+        },
         _ => data.iter::<f64>().collect(),
     };
     Array { values, shape }

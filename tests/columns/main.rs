@@ -6,6 +6,7 @@ mod fit;
 mod messages;
 mod models;
 mod parts;
+mod precision;
 mod privacy;
 mod soul;
 mod weights;

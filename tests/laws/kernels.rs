@@ -1,5 +1,6 @@
 //! Holds every vectorised loop to its plain one under every instruction set, and to exact values at the ends.
 
+use partita_core::Precision;
 use partita_core::kernel::{
     AdamUpdate, BLOCK, DiagonalDraw, DiagonalSlopes, InstructionSet, NormalTerms, ROWS, SparseColumns, SparseEntries,
     TanhNetwork, TanhNetworkBack, adam, add_scaled, bernoulli_logit, categorical_logit, dot, exponential,
@@ -214,6 +215,28 @@ fn maps_and_draws_agree_with_libm() {
 }
 
 #[test]
+fn products_in_single_precision_have_the_same_bits_everywhere() {
+    for length in LENGTHS {
+        let [a, b] = [(-3.0, 2.0), (-1.0, 4.0)].map(|(low, high)| {
+            scattered(length, low, high).into_iter().map(|number| number as f32).collect::<Vec<f32>>()
+        });
+        let terms = || a.iter().zip(&b).map(|(a, b)| f64::from(*a) * f64::from(*b));
+        let (exact, total) = (terms().sum::<f64>(), terms().map(f64::abs).sum::<f64>());
+        let none = |_, _, _| 0.0;
+        agrees(&format!("in single precision {length}"), 0.0, none, |set| {
+            let (found, mut sum) = (f64::from(set.dot_single(&a, &b)), b.clone());
+            // At most 134 terms a lane, of which each addition rounds by 6e-8.
+            assert!((found - exact).abs() <= 1e-5 * total, "{found} {exact}");
+            set.add_scaled_single(&mut sum, 0.7, &a);
+            for ((sum, a), b) in sum.iter().zip(&a).zip(&b) {
+                assert!((f64::from(*sum) - (0.7 * f64::from(*a) + f64::from(*b))).abs() <= 1e-6, "{sum}");
+            }
+            vec![vec![found], sum.into_iter().map(f64::from).collect()]
+        });
+    }
+}
+
+#[test]
 fn sums_and_steps_agree_with_plain_loops() {
     for length in LENGTHS {
         let (a, b) = (scattered(length, -3.0, 2.0), scattered(length, -1.0, 4.0));
@@ -347,14 +370,22 @@ fn sparse_products_agree_with_libm_however_entries_are_stored() {
 }
 
 /// The outputs, the gradients by rows and the gradients by parameters.
-fn passed(set: InstructionSet, network: TanhNetwork<'_>, count: usize) -> Vec<Vec<f64>> {
+fn passed(set: InstructionSet, precision: Precision, network: TanhNetwork<'_>, count: usize) -> Vec<Vec<f64>> {
     let (rows, upstream) = (scattered(network.inputs * count, -3.0, 2.0), scattered(network.heads * count, -1.0, 2.0));
     let (mut outputs, mut by_rows) = (vec![0.0; upstream.len()], vec![0.5; count]);
     let mut by_parameters = vec![0.25; network.parameters.len()];
-    set.tanh_network(network, &rows, &mut outputs);
-    let (rows, upstream) = (rows.as_slice(), upstream.as_slice());
-    let back = TanhNetworkBack { rows, upstream, by_rows: &mut by_rows, by_parameters: &mut by_parameters };
-    set.tanh_network_back(network, back);
+    let back =
+        TanhNetworkBack { rows: &rows, upstream: &upstream, by_rows: &mut by_rows, by_parameters: &mut by_parameters };
+    match precision {
+        Precision::Double => {
+            set.tanh_network(network, &rows, &mut outputs);
+            set.tanh_network_back(network, back);
+        }
+        Precision::Single => {
+            set.tanh_network_single(network, &rows, &mut outputs);
+            set.tanh_network_back_single(network, back);
+        }
+    }
     vec![outputs, by_rows, by_parameters]
 }
 
@@ -382,12 +413,28 @@ fn tanh_networks_agree_with_libm_and_the_formula() {
         let parameters = scattered(shape.lengths().iter().sum(), -1.0, 1.2);
         let network = TanhNetwork { parameters: &parameters, ..shape };
         for count in [1, 15, 16, 17, 300] {
-            let libm = passed(InstructionSet::Libm, network, count);
+            let libm = passed(InstructionSet::Libm, Precision::Double, network, count);
             let size = |output: usize, _, _| libm[output].iter().fold(1.0_f64, |most, value| most.max(value.abs()));
-            agrees(&format!("{inputs} inputs, {count} rows"), 1e-13, size, |set| passed(set, network, count));
+            agrees(&format!("{inputs} inputs, {count} rows"), 1e-13, size, |set| {
+                passed(set, Precision::Double, network, count)
+            });
             for set in SETS {
-                close("formula", &passed(set, network, count)[0], &formula(network, count), 1e-14, |_, _| 1.0);
+                close(
+                    "formula",
+                    &passed(set, Precision::Double, network, count)[0],
+                    &formula(network, count),
+                    1e-14,
+                    |_, _| 1.0,
+                );
             }
+            // Roundings of 6e-8 of hidden units, of products and of sums of as many terms as there are rows in a lane.
+            agrees(&format!("{inputs} inputs, {count} rows, single"), 5e-5, size, |set| {
+                let found = passed(set, Precision::Single, network, count);
+                for (output, found) in found.iter().enumerate() {
+                    close("single", found, &libm[output], 5e-5, |index, expected| size(output, index, expected));
+                }
+                found
+            });
         }
     }
 }

@@ -2,6 +2,7 @@
 
 mod on_device;
 mod products;
+mod single;
 
 pub(crate) use products::Products;
 
@@ -10,9 +11,11 @@ use std::sync::Arc;
 use burn::tensor::Tensor;
 
 use self::products::Whole;
+use self::single::{Numbers, Single};
 use crate::array::Array;
 use crate::declare::rows::{Outer, Rows};
 use crate::declare::uploaded::Uploaded;
+use crate::device::Precision;
 use crate::error::{Error, Result};
 use crate::handle::Handle;
 use crate::math::kernel::{add_scaled, dot};
@@ -26,6 +29,10 @@ use crate::math::operation;
 /// # Shapes
 /// A `Design<2>` is `[rows, columns]` and its predictors are `[rows]`; a `Design<3>` is `[rows, repeats, columns]` and
 /// its predictors are `[rows, repeats]`. Both are given row-major. `Design` alone names a `Design<3>`.
+///
+/// # Numerics
+/// Numbers are kept and multiplied in double precision. At a party of a vertical model on a device of single precision they
+/// are multiplied in single precision, and kept in both: a sum over rows is in double precision from 2,048 rows to the next.
 ///
 /// # Example
 /// ```
@@ -44,6 +51,9 @@ pub struct Design<const D: usize = 3> {
     /// `[rows, repeats, columns]`, with one repeat where the rank is 2.
     cells: [usize; 3],
     uploaded: Arc<Uploaded<Tensor<2>>>,
+    /// The same numbers in single precision, where rows are taken that are multiplied in it.
+    single: Single,
+    precision: Precision,
     /// The rows taken, where rows are taken on the device; `values` are then those of all rows.
     taken: Option<on_device::Taken>,
     /// All rows, of which the values stay those, where products are kept.
@@ -78,8 +88,9 @@ impl<const D: usize> Design<D> {
         let (rows, columns) = (shape[0], shape[D - 1]);
         let cells = [rows, if D == 3 { shape[1] } else { 1 }, columns];
         let by_column = (0..columns).flat_map(|column| given.iter().skip(column).step_by(columns)).copied().collect();
-        let outer = Outer::Unknown;
-        Ok(Self { values: Arc::new(by_column), cells, uploaded: Arc::default(), taken: None, whole: None, outer })
+        let (single, precision, outer) = (Single::default(), Precision::Double, Outer::Unknown);
+        let (values, uploaded) = (Arc::new(by_column), Arc::default());
+        Ok(Self { values, cells, uploaded, single, precision, taken: None, whole: None, outer })
     }
 
     /// The shape: `[rows, columns]` or `[rows, repeats, columns]`.
@@ -122,10 +133,12 @@ impl<const D: usize> Design<D> {
             return Ok(Self { cells, whole: Some(whole), outer, ..self.clone() });
         }
         let whole = products.map(|products| Whole { products, total: rows.len(), chosen: None });
+        let precision = rows.of_designs();
         let Some(values) = rows.gather(&self.values, |chosen| self.gather(chosen)) else {
-            return Ok(Self { whole, outer, ..self.clone() });
+            return Ok(Self { precision, whole, outer, ..self.clone() });
         };
-        Ok(Self { values, cells, uploaded: Arc::default(), taken: None, whole, outer })
+        let (uploaded, single) = (Arc::default(), Single::default());
+        Ok(Self { values, cells, uploaded, single, precision, taken: None, whole, outer })
     }
 
     /// The cells of these rows, column by column.
@@ -153,7 +166,6 @@ impl<const D: usize> Design<D> {
             return Ok(Handle::from(eta).reshaped(&shape));
         }
         operation::computes_on_host("Design::predictor");
-        let values = Arc::clone(&self.values);
         let (intercepts, places) = match intercepts {
             Intercepts::None => (None, None),
             Intercepts::OfRows(intercepts) => (Some(intercepts), None),
@@ -165,15 +177,15 @@ impl<const D: usize> Design<D> {
             return whole.take(product, (intercepts, places), repeats, shape);
         }
         let inputs = [Some(coefficients), intercepts];
-        let cells = self.cells;
+        let (numbers, cells) = (self.numbers(), self.cells);
         operation::apply_with_constants(inputs, move |[beta, intercepts], wanted| {
             let count = intercepts.as_ref().map_or(0, Vec::len);
             let own = Start { intercepts: intercepts.as_deref(), places: places.as_deref() };
-            let eta = multiply(&values, &beta.unwrap_or_default(), own, cells);
+            let eta = numbers.multiply(&beta.unwrap_or_default(), own, cells);
             let back = move |gradient: &[f64]| {
                 let mut results = Vec::with_capacity(2);
                 if wanted[0] {
-                    results.push(by_coefficient(&values, gradient, cells));
+                    results.push(numbers.by_coefficient(gradient, cells));
                 }
                 if wanted[1] {
                     results.push(by_intercept(gradient, cells[1], count, places.as_deref()));
@@ -182,6 +194,14 @@ impl<const D: usize> Design<D> {
             };
             (Array { values: eta, shape }, Box::new(back))
         })
+    }
+
+    /// The numbers that are multiplied.
+    fn numbers(&self) -> Numbers {
+        match self.precision {
+            Precision::Double => Numbers::Double(Arc::clone(&self.values)),
+            Precision::Single => Numbers::Single(self.single.of(&self.values)),
+        }
     }
 
     fn of_rows(&self, intercepts: Option<Tensor<1>>) -> Result<Intercepts> {

@@ -147,7 +147,7 @@ mod tests {
             takes: None,
             repeats: 1,
             on_device: false,
-            is_double: false,
+            precision: None,
             outer: Outer::Plate {
                 len: outer.map_or(groups.groups(), <[usize]>::len),
                 places,

@@ -9,6 +9,7 @@ use crate::declare::gathered::Gathered;
 use crate::declare::nesting::Chosen;
 use crate::declare::takes::TakesOfPlate;
 use crate::declare::uploaded::{Uploaded, indices};
+use crate::device::Precision;
 use crate::distribution::Distribution;
 use crate::error::{Error, Result};
 use crate::handle::Handle;
@@ -23,8 +24,9 @@ pub struct Rows<'a> {
     pub(crate) gathered: Option<Gathered>,
     /// Whether tensors taken of these rows stay on the device.
     pub(crate) on_device: bool,
-    /// Whether the reading computes in double precision, of data in single precision too.
-    pub(crate) is_double: bool,
+    /// The precision that all data are taken in: tensors in double precision, designs in either; `None` for tensors as they
+    /// are, and designs in double precision.
+    pub(crate) precision: Option<Precision>,
     pub(crate) outer: Outer,
     /// The products of designs that this reading keeps, if it does.
     pub(crate) products: Option<Products>,
@@ -56,8 +58,8 @@ impl<'a> Rows<'a> {
     pub(crate) fn on_host(total: usize, chosen: Option<&'a [usize]>) -> Self {
         let chosen = chosen.map(Chosen::Given);
         let (outer, repeats) = (Outer::Unknown, 1);
-        let (on_device, is_double) = (false, false);
-        Self { total, chosen, gathered: None, on_device, is_double, outer, products: None, repeats, takes: None }
+        let (on_device, precision) = (false, None);
+        Self { total, chosen, gathered: None, on_device, precision, outer, products: None, repeats, takes: None }
     }
 
     /// The same rows, gathered on the device.
@@ -145,7 +147,13 @@ impl<'a> Rows<'a> {
 
     /// The same numbers in double precision, where the reading computes in it and they are in single precision.
     fn widened<const D: usize>(&self, tensor: Tensor<D>) -> Tensor<D> {
-        if self.is_double && tensor.dtype() == DType::F32 { tensor.cast(FloatDType::F64) } else { tensor }
+        let is_double = self.precision == Some(Precision::Double);
+        if is_double && tensor.dtype() == DType::F32 { tensor.cast(FloatDType::F64) } else { tensor }
+    }
+
+    /// The precision in which designs that these rows are taken of are multiplied.
+    pub(crate) fn of_designs(&self) -> Precision {
+        self.precision.unwrap_or(Precision::Double)
     }
 
     /// What the outer rows have, for each of these rows: the effect of a patient at each of the patient's visits.

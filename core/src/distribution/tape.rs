@@ -189,8 +189,11 @@ fn derivatives(mut evaluation: Evaluation, wanted: &Wanted) -> Vec<Derivative> {
 /// Multiplies the derivatives by the gradient of the outputs: one scalar, or one for each row.
 fn vjp(mut derivatives: Vec<Derivative>) -> Vjp {
     Box::new(move |output| {
+        // As of a sum of log densities by each.
+        let is_one = output.iter().all(|factor| factor.to_bits() == 1.0_f64.to_bits());
         for (derivative, shared) in &mut derivatives {
             match derivative.len().div_ceil(output.len()).max(1) {
+                _ if is_one => {}
                 1 => derivative.iter_mut().zip(output).for_each(|(derivative, factor)| *derivative *= factor),
                 each => derivative
                     .chunks_mut(each)

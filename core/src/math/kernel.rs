@@ -73,6 +73,7 @@ mod block;
 mod box_muller;
 mod categorical;
 mod diagonal;
+mod draw_slopes;
 mod exponential;
 mod linear;
 mod low_rank;
@@ -89,14 +90,17 @@ pub use block::BLOCK;
 pub use box_muller::box_muller;
 pub use categorical::categorical_logit;
 pub use diagonal::{DiagonalDraw, DiagonalSlopes, diagonal_draw, diagonal_slopes};
+pub use draw_slopes::{DrawEntropy, DrawSlopes, draw_slopes};
 pub use exponential::exponential;
-pub use linear::{add_scaled, dot};
+pub use linear::{add_scaled, add_scaled_single, dot, dot_single};
 pub use low_rank::{ROWS, low_rank_factors, low_rank_loadings, low_rank_logits};
 pub use normal::{NormalTerms, normal};
 pub use poisson::poisson_log;
 pub use sparse::{SparseColumns, SparseEntries, sparse_columns, sparse_product, sparse_transposed};
 pub use stick::stick;
-pub use tanh_network::{TanhNetwork, TanhNetworkBack, tanh_network, tanh_network_back};
+pub use tanh_network::{
+    TanhNetwork, TanhNetworkBack, tanh_network, tanh_network_back, tanh_network_back_single, tanh_network_single,
+};
 
 /// An instruction set that kernels run under, the widest first; its methods are the kernels under this set.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]

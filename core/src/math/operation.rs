@@ -57,6 +57,7 @@ use burn_autodiff::ops::{Backward, Ops, OpsKind};
 
 use self::in_place::InPlace;
 use crate::array::Array;
+use crate::device::rounded;
 use crate::error::Result;
 use crate::handle::{Handle, HostDispatch};
 
@@ -227,8 +228,13 @@ fn forward<B: InPlace, const N: usize>(inputs: [FloatTensor<B>; N], function: Ho
 }
 
 fn write<B: Backend>(values: Vec<f64>, shape: &[usize], dtype: DType, device: &B::Device) -> FloatTensor<B> {
-    let data = TensorData::new(values, shape);
-    B::float_from_data(if dtype == DType::F64 { data } else { data.convert_dtype(dtype) }, device)
+    let data = match dtype {
+        DType::F64 => TensorData::new(values, shape),
+        // Burn's own conversion takes number by number.
+        DType::F32 => TensorData::new(rounded(&values), shape),
+        other => TensorData::new(values, shape).convert_dtype(other),
+    };
+    B::float_from_data(data, device)
 }
 
 #[derive(Debug)]

@@ -14,7 +14,7 @@ use crate::engine::error::{Error, Result};
 use crate::engine::exchange::{InProcess, SiloProgram};
 use crate::engine::report::{Report, SiteSummary};
 use crate::engine::run::{Progress, RunRecord};
-use crate::fit::{AlgorithmChoice, FitOptions, Fitted};
+use crate::fit::{AlgorithmChoice, FitOptions, Fitted, precision};
 pub use crate::methods::columns::{AuxiliaryFamily, VerticalCoordinator, VerticalOptions, VerticalParty};
 pub use elsewhere::{coordinator, fit_parties, party_program, prior};
 pub use prediction::{PredictedModel, Prediction, Predictive, predict};
@@ -147,7 +147,9 @@ pub fn fit(
     progress: Option<&mut dyn Progress>,
 ) -> Result<VerticalFit> {
     let (mut algorithm, mut exchange, own) = start(parties, labels, device, options)?;
-    let Fitted { report, record, .. } = fit_parties(labels, device, options, &mut *algorithm, &mut exchange, progress)?;
+    let fitted = fit_parties(labels, device, options, &mut *algorithm, &mut exchange, progress)?;
+    let Fitted { mut report, record, .. } = fitted;
+    precision::compare(options, device, &mut *algorithm, &mut exchange, &mut report)?;
     let (how, seed, summary_draws) = (elsewhere::chosen(options)?, options.settings.seed, options.summary_draws);
     let device = device.clone();
     Ok(VerticalFit { report, record, algorithm, exchange, parties: own, device, options: how, seed, summary_draws })

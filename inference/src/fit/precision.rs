@@ -25,8 +25,9 @@ const SOURCE: &str =
 /// has no other precision, stays as it is. `elbos` are the sampled bounds of the report: where they are fewer than are compared,
 /// bounds are evaluated here in single precision too.
 ///
-/// Both sides have the rows of the fit, as rows take them. Other tensors of a model but its trained parameters stay in single
-/// precision: a model that multiplies them by latents cannot be compared, and the report says so.
+/// Both sides have the rows of the fit, as rows take them; designs of a party with columns are those in double precision that it
+/// was given. Other tensors of a model but its trained parameters stay in single precision: a model that multiplies them by latents
+/// cannot be compared, and the report says so.
 ///
 /// # Errors
 /// [`crate::Error::Setting`] for options that no fit takes, and what evaluating in single precision reports.

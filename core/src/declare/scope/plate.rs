@@ -242,8 +242,8 @@ impl<'a> Scope<'a> {
         let scale = batch.map_or(1.0, |batch| total as f64 * batch.repeats as f64 / batch.rows.len() as f64);
         let gathered = batch.map(|batch| batch.gathered.clone());
         let (products, repeats) = (self.products.clone(), batch.map_or(1, |batch| batch.repeats));
-        let (on_device, is_double, outer) = (self.stays_on_device(), self.is_double(), Outer::Silo);
-        let mut rows = Rows { total, chosen, gathered, on_device, is_double, outer, products, repeats, takes: None };
+        let (on_device, precision, outer) = (self.stays_on_device(), self.precision(), Outer::Silo);
+        let mut rows = Rows { total, chosen, gathered, on_device, precision, outer, products, repeats, takes: None };
         rows.takes = self.takes.as_ref().map(|takes| takes.of(block, rows.len()));
         let place = self.outermost_place(block, rows.len(), batch.and_then(|batch| batch.times.clone()));
         Ok(Plate { name: name.to_owned(), block, rows, scale, place })
@@ -269,15 +269,15 @@ impl<'a> Scope<'a> {
         let place = self.inner_place(&around, block, &places);
         let outer = Outer::Plate { len: around.rows.len(), places, uploaded };
         let (total, products, repeats) = (groups.rows(), self.products.clone(), around.rows.repeats);
-        let (on_device, is_double) = (self.stays_on_device(), self.is_double());
-        let mut rows = Rows { total, chosen, gathered, on_device, is_double, outer, products, repeats, takes: None };
+        let (on_device, precision) = (self.stays_on_device(), self.precision());
+        let mut rows = Rows { total, chosen, gathered, on_device, precision, outer, products, repeats, takes: None };
         rows.takes = self.takes.as_ref().map(|takes| takes.of(block, rows.len()));
         Ok(Plate { name: name.to_owned(), block, rows, scale: around.scale, place })
     }
 
-    /// Whether this reading computes in double precision.
-    fn is_double(&self) -> bool {
-        self.device.precision() == Precision::Double
+    /// The precision of data that rows take: double where this reading computes in it.
+    fn precision(&self) -> Option<Precision> {
+        Some(self.device.precision()).filter(|own| *own == Precision::Double)
     }
 
     /// How log densities of the local part are summed, if the reading adds them.

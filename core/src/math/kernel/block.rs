@@ -1,7 +1,66 @@
 //! Cuts slices into blocks of a fixed width, and sums blocks in an order that no instruction set changes.
 
-/// Numbers in one block of a vectorised loop: two AVX-512 registers, four AVX2 registers.
+use std::ops::{Add, AddAssign, Mul, MulAssign, Sub};
+
+/// Numbers in one block of a vectorised loop: two AVX-512 registers, four AVX2 registers; half as many in single precision.
 pub const BLOCK: usize = 16;
+
+/// Numbers that a kernel computes with: in double precision, or in single precision with twice as many in a register.
+pub(super) trait Lane:
+    Copy + Add<Output = Self> + Sub<Output = Self> + Mul<Output = Self> + AddAssign + MulAssign
+{
+    const ZERO: Self;
+    const ONE: Self;
+
+    /// This number plus $ab$, with one rounding.
+    fn fused(self, a: Self, b: Self) -> Self;
+
+    /// The nearest number to one in double precision.
+    fn of(number: f64) -> Self;
+
+    /// The same number in double precision.
+    fn wide(self) -> f64;
+}
+
+impl Lane for f64 {
+    const ZERO: Self = 0.0;
+    const ONE: Self = 1.0;
+
+    #[inline(always)]
+    fn fused(self, a: Self, b: Self) -> Self {
+        a.mul_add(b, self)
+    }
+
+    #[inline(always)]
+    fn of(number: f64) -> Self {
+        number
+    }
+
+    #[inline(always)]
+    fn wide(self) -> f64 {
+        self
+    }
+}
+
+impl Lane for f32 {
+    const ZERO: Self = 0.0;
+    const ONE: Self = 1.0;
+
+    #[inline(always)]
+    fn fused(self, a: Self, b: Self) -> Self {
+        a.mul_add(b, self)
+    }
+
+    #[inline(always)]
+    fn of(number: f64) -> Self {
+        number as f32
+    }
+
+    #[inline(always)]
+    fn wide(self) -> f64 {
+        f64::from(self)
+    }
+}
 
 /// Whether a parameter has one number for each of `count` events, or one for all.
 #[inline]
@@ -17,8 +76,8 @@ pub(super) fn takes(output: &[f64], count: usize) -> bool {
 
 /// One multiplication and addition, with one rounding where the machine has the instruction.
 #[inline(always)]
-pub(super) fn add<const FUSED: bool>(sum: f64, a: f64, b: f64) -> f64 {
-    if FUSED { a.mul_add(b, sum) } else { sum + a * b }
+pub(super) fn add<const FUSED: bool, F: Lane>(sum: F, a: F, b: F) -> F {
+    if FUSED { sum.fused(a, b) } else { sum + a * b }
 }
 
 /// Reads and writes the blocks that lie wholly inside their slices: without any index the compiler does not know, so
@@ -112,12 +171,13 @@ pub(super) use sum_blocks;
 ///
 /// It is a call of its own: where it is seen, LLVM keeps the running sums in pairs, in place of whole registers.
 #[inline(never)]
-pub(super) fn total(lanes: &[f64; BLOCK]) -> f64 {
+pub(super) fn total<F: Lane>(lanes: &[F; BLOCK]) -> F {
     let mut lanes = *lanes;
     let mut width = BLOCK / 2;
     while width > 0 {
         for lane in 0..width {
-            lanes[lane] += lanes[lane + width];
+            let other = lanes[lane + width];
+            lanes[lane] += other;
         }
         width /= 2;
     }

@@ -41,7 +41,7 @@ fn forward<const FUSED: bool>(factors: &[f64], loadings: &[f64], width: usize, l
                 for (row, sums) in sums.iter_mut().enumerate() {
                     let factor = factors[row * rank + k];
                     for (sum, loading) in sums.iter_mut().zip(loading) {
-                        *sum = add::<FUSED>(*sum, factor, *loading);
+                        *sum = add::<FUSED, _>(*sum, factor, *loading);
                     }
                 }
             }
@@ -80,7 +80,7 @@ fn back<const FUSED: bool>(residuals: &[f64], loadings: &[f64], width: usize, gr
                     let residual = columns(residuals, (half * HALF + row) * width + start);
                     for (sums, loading) in sums.iter_mut().zip(loadings) {
                         for ((sum, residual), loading) in sums.iter_mut().zip(residual).zip(loading) {
-                            *sum = add::<FUSED>(*sum, *residual, *loading);
+                            *sum = add::<FUSED, _>(*sum, *residual, *loading);
                         }
                     }
                 }
@@ -122,7 +122,7 @@ fn outer<const FUSED: bool>(factors: &[f64], residuals: &[f64], width: usize, gr
             for (row, own) in own.iter().enumerate() {
                 let factor = factors[row * rank + k];
                 for (sum, residual) in sums.iter_mut().zip(own) {
-                    *sum = add::<FUSED>(*sum, factor, *residual);
+                    *sum = add::<FUSED, _>(*sum, factor, *residual);
                 }
             }
             gradient[place..place + BLOCK].copy_from_slice(&sums);

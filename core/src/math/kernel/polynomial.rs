@@ -82,6 +82,27 @@ pub(super) fn exp_below_zero(x: f64) -> f64 {
     value * power_of_two(shifted)
 }
 
+/// $(e^r - 1 - r)/r^2$ on $|r| \le \tfrac12\log 2$ in single precision, highest power first (Cephes' `expf.c`).
+const EXPONENTIAL_SINGLE: [f32; 6] =
+    [1.987_569_1e-4, 1.398_199_9e-3, 8.333_452e-3, 4.166_579_6e-2, 1.666_666_6e-1, 5e-1];
+/// $1.5\cdot 2^{23}$, and $\log 2$ as 355/512 and the rest.
+const ROUND_SINGLE: f32 = 12_582_912.0;
+const LN_2_HIGH_SINGLE: f32 = 0.693_359_4;
+const LN_2_LOW_SINGLE: f32 = -2.121_944_4e-4;
+const ONE_SINGLE: u32 = 0x3f80_0000;
+
+/// [`exp_below_zero`] in single precision; below -87 it stays at $e^{-87}$.
+#[inline(always)]
+pub(super) fn exp_below_zero_single(x: f32) -> f32 {
+    let x = if x < -87.0 { -87.0 } else { x };
+    let shifted = x.mul_add(std::f32::consts::LOG2_E, ROUND_SINGLE);
+    let k = shifted - ROUND_SINGLE;
+    let r = k.mul_add(-LN_2_LOW_SINGLE, k.mul_add(-LN_2_HIGH_SINGLE, x));
+    let (r2, pair) = (r * r, |i: usize| EXPONENTIAL_SINGLE[i].mul_add(r, EXPONENTIAL_SINGLE[i + 1]));
+    let tail = pair(0).mul_add(r2, pair(2)).mul_add(r2, pair(4));
+    (tail.mul_add(r2, r) + 1.0) * f32::from_bits((shifted.to_bits() << 23).wrapping_add(ONE_SINGLE))
+}
+
 /// $\mathrm{base} + 2\thinspace \mathrm{artanh}(s)$ for $|s| \le 3 - 2\sqrt2$.
 #[inline(always)]
 fn two_artanh(s: f64, base: f64) -> f64 {
@@ -145,6 +166,17 @@ mod tests {
         assert!(largest(evenly(-2.0, 2.0, 100_000), exp, f64::exp) <= 1);
         assert!(largest(evenly(-745.0, -708.0, 5_000), exp, f64::exp) <= 1);
         assert!(largest(evenly(-708.0, 0.0, 200_000), exp_below_zero, f64::exp) <= 1);
+    }
+
+    #[test]
+    fn exp_in_single_precision_errs_by_two_units() {
+        let far = evenly(-87.0, 0.0, 200_000).chain(evenly(-2.0, 0.0, 100_000)).map(|x| {
+            let x = x as f32;
+            exp_below_zero_single(x).to_bits().abs_diff((f64::from(x).exp() as f32).to_bits())
+        });
+        assert!(far.max() <= Some(2));
+        assert_eq!(exp_below_zero_single(-1e30).to_bits(), exp_below_zero_single(-87.0).to_bits());
+        assert!(exp_below_zero_single(f32::NAN).is_nan());
     }
 
     #[test]

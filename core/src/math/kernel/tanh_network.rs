@@ -3,11 +3,11 @@
 mod back;
 mod forward;
 
-pub use back::{TanhNetworkBack, tanh_network_back};
-pub use forward::tanh_network;
+pub use back::{TanhNetworkBack, tanh_network_back, tanh_network_back_single};
+pub use forward::{tanh_network, tanh_network_single};
 
-use super::block::{BLOCK, Padded, Whole, add};
-use super::polynomial::exp_below_zero;
+use super::block::{BLOCK, Lane, Padded, Whole, add};
+use super::polynomial::{exp_below_zero, exp_below_zero_single};
 
 /// A network of one hidden layer with a linear path beside it.
 ///
@@ -28,7 +28,7 @@ pub struct TanhNetwork<'a> {
     pub heads: usize,
 }
 
-impl<'a> TanhNetwork<'a> {
+impl TanhNetwork<'_> {
     /// The lengths of the five blocks of parameters.
     #[must_use]
     pub fn lengths(&self) -> [usize; 5] {
@@ -52,9 +52,16 @@ impl<'a> TanhNetwork<'a> {
         self.lengths().iter().sum::<usize>() == self.parameters.len()
     }
 
+    /// All weights, in the precision that rows pass in.
     #[inline(always)]
-    fn split(&self) -> [&'a [f64]; 5] {
-        let mut rest = self.parameters;
+    fn weights<F: Lane>(&self) -> Vec<F> {
+        self.parameters.iter().map(|weight| F::of(*weight)).collect()
+    }
+
+    /// The five blocks of all weights.
+    #[inline(always)]
+    fn split<'w, F>(&self, weights: &'w [F]) -> [&'w [F]; 5] {
+        let mut rest = weights;
         self.lengths().map(|length| {
             let (own, left) = rest.split_at(length.min(rest.len()));
             rest = left;
@@ -63,28 +70,51 @@ impl<'a> TanhNetwork<'a> {
     }
 }
 
-/// $\tanh x$ within 4e-16, odd to the last bit and exact at both ends.
-#[inline(always)]
-fn tanh<const FAST: bool>(x: f64) -> f64 {
-    if !FAST {
-        return x.tanh();
-    }
-    let t = exp_below_zero(-2.0 * x.abs());
-    ((1.0 - t) / (1.0 + t)).copysign(x)
+/// Numbers that pass through hidden units.
+trait Unit: Lane {
+    /// $\tanh x$ within 4e-16, or 1.2e-7 in single precision; odd to the last bit and exact at both ends.
+    fn squashed<const FAST: bool>(self) -> Self;
 }
+
+macro_rules! squashed {
+    ($kind:ty, $exponential:ident) => {
+        impl Unit for $kind {
+            #[inline(always)]
+            fn squashed<const FAST: bool>(self) -> Self {
+                if !FAST {
+                    return self.tanh();
+                }
+                let t = $exponential(-2.0 * self.abs());
+                ((1.0 - t) / (1.0 + t)).copysign(self)
+            }
+        }
+    };
+}
+
+squashed!(f32, exp_below_zero_single);
+squashed!(f64, exp_below_zero);
 
 /// The block from `start` on of a column of `count` rows.
 #[inline(always)]
-fn load(columns: &[f64], column: usize, count: usize, start: usize) -> [f64; BLOCK] {
+fn load<F: Lane>(columns: &[f64], column: usize, count: usize, start: usize) -> [F; BLOCK] {
     let own = columns.get(column * count..(column + 1) * count).unwrap_or(&[]);
-    if start + BLOCK <= count { Whole.load(own, start) } else { Padded.load(own, start) }
+    let numbers: [f64; BLOCK] = if start + BLOCK <= count { Whole.load(own, start) } else { Padded.load(own, start) };
+    let mut block = [F::ZERO; BLOCK];
+    for (slot, number) in block.iter_mut().zip(numbers) {
+        *slot = F::of(number);
+    }
+    block
 }
 
 /// Writes the block from `start` on of a column of `count` rows, as far as it reaches.
 #[inline(always)]
-fn store(columns: &mut [f64], column: usize, count: usize, start: usize, block: &[f64; BLOCK]) {
+fn store<F: Lane>(columns: &mut [f64], column: usize, count: usize, start: usize, block: &[F; BLOCK]) {
     let own = columns.get_mut(column * count..(column + 1) * count).unwrap_or(&mut []);
-    if start + BLOCK <= count { Whole.store(own, start, block) } else { Padded.store(own, start, block) }
+    let mut numbers = [0.0; BLOCK];
+    for (number, slot) in numbers.iter_mut().zip(block) {
+        *number = slot.wide();
+    }
+    if start + BLOCK <= count { Whole.store(own, start, &numbers) } else { Padded.store(own, start, &numbers) }
 }
 
 /// Where a column of `count` rows lies.
@@ -95,23 +125,23 @@ fn column(columns: &[f64], index: usize, count: usize) -> &[f64] {
 
 /// The hidden unit of a block of rows.
 #[inline(always)]
-fn unit<const FAST: bool>(w1: &[f64], bias: f64, columns: &[f64], count: usize, start: usize) -> [f64; BLOCK] {
+fn unit<const FAST: bool, F: Unit>(w1: &[F], bias: F, columns: &[f64], count: usize, start: usize) -> [F; BLOCK] {
     let mut sums = [bias; BLOCK];
     for (input, weight) in w1.iter().enumerate() {
-        for (sum, x) in sums.iter_mut().zip(load(columns, input, count, start)) {
-            *sum = add::<FAST>(*sum, *weight, x);
+        for (sum, x) in sums.iter_mut().zip(load::<F>(columns, input, count, start)) {
+            *sum = add::<FAST, F>(*sum, *weight, x);
         }
     }
     for sum in &mut sums {
-        *sum = tanh::<FAST>(*sum);
+        *sum = sum.squashed::<FAST>();
     }
     sums
 }
 
 /// Adds products of two blocks to running sums.
 #[inline(always)]
-fn accumulate<const FAST: bool>(sums: &mut [f64; BLOCK], a: &[f64; BLOCK], b: &[f64; BLOCK]) {
+fn accumulate<const FAST: bool, F: Lane>(sums: &mut [F; BLOCK], a: &[F; BLOCK], b: &[F; BLOCK]) {
     for ((sum, a), b) in sums.iter_mut().zip(a).zip(b) {
-        *sum = add::<FAST>(*sum, *a, *b);
+        *sum = add::<FAST, F>(*sum, *a, *b);
     }
 }

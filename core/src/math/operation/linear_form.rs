@@ -13,7 +13,8 @@ pub(crate) fn linear_form(input: Handle, weights: Vec<f64>) -> Handle {
             let value = arrays.iter().map(|array| dot(&array.values, &weights)).sum();
             let vjp = move |gradient: &[f64]| {
                 let mut weights = weights;
-                for scale in gradient {
+                // A sum of log densities has the gradient 1 by each.
+                for scale in gradient.iter().filter(|scale| scale.to_bits() != 1.0_f64.to_bits()) {
                     weights.iter_mut().for_each(|weight| *weight *= scale);
                 }
                 vec![weights]

@@ -174,14 +174,15 @@ impl Labels {
         scope.plate(PLATE, self.rows(), |scope, rows| stated.observe(scope, leaf.clone(), rows))?;
         scope.ended()?;
         let value = scope.outcome.total;
-        let mut by_eta = vec![0.0; eta.len()];
+        let mut by_eta = None;
         let evaluated = gradients_of(scope.outcome, table, |gradients| {
             if let Some(gradient) = gradients.and_then(|gradients| leaf.grad(gradients)) {
-                by_eta = Handle::from(gradient).read()?.values;
+                by_eta = Some(Handle::from(gradient).read()?.values);
             }
             Ok(Vec::new())
         })?;
-        Ok(LikelihoodShare { value, latents: evaluated.globals, eta: by_eta })
+        let eta = by_eta.unwrap_or_else(|| vec![0.0; eta.len()]);
+        Ok(LikelihoodShare { value, latents: evaluated.globals, eta })
     }
 
     /// The log likelihood of every row at predictors `eta` of all rows, unscaled.

@@ -1,5 +1,7 @@
 //! Reads one party of a vertical model: its sites, its log prior, its contribution, and their gradient by an adjoint.
 
+use std::borrow::Cow;
+
 use burn::tensor::{Gradients, Tensor};
 
 use crate::array::Array;
@@ -188,7 +190,7 @@ impl Party {
         let mut scope = at(device, table, latents, Reading::Density(Density::of(Terms::Joint)))?;
         let share = self.declared.declare(&mut scope)?;
         scope.ended()?;
-        let rows = chosen(&self.name, self.rows(), rows)?;
+        let rows = Rows { precision: Some(device.precision()), ..chosen(&self.name, self.rows(), rows)? };
         let outputs = share(&rows)?;
         check_rows(&self.name, &outputs, rows.len())?;
         let values = Handle::from(outputs.clone()).read()?;
@@ -299,7 +301,8 @@ impl Contributed {
     ///
     /// # Errors
     /// [`Error::Length`] if the adjoint has not one number for each output.
-    pub fn vjp(self, adjoint: &[f64]) -> Result<ValueAndGradient> {
+    pub fn vjp<'a>(self, adjoint: impl Into<Cow<'a, [f64]>>) -> Result<ValueAndGradient> {
+        let adjoint = adjoint.into();
         if adjoint.len() != self.values.values.len() {
             return Err(Error::Length {
                 operation: "gradient by a contribution".into(),
@@ -311,7 +314,7 @@ impl Contributed {
         let Self { declared, table, outputs, mut outcome, .. } = self;
         let outputs = Handle::from(outputs);
         if outputs.is_tracked() {
-            let term: Tensor<1> = operation::linear_form(outputs, adjoint.to_vec()).typed();
+            let term: Tensor<1> = operation::linear_form(outputs, adjoint.into_owned()).typed();
             outcome.add_tape(term);
         }
         gradients_of(outcome, &table, |gradients| {

@@ -222,6 +222,12 @@ impl Message {
         floats.map(|record| (record.name.clone(), read(&record.bytes))).collect()
     }
 
+    /// Whether the squares of the floats of every record have a finite sum: all floats are finite then. It copies none.
+    pub(crate) fn has_finite_squares(&self) -> bool {
+        let mut floats = self.records.iter().filter(|record| record.data_type == DataType::F64);
+        floats.all(|record| square(&record.bytes).is_finite())
+    }
+
     fn record(&self, name: &str, data_type: DataType) -> Result<&Record> {
         self.records
             .iter()
@@ -343,6 +349,22 @@ fn read(bytes: &[u8]) -> Vec<f64> {
     bytes.as_chunks::<8>().0.iter().map(|bytes| f64::from_le_bytes(*bytes)).collect()
 }
 
+/// The sum of the squares of numbers, in eight running parts.
+fn square(bytes: &[u8]) -> f64 {
+    let (blocks, rest) = bytes.as_chunks::<64>();
+    let mut lanes = [0.0; 8];
+    blocks.iter().for_each(|block| add_squares(&mut lanes, block.as_chunks::<8>().0));
+    add_squares(&mut lanes, rest.as_chunks::<8>().0);
+    lanes.iter().sum()
+}
+
+fn add_squares(lanes: &mut [f64; 8], numbers: &[[u8; 8]]) {
+    for (lane, bytes) in lanes.iter_mut().zip(numbers) {
+        let number = f64::from_le_bytes(*bytes);
+        *lane += number * number;
+    }
+}
+
 fn broken(problem: &str) -> Error {
     Error::Message { kind: "(bytes)".into(), problem: problem.to_owned() }
 }
@@ -384,5 +406,25 @@ impl<'a> Reader<'a> {
     fn text(&mut self) -> Result<String> {
         let length = self.count()? as usize;
         String::from_utf8(self.take(length)?.to_vec()).map_err(|_| broken("a name is not UTF-8"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_float_that_is_not_finite_is_noticed() {
+        for length in [1, 8, 9, 37] {
+            for place in 0..length {
+                let mut numbers = vec![-1.5; length];
+                let of = |numbers: &[f64]| Message::new("test").word("count", u64::MAX).floats("x", numbers);
+                assert!(of(&numbers).has_finite_squares());
+                for found in [f64::NAN, f64::INFINITY, f64::NEG_INFINITY] {
+                    numbers[place] = found;
+                    assert!(!of(&numbers).has_finite_squares(), "{found} at {place} of {length}");
+                }
+            }
+        }
     }
 }

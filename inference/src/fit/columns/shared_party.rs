@@ -2,6 +2,8 @@
 
 use std::sync::{Arc, Mutex};
 
+use partita_core::Precision;
+
 use super::{VerticalParty, lock};
 use crate::engine::error::Result;
 use crate::engine::exchange::SiloProgram;
@@ -30,6 +32,10 @@ impl SiloProgram for SharedParty {
 
     fn private_theta(&self) -> Vec<f64> {
         lock(&self.party).private_theta()
+    }
+
+    fn compute_in(&mut self, precision: Precision) -> Result<bool> {
+        lock(&self.party).compute_in(precision)
     }
 
     fn answer(&mut self, request: &Message) -> Result<Message> {

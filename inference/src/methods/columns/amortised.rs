@@ -2,8 +2,11 @@
 
 use std::ops::Range;
 
-use partita_core::kernel::{TanhNetwork, TanhNetworkBack, add_scaled, exponential, tanh_network, tanh_network_back};
-use partita_core::{Key, Noise, Purpose};
+use partita_core::kernel::{
+    TanhNetwork, TanhNetworkBack, add_scaled, exponential, tanh_network, tanh_network_back, tanh_network_back_single,
+    tanh_network_single,
+};
+use partita_core::{Key, Noise, Precision, Purpose};
 
 use crate::methods::columns::auxiliary::{Given, Sample, Upstream};
 use crate::methods::columns::terms::{Reached, Terms};
@@ -108,7 +111,10 @@ impl AmortisedNetwork {
             let (outputs, rest) = rest.split_at_mut(heads * count);
             let log_scale = &mut rest[..flat.len()];
             self.read(given, &flat, inputs);
-            tanh_network(self.network(parameters), inputs, outputs);
+            match terms.precision {
+                Precision::Double => tanh_network(self.network(parameters), inputs, outputs),
+                Precision::Single => tanh_network_single(self.network(parameters), inputs, outputs),
+            }
             let (means, log_scales) = outputs.split_at((heads - self.outputs) * count);
             let contribution = &given.contribution[flat.clone()];
             if self.means {
@@ -151,7 +157,10 @@ impl AmortisedNetwork {
             by_column(log_scale, self.outputs, by_log_scales);
             by_input.fill(0.0);
             let back = TanhNetworkBack { rows: inputs, upstream: by_head, by_rows: by_input, by_parameters: out };
-            tanh_network_back(self.network(parameters), back);
+            match terms.precision {
+                Precision::Double => tanh_network_back(self.network(parameters), back),
+                Precision::Single => tanh_network_back_single(self.network(parameters), back),
+            }
             add_columns(by_input, self.outputs, contribution);
         }
         by_contribution

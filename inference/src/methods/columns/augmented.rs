@@ -11,9 +11,9 @@ use crate::methods::columns::unknowns::Draws;
 impl VerticalCoordinator {
     /// $`\hat{\mathcal L}_0 + \sum_j \hat{\mathcal L}_j`$ of every draw, with the gradient of $`\hat{\mathcal L}_0`$ by
     /// the sum of the auxiliary variables, which is that by those of each party.
-    pub(super) fn augmented(&self, values: &[Values], draws: Draws, rows: Option<&[usize]>) -> Result<Sampled> {
-        let etas = sum(values.iter().map(|own| &own.z.values));
+    pub(super) fn augmented(&self, values: Vec<Values>, draws: Draws, rows: Option<&[usize]>) -> Result<Sampled> {
         let mut bounds = sum(values.iter().map(|own| &own.elbo));
+        let etas = sum(values.into_iter().map(|own| own.z.values));
         let (mut gradients, mut by_sum) = (Vec::with_capacity(draws.count), Vec::new());
         let each = (etas.len() / draws.count.max(1)).max(1);
         for ((bound, eta), head) in bounds.iter_mut().zip(etas.chunks_exact(each)).zip(self.heads(draws)) {

@@ -1,9 +1,13 @@
 //! Gives the coordinator of a vertical fit: the labels, the posterior of the head, and one or two exchanges a step.
 
+use std::borrow::Cow;
+use std::sync::Arc;
+
 use partita_core::data::Minibatches;
 use partita_core::kernel::add_scaled;
 use partita_core::vertical::{Augmentation, Labels};
-use partita_core::{Device, Key, Noise, SiteTable};
+use partita_core::{Device, Key, Noise, Precision, SiteTable};
+use rayon::prelude::*;
 
 use crate::engine::algorithm::{
     Algorithm, ElboFollowUp, ElboSamples, Posterior, StepInfo, Tally, finite, replies, same_run,
@@ -25,6 +29,9 @@ use crate::methods::columns::{PLATE, VerticalOptions};
 
 /// Numbers of auxiliary variables that a party sends at once for a report: 8 MiB.
 const NUMBERS_A_REQUEST: usize = 1 << 20;
+
+/// Numbers of a sum that one thread adds at a time, and fewer than which replies are read by one thread.
+const PART: usize = 16_384;
 
 /// The coordinator of a fit over parties that hold different columns.
 ///
@@ -77,7 +84,7 @@ pub struct VerticalCoordinator {
 #[derive(Debug)]
 struct Last {
     step: u64,
-    gradients: Vec<Vec<f64>>,
+    gradients: Vec<Arc<Vec<f64>>>,
 }
 
 /// What the first of two exchanges of a step found.
@@ -180,7 +187,9 @@ impl VerticalCoordinator {
 
     /// One request a party, with the gradient that the party has yet to hear of.
     fn requests(&self, write: impl Fn(Option<Answered>) -> Message) -> Vec<Request> {
-        let with = |last: &Last, own: &[f64]| write(Some(Answered { step: last.step, gradient: AtMost(own.to_vec()) }));
+        let with = |last: &Last, own: &Arc<Vec<f64>>| {
+            write(Some(Answered { step: last.step, gradient: AtMost(Arc::clone(own)) }))
+        };
         let messages: Vec<Message> = match &self.last {
             None => vec![write(None); self.parties.len()],
             // One gradient for all is written once.
@@ -190,27 +199,35 @@ impl VerticalCoordinator {
         messages.into_iter().enumerate().map(|(silo, message)| Request { silo, message }).collect()
     }
 
-    /// What every party replied, checked for its step and for numbers that are not finite.
-    fn heard<T>(
+    /// What every party replied, checked for its step and for numbers that are not finite. Replies are read side by side.
+    fn heard<T: Send>(
         &self,
         outcomes: Vec<Outcome>,
         step: u64,
-        read: impl Fn(&Message) -> Result<(u64, T)>,
+        read: impl Fn(&Message) -> Result<(u64, T)> + Sync,
     ) -> Result<Vec<T>> {
+        let at = self.step;
         let one = |reply: &Message, party: &str| {
             let (found, own) = read(reply)?;
             if found != step {
                 let problem = format!("it is the answer to step {found}, asked was step {step}");
                 return Err(Error::Message { kind: reply.kind.clone(), problem });
             }
-            for (name, values) in reply.named_floats() {
-                finite(party, self.step, |index| format!("number {index} of `{name}` in its reply"), &values)?;
+            if !reply.has_finite_squares() {
+                for (name, values) in reply.named_floats() {
+                    finite(party, at, |index| format!("number {index} of `{name}` in its reply"), &values)?;
+                }
             }
             Ok(own)
         };
-        let replies = replies(outcomes, &self.parties, self.step)?;
-        let located = |(reply, party): (&Message, &String)| one(reply, party).map_err(|e| e.in_silo(party, self.step));
-        replies.iter().zip(&self.parties).map(located).collect()
+        let replies = replies(outcomes, &self.parties, at)?;
+        let located = |(reply, party): (&Message, &String)| one(reply, party).map_err(|e| e.in_silo(party, at));
+        // What is short is not worth the threads.
+        if replies.iter().map(Message::size).sum::<usize>() < 8 * PART {
+            return replies.iter().zip(&self.parties).map(located).collect();
+        }
+        let read: Vec<Result<T>> = replies.par_iter().zip(&self.parties).map(located).collect();
+        read.into_iter().collect()
     }
 
     /// The auxiliary variables of every party. In a power likelihood their terms of the bound come with the second
@@ -269,7 +286,7 @@ impl VerticalCoordinator {
             finite(who, step, |index| format!("the gradient by auxiliary variable {index}"), gradient)?;
         }
         let moved = self.trainer.step(step, elbo, &mut gradient);
-        self.last = Some(Last { step, gradients: by_values });
+        self.last = Some(Last { step, gradients: by_values.into_iter().map(Arc::new).collect() });
         self.step += 1;
         Ok(StepInfo::moved(self.step, elbo, moved, Tally::steps(1, self.parties.len())))
     }
@@ -315,7 +332,7 @@ impl Algorithm for VerticalCoordinator {
             self.first = Some(FirstExchange { sums: sum(values.iter().map(|own| &own.z.values)), clipped });
             return Ok(StepInfo::still(step, Tally::default()));
         }
-        let info = self.ascend(self.augmented(&values, draws, rows.as_deref())?)?;
+        let info = self.ascend(self.augmented(values, draws, rows.as_deref())?)?;
         Ok(StepInfo { clipped_steps: info.clipped_steps.max(clipped.into()), ..info })
     }
 
@@ -337,7 +354,7 @@ impl Algorithm for VerticalCoordinator {
         let (sizes, draws) = (self.sizes_of_report(draws), Draws::of_report(offset, draws));
         let Sampled { bounds, gradients, .. } = match self.has_two_exchanges() {
             true => self.power_likelihood(&self.factors(outcomes, offset, &sizes)?, draws)?,
-            false => self.augmented(&self.values(outcomes, offset, &sizes)?, draws, None)?,
+            false => self.augmented(self.values(outcomes, offset, &sizes)?, draws, None)?,
         };
         finite(COORDINATOR, self.step, |_| "the bound".into(), &bounds)?;
         Ok(ElboSamples { elbos: bounds, gradients, ..ElboSamples::default() })
@@ -356,13 +373,18 @@ impl Algorithm for VerticalCoordinator {
         Posterior { family: &*self.trainer.family, parameters: self.trainer.parameters(), theta: &[] }
     }
 
+    fn compute_in(&mut self, precision: Precision) -> Result<bool> {
+        self.device = self.device.clone().with_precision(precision);
+        Ok(true)
+    }
+
     fn save(&self) -> Message {
         let mut state = Message::new(self.state_kind())
             .word("step", self.step)
             .word("seed", self.settings.seed)
             .setting("globals", &signature(&self.table));
         let gradients = self.last.iter().flat_map(|last| &last.gradients).enumerate();
-        let gradients = gradients.map(|(index, own)| (format!("gradient.{index}"), own.clone()));
+        let gradients = gradients.map(|(index, own)| (format!("gradient.{index}"), own.to_vec()));
         for (name, values) in self.trainer.save().into_iter().chain(gradients) {
             state = state.floats(&name, &values);
         }
@@ -380,7 +402,7 @@ impl Algorithm for VerticalCoordinator {
             false => None,
             true => {
                 let names = (0..).map(|index| format!("gradient.{index}")).take_while(|name| state.has(name));
-                let gradients = names.map(|name| state.get_floats(&name)).collect::<Result<_>>()?;
+                let gradients = names.map(|name| state.get_floats(&name).map(Arc::new)).collect::<Result<_>>()?;
                 Some(Last { step: state.get_count("answered", LARGEST_COUNT)?, gradients })
             }
         };
@@ -394,8 +416,14 @@ impl Algorithm for VerticalCoordinator {
 }
 
 /// The sum of vectors of the same length, in their order.
-pub(super) fn sum<'a>(mut vectors: impl Iterator<Item = &'a Vec<f64>>) -> Vec<f64> {
-    let mut sum = vectors.next().cloned().unwrap_or_default();
-    vectors.for_each(|own| add_scaled(&mut sum, 1.0, own));
+pub(super) fn sum<'a, V: Into<Cow<'a, [f64]>>>(vectors: impl Iterator<Item = V>) -> Vec<f64> {
+    let mut vectors = vectors.map(|own| -> Cow<'a, [f64]> { own.into() });
+    let mut sum = vectors.next().map(Cow::into_owned).unwrap_or_default();
+    for own in vectors {
+        match sum.len() {
+            ..=PART => add_scaled(&mut sum, 1.0, &own),
+            _ => sum.par_chunks_mut(PART).zip(own.par_chunks(PART)).for_each(|(sum, own)| add_scaled(sum, 1.0, own)),
+        }
+    }
     sum
 }

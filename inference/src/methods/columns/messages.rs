@@ -1,5 +1,7 @@
 //! Declares what the label holder and parties with different columns say to each other.
 
+use std::sync::Arc;
+
 use partita_core::vertical::Augmentation;
 
 use crate::engine::error::{Error, Result};
@@ -44,9 +46,9 @@ impl Carried for Indices {
     }
 }
 
-/// At most so many numbers; how many there must be is known after other fields were read.
+/// At most so many numbers; how many there must be is known after other fields were read. Whoever sends them may keep them.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) struct AtMost(pub(crate) Vec<f64>);
+pub(crate) struct AtMost(pub(crate) Arc<Vec<f64>>);
 
 impl Carried for AtMost {
     fn put(&self, message: Message, name: &str) -> Message {
@@ -55,7 +57,7 @@ impl Carried for AtMost {
 
     fn get(message: &Message, name: &str, limit: u64) -> Result<Self> {
         match message.get_floats(name)? {
-            values if values.len() <= length(limit) => Ok(Self(values)),
+            values if values.len() <= length(limit) => Ok(Self(values.into())),
             values => wrong_length(&message.kind, name, values.len(), length(limit)),
         }
     }

@@ -2,7 +2,7 @@
 
 use partita_core::kernel::add_scaled;
 use partita_core::vertical::{Contributed, Labels, LikelihoodAt, Party};
-use partita_core::{Device, Key, Noise, Purpose, SiteTable};
+use partita_core::{Device, Key, Noise, Precision, Purpose, SiteTable};
 
 use crate::engine::algorithm::{Posterior, finite};
 use crate::engine::error::{Error, Result};
@@ -270,7 +270,8 @@ impl VerticalParty {
     fn terms(&self, contribution: &[f64]) -> Terms {
         #[expect(clippy::cast_precision_loss, reason = "row counts are far below 2^52")]
         let weight = (self.party.rows() * self.outputs) as f64 / contribution.len() as f64;
-        Terms { estimator: self.settings.estimator, rho: self.options.augmentation.rho(), weight }
+        let (estimator, rho) = (self.settings.estimator, self.options.augmentation.rho());
+        Terms { estimator, rho, weight, precision: self.device.precision() }
     }
 
     /// $`\hat L_j`$: what the party's own unknowns add to the bound.
@@ -295,7 +296,7 @@ impl VerticalParty {
         if let Some(more) = by_predictor {
             add_scaled(&mut by_contribution, 1.0, more);
         }
-        let density = drawn.contributed.vjp(&by_contribution)?;
+        let density = drawn.contributed.vjp(by_contribution)?;
         drawn.unknowns.vjp(&self.trainer, self.settings.estimator, density, &mut out.shared);
         Ok(())
     }
@@ -323,6 +324,13 @@ impl VerticalParty {
         Ok(moved)
     }
 
+    /// Computes in this precision from here on. Draws that wait for their gradient are made again by the same noise.
+    pub(super) fn recast(&mut self, precision: Precision) -> Result<()> {
+        self.device = self.device.clone().with_precision(precision);
+        self.pending.iter_mut().for_each(|pending| pending.draws.clear());
+        self.show_theta()
+    }
+
     /// Lets the contribution see its point parameters.
     pub(super) fn show_theta(&mut self) -> Result<()> {
         if self.points > 0 {
@@ -344,7 +352,7 @@ impl VerticalParty {
         let means = self.auxiliary.means(rows);
         let pull: Vec<f64> = means.iter().zip(contribution).map(|(mean, g)| precision * (mean - g)).collect();
         let mut gradient = vec![0.0; self.trainer.values().len()];
-        unknowns.vjp(&self.trainer, self.settings.estimator, contributed.vjp(&pull)?, &mut gradient);
+        unknowns.vjp(&self.trainer, self.settings.estimator, contributed.vjp(pull)?, &mut gradient);
         Ok(self.ascend_shared(gradient, step)?.is_clipped)
     }
 }

@@ -2,7 +2,7 @@
 
 use partita_core::kernel::add_scaled;
 use partita_core::vertical::{Augmentation, LikelihoodAt, Party};
-use partita_core::{Key, Purpose};
+use partita_core::{Key, Precision, Purpose};
 
 use crate::engine::algorithm::finite;
 use crate::engine::checkpoint::NamedVectors;
@@ -110,32 +110,41 @@ impl VerticalParty {
         }
         self.settle(StepRequest::KIND, gradient)?;
         let rows = rows.map(|Indices(rows)| rows);
-        let draws = self.draws_of_step(step, rows.as_deref())?;
+        let mut draws = self.draws_of_step(step, rows.as_deref())?;
         let clipped = self.trainer.descent.clips().then_some(self.clipped);
-        let reply = self.values(step, &draws, clipped)?;
+        let reply = self.values(step, &mut draws, clipped)?;
         self.pending = Some(Pending { step, rows, by_predictor: Vec::new(), draws });
         Ok(reply)
     }
 
     /// $`z_j`$ of every draw, and the party's bounds where no further exchange follows.
-    fn values(&self, step: u64, draws: &[Drawn], clipped: Option<u64>) -> Result<Message> {
-        let each: Vec<&[f64]> = draws.iter().map(|drawn| drawn.sample.value.as_slice()).collect();
-        let z = Rows { count: draws.len(), values: each.concat() };
+    fn values(&self, step: u64, draws: &mut [Drawn], clipped: Option<u64>) -> Result<Message> {
+        // The numbers of one draw are lent to the message; those of several are copied one after another.
+        let values = match &mut *draws {
+            [only] => std::mem::take(&mut only.sample.value),
+            several => several.iter().map(|drawn| drawn.sample.value.as_slice()).collect::<Vec<_>>().concat(),
+        };
+        let z = Rows { count: draws.len(), values };
         finite(self.party.name(), self.step, |index| format!("its auxiliary variable {index}"), &z.values)?;
         let elbo = match self.options.augmentation {
             Augmentation::PowerLikelihood { .. } => Vec::new(),
             _ => draws.iter().map(|drawn| self.bound(drawn)).collect(),
         };
         finite(self.party.name(), self.step, |_| "its ELBO term".into(), &elbo)?;
-        Ok(Values { step, z, elbo, clipped }.write())
+        let reply = Values { step, z, elbo, clipped };
+        let message = reply.write();
+        if let [only] = draws {
+            only.sample.value = reply.z.values;
+        }
+        Ok(message)
     }
 
     /// Settles the last step, and sends $`z_j`$ of report draws on all rows.
     fn estimate_elbo(&mut self, request: EstimateRequest) -> Result<Message> {
         self.same_rows(EstimateRequest::KIND, request.rows_in_all)?;
         self.settle(EstimateRequest::KIND, request.gradient)?;
-        let draws = self.draws(Draws::of_report(request.step, length(request.draws)), None)?;
-        self.values(request.step, &draws, None)
+        let mut draws = self.draws(Draws::of_report(request.step, length(request.draws)), None)?;
+        self.values(request.step, &mut draws, None)
     }
 
     /// The party's factor of the power likelihood given the sum of all $`z_k`$: at the draws of the step that waits, or
@@ -275,6 +284,10 @@ impl Program for VerticalParty {
             Some(rows) => Commit::Part(self.state(rows)),
             None => Commit::AsItGoes,
         }
+    }
+
+    fn set_precision(&mut self, precision: Precision) -> Result<bool> {
+        self.recast(precision).map(|()| true)
     }
 
     /// Means and standard deviations of the party's unconstrained latents.

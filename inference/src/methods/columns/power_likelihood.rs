@@ -16,8 +16,8 @@ impl VerticalCoordinator {
             seed: self.settings.seed,
             rows_in_all: self.labels.rows() as u64,
             parties: self.parties.len() as u64,
-            sum: AtMost(sums.to_vec()),
-            head: AtMost(self.heads(draws).flat_map(|head| head.draw.latent).collect()),
+            sum: AtMost(sums.to_vec().into()),
+            head: AtMost(self.heads(draws).flat_map(|head| head.draw.latent).collect::<Vec<_>>().into()),
             draws: (draws.purpose == Purpose::Report).then_some(draws.count as u64),
         };
         Request::to_all(self.parties.len(), &request.write())

@@ -1,6 +1,7 @@
 //! Computes what the auxiliary variables of a party add to the bound, and the gradients by what they were made of.
 
-use partita_core::kernel::dot;
+use partita_core::Precision;
+use partita_core::kernel::{DrawEntropy, DrawSlopes, dot, draw_slopes};
 
 use crate::engine::estimator::Estimator;
 
@@ -12,6 +13,8 @@ pub(super) struct Terms {
     pub(super) rho: f64,
     /// $`N/B`$.
     pub(super) weight: f64,
+    /// That of a network's hidden units and their derivatives; everything else is in double precision.
+    pub(super) precision: Precision,
 }
 
 /// One draw of the auxiliary variables of some rows, $`z = \mu + e^{s}\tau`$ around contributions $`g`$.
@@ -71,36 +74,14 @@ impl Terms {
     /// included.
     pub(super) fn reach(&self, around: &Around<'_>, by_value: &[f64], out: &mut Reached<'_>) {
         let (precision, weight) = (self.weight * self.rho.powi(-2), self.weight);
-        let rows = by_value.iter().zip(around.contribution).zip(around.scale).zip(around.noise);
-        let slots = out.mean.iter_mut().zip(out.log_scale.iter_mut()).zip(out.contribution.iter_mut());
-        match self.estimator {
-            Estimator::ClosedFormEntropy => {
-                for (((((v, g), scale), tau), mean), ((by_mean, by_log_scale), pull)) in
-                    rows.zip(around.mean).zip(slots)
-                {
-                    *pull = precision * (mean - g);
-                    *by_mean = v - *pull;
-                    *by_log_scale = v * scale * tau + weight - precision * scale * scale;
-                }
-            }
+        let (entropy, centre) = match self.estimator {
+            Estimator::ClosedFormEntropy => (DrawEntropy::Closed, around.mean),
             // Leaves the path through log q(z) alone: -d log q/dz = tau / sigma.
-            Estimator::StickingTheLanding => {
-                for (((((v, g), scale), tau), z), ((by_mean, by_log_scale), pull)) in rows.zip(around.value).zip(slots)
-                {
-                    *pull = precision * (z - g);
-                    let path = (v - *pull) * scale;
-                    *by_mean = v - *pull + weight * tau / scale;
-                    *by_log_scale = (path + weight * tau) * tau;
-                }
-            }
-            _ => {
-                for (((((v, g), scale), tau), z), ((by_mean, by_log_scale), pull)) in rows.zip(around.value).zip(slots)
-                {
-                    *pull = precision * (z - g);
-                    *by_mean = v - *pull;
-                    *by_log_scale = *by_mean * scale * tau + weight;
-                }
-            }
-        }
+            Estimator::StickingTheLanding => (DrawEntropy::Path, around.value),
+            _ => (DrawEntropy::Total, around.value),
+        };
+        let given = [by_value, around.contribution, centre, around.scale, around.noise];
+        let out = [&mut *out.mean, &mut *out.log_scale, &mut *out.contribution];
+        draw_slopes(DrawSlopes { entropy, precision, weight }, given, out);
     }
 }
