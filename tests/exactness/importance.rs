@@ -20,7 +20,7 @@ use partita::{
     fit,
 };
 
-const GRADIENTS: [ImportanceGradient; 3] =
+pub(super) const GRADIENTS: [ImportanceGradient; 3] =
     [ImportanceGradient::Total, ImportanceGradient::StickingTheLanding, ImportanceGradient::DoublyReparameterised];
 
 /// Rounding of sums of some hundred terms of size up to 100 in f64.

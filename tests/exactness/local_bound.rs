@@ -318,24 +318,3 @@ fn a_model_with_local_latents_outside_one_plate_is_refused() {
     let refused = fit(&six_cities_model(), &silos, &device, &none, None).unwrap_err();
     assert!(matches!(refused, Error::Setting { setting: "inner draws", .. }), "{refused}");
 }
-
-#[test]
-fn pooled_data_has_the_locally_enhanced_bound_of_one_silo() {
-    let device = Device::flex();
-    let silos = [("all".to_owned(), six_cities_data(1, &device).remove(0))];
-    let run = |algorithm| {
-        let settings = Settings {
-            steps: 20,
-            estimator: Estimator::LocallyEnhanced { inner: 3 },
-            family: six_cities_family(),
-            ..Settings::default()
-        };
-        let options = FitOptions { algorithm, settings, elbo_draws: 4, summary_draws: 0, ..FitOptions::default() };
-        let fitted = fit(&six_cities_model(), &silos, &device, &options, None).unwrap();
-        (fitted.posterior().parameters.to_vec(), fitted.report.elbo)
-    };
-    let ((pooled, bound), (federated, expected)) = (run(AlgorithmChoice::Central), run(AlgorithmChoice::Sfvi));
-    // The same sums in another order, twenty times.
-    assert!(pooled.iter().zip(&federated).all(|(a, b)| (a - b).abs() < 1e-9));
-    assert!((bound - expected).abs() < 1e-8, "{bound} against {expected}");
-}
