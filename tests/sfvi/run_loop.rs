@@ -2,9 +2,8 @@
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
-use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
 
+use fixtures::cut::cut_and_resumed;
 use fixtures::{ConjugateGaussian, conjugate, groups, latest_step, steps_shown, structured};
 use partita::burn::tensor::Tensor;
 use partita::inference::{
@@ -56,37 +55,17 @@ fn a_run_that_reaches_its_limit_first_is_annealed_and_warns() {
     assert!((mean - exact.mean).abs() < 0.1 * exact.sd, "mean {mean}, exact {}", exact.mean);
 }
 
-/// Interrupts a run at a step, as Ctrl-C would.
-struct InterruptAt(u64, Arc<AtomicBool>);
-
-impl Progress for InterruptAt {
-    fn step(&mut self, info: &StepInfo, _: &Counters) {
-        self.1.store(info.step >= self.0, std::sync::atomic::Ordering::Relaxed);
-    }
-    fn end(&mut self, _: &RunRecord) {}
-}
-
 #[test]
 fn an_interrupted_run_ends_cleanly_with_what_was_reached_and_resumes() {
     let device = Device::flex();
-    let folder = tempfile::tempdir().unwrap();
-    let flag = Arc::new(AtomicBool::new(false));
     let settings = Settings { steps: 300, family: structured(), ..Settings::default() };
-    let options = FitOptions {
-        settings,
-        checkpoint: Some((folder.path().to_owned(), 100)),
-        interrupt: Some(Arc::clone(&flag)),
-        ..FitOptions::default()
+    let options = FitOptions { settings, ..FitOptions::default() };
+    let run = |options: &FitOptions, progress: Option<&mut dyn Progress>| {
+        fit(&conjugate(), &silos(&device), &device, options, progress).unwrap()
     };
-    let mut progress = InterruptAt(137, Arc::clone(&flag));
-    let cut = fit(&conjugate(), &silos(&device), &device, &options, Some(&mut progress)).unwrap();
+    let ([cut, resumed], whole) = (cut_and_resumed(&options, [137, 100], run), run(&options, None));
     assert_eq!((cut.report.ending, cut.report.gradient_steps), (Ending::Interrupted, 137));
     assert!(cut.report.to_string().contains("interrupted"));
-    flag.store(false, std::sync::atomic::Ordering::Relaxed);
-    let resumed = FitOptions { resume: true, ..options.clone() };
-    let resumed = fit(&conjugate(), &silos(&device), &device, &resumed, None).unwrap();
-    let whole = FitOptions { checkpoint: None, ..options };
-    let whole = fit(&conjugate(), &silos(&device), &device, &whole, None).unwrap();
     assert_eq!(resumed.posterior().parameters, whole.posterior().parameters);
     assert_eq!(resumed.record.counters, whole.record.counters);
 }
@@ -224,21 +203,12 @@ fn every_optimiser_resumes_to_the_same_bits() {
             minibatch: minibatch.clone(),
             ..Settings::default()
         };
-        let folder = tempfile::tempdir().unwrap();
         let options = FitOptions { settings, elbo_draws: 2, summary_draws: 2, ..FitOptions::default() };
         let run = |options: &FitOptions, progress: Option<&mut dyn Progress>| {
-            fit(&conjugate(), &silos(&device), &device, options, progress).unwrap().posterior().parameters.to_vec()
+            fit(&conjugate(), &silos(&device), &device, options, progress).unwrap()
         };
-        let whole = run(&options, None);
-        let flag = Arc::new(AtomicBool::new(false));
-        let cut = FitOptions {
-            checkpoint: Some((folder.path().to_owned(), 1_000)),
-            interrupt: Some(Arc::clone(&flag)),
-            ..options.clone()
-        };
-        run(&cut, Some(&mut InterruptAt(23, flag)));
-        let resumed = FitOptions { interrupt: None, resume: true, ..cut };
-        assert_eq!(run(&resumed, None), whole, "{optimiser:?}");
+        let ([_, resumed], whole) = (cut_and_resumed(&options, [23, 1_000], run), run(&options, None));
+        assert_eq!(resumed.posterior().parameters, whole.posterior().parameters, "{optimiser:?}");
     }
 }
 

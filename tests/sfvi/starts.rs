@@ -162,12 +162,10 @@ fn of_several_starts_the_best_is_kept_and_all_are_reported() {
 
 /// Regressions in the units in which people have their data.
 mod raw_scales {
-    use std::sync::Arc;
-    use std::sync::atomic::{AtomicBool, Ordering};
-
     use super::*;
+    use fixtures::cut::cut_and_resumed;
     use partita::core::{Bernoulli, HalfNormal, Key, Noise, NoiseStream, Purpose};
-    use partita::inference::{Algorithm, Counters, Progress, RunRecord, StartFrom, StepInfo, coordinator, fit_parties};
+    use partita::inference::{Algorithm, StartFrom, coordinator, fit_parties};
     use partita::models::{LinearRegression, MeasuredRows};
 
     fn noise(number: u64) -> NoiseStream {
@@ -345,16 +343,6 @@ mod raw_scales {
         }
     }
 
-    /// Interrupts a run after some steps.
-    struct InterruptAt(u64, Arc<AtomicBool>);
-
-    impl Progress for InterruptAt {
-        fn step(&mut self, info: &StepInfo, _: &Counters) {
-            self.1.store(info.step >= self.0, Ordering::Relaxed);
-        }
-        fn end(&mut self, _: &RunRecord) {}
-    }
-
     #[test]
     fn a_start_at_the_mode_has_the_same_bits_for_any_threads_and_after_a_checkpoint() {
         let device = Device::flex();
@@ -367,7 +355,6 @@ mod raw_scales {
             [(AlgorithmChoice::Central, vec![("all".to_owned(), rows(0..120))]), (AlgorithmChoice::Sfvi, split)]
         {
             for family in families {
-                let folder = tempfile::tempdir().unwrap();
                 let mut options = options(algorithm.clone());
                 options.settings.family = FamilyPlan::new().global(family);
                 (options.settings.steps, options.settings.particles) = (300, 2);
@@ -375,11 +362,9 @@ mod raw_scales {
                 let threads = FitOptions { threads: 3, ..options.clone() };
                 let threads = fit(&model, &silos, &device, &threads, None).unwrap();
                 assert_eq!(whole.posterior().parameters, threads.posterior().parameters);
-                options.checkpoint = Some((folder.path().to_owned(), 40));
-                let flag = Arc::<AtomicBool>::default();
-                let cut = FitOptions { interrupt: Some(Arc::clone(&flag)), ..options.clone() };
-                fit(&model, &silos, &device, &cut, Some(&mut InterruptAt(130, flag))).unwrap();
-                let resumed = fit(&model, &silos, &device, &FitOptions { resume: true, ..options }, None).unwrap();
+                let [_, resumed] = cut_and_resumed(&options, [130, 40], |options, progress| {
+                    fit(&model, &silos, &device, options, progress).unwrap()
+                });
                 assert_eq!(whole.posterior().parameters, resumed.posterior().parameters, "{algorithm:?} {family:?}");
                 assert_eq!(whole.report.rounds, resumed.report.rounds);
             }
