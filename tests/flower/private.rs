@@ -74,11 +74,9 @@ fn with_masks(folder: &Path, names: &[&str], fewest: usize) -> Vec<String> {
 
 #[test]
 fn masked_sums_over_an_engine_survive_kills_of_a_silo_and_of_the_coordinator_and_rosters_are_those_of_owners() {
-    let Some(programs) = installed() else { return };
-    let scratch = tempfile::tempdir().unwrap();
-    let folder = scratch.path();
     let names = ["north", "south", "west"];
-    let deployment = Deployment::start(&programs, folder, names.len(), Pace::Capped);
+    let Some((scratch, deployment)) = Deployment::capped(names.len()) else { return };
+    let folder = scratch.path();
     let masked = study(&names, 2.0, 1).replace("delta = 1e-5\n", "delta = 1e-5\nsecure_sums = true\n");
     write_files(folder, &deployment, &names, &masked, "");
     let write_all = |fewest| {
@@ -143,11 +141,9 @@ fn spent(ledger: &Path) -> Spent {
 
 #[test]
 fn a_private_study_has_the_bits_of_one_process_with_its_ledgers_and_says_what_it_promised() {
-    let Some(programs) = installed() else { return };
-    let scratch = tempfile::tempdir().unwrap();
-    let folder = scratch.path();
     let names = ["north", "south"];
-    let deployment = Deployment::start(&programs, folder, names.len(), Pace::Capped);
+    let Some((scratch, deployment)) = Deployment::capped(names.len()) else { return };
+    let folder = scratch.path();
     let privacy = "[privacy]\nepsilon = 3.0\ndelta = 1e-5";
     write_files(folder, &deployment, &names, &study(&names, 3.0, 1), privacy);
     let silos = names.map(|name| start(folder, "silo", name));
@@ -200,10 +196,8 @@ fn the_same_in_one_process(folder: &Path, names: &[&str]) {
 
 #[test]
 fn every_method_of_a_private_study_over_an_engine_has_the_bits_of_one_process_with_its_ledgers() {
-    let Some(programs) = installed() else { return };
-    let scratch = tempfile::tempdir().unwrap();
     let names = ["north", "south"];
-    let deployment = Deployment::start(&programs, scratch.path(), names.len(), Pace::Capped);
+    let Some((scratch, deployment)) = Deployment::capped(names.len()) else { return };
     // Five globals have sixteen draws a round of SFVI; other rounds have two sums each. Points are of formulas without groups.
     for (method, rounds, sums) in [("sfvi", 1, 16), ("sfvi-avg", 2, 4), ("fed-opt", 2, 4), ("pvi", 2, 4)] {
         let folder = scratch.path().join(method);
@@ -242,11 +236,9 @@ fn every_method_of_a_private_study_over_an_engine_has_the_bits_of_one_process_wi
 
 #[test]
 fn no_kill_and_no_older_state_lowers_a_ledger_and_an_older_ledger_is_refused() {
-    let Some(programs) = installed() else { return };
-    let scratch = tempfile::tempdir().unwrap();
-    let folder = scratch.path();
     let names = ["north", "south"];
-    let deployment = Deployment::start(&programs, folder, names.len(), Pace::Capped);
+    let Some((scratch, deployment)) = Deployment::capped(names.len()) else { return };
+    let folder = scratch.path();
     // Room for a release that was charged and never drawn.
     write_files(folder, &deployment, &names, &study(&names, 2.0, 1), "[privacy]\nepsilon = 2.4\ndelta = 1e-5");
     let ledger = folder.join("north-state.ledger");

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::{Arc, Mutex};
 
-use fixtures::engine::{Deployment, Pace, installed};
+use fixtures::engine::Deployment;
 use fixtures::programs::{Folder, NAMES, in_one_process};
 use fixtures::proxy::{Action, Proxy};
 use fixtures::table::{IDENTITY, Keys, Served, fitted, how, patience, program, rows};
@@ -75,9 +75,7 @@ fn found_by(
 
 #[test]
 fn a_silo_with_a_key_answers_its_coordinator_with_the_same_bits_and_nobody_else_even_at_the_hello() {
-    let Some(programs) = installed() else { return };
-    let scratch = tempfile::tempdir().unwrap();
-    let deployment = Deployment::start(&programs, scratch.path(), 2, Pace::Capped);
+    let Some((scratch, deployment)) = Deployment::capped(2) else { return };
     let public = Some(key(KEY).public());
     let both = [0, 1]
         .map(|index: u32| served(index, public.clone(), deployment.silo(index as usize), &scratch.path().join("run")));
@@ -116,10 +114,8 @@ fn a_silo_with_a_key_answers_its_coordinator_with_the_same_bits_and_nobody_else_
 
 #[test]
 fn who_answers_in_the_name_of_a_silo_without_its_key_is_refused_even_at_the_hello() {
-    let Some(programs) = installed() else { return };
-    let scratch = tempfile::tempdir().unwrap();
-    let deployment = Deployment::start(&programs, scratch.path(), 2, Pace::Capped);
-    let keys = |signs: Option<PartyKey>| Keys { coordinator: Some(key(KEY).public()), signs, asks: None };
+    let Some((scratch, deployment)) = Deployment::capped(2) else { return };
+    let keys = |signs: Option<PartyKey>| Keys { coordinator: Some(key(KEY).public()), signs, ..Keys::default() };
     let names = ["north", "south"].map(str::to_owned);
     // The coordinator knows of one key for both here; each signs with it, or with another, or not.
     let signatures: BTreeMap<String, PartyPublicKey> =
@@ -168,9 +164,7 @@ fn has(passed: &[Vec<u8>], word: &[u8]) -> bool {
 
 #[test]
 fn a_silo_that_declares_a_number_of_rows_that_cannot_be_is_refused_with_its_name() {
-    let Some(programs) = installed() else { return };
-    let scratch = tempfile::tempdir().unwrap();
-    let deployment = Deployment::start(&programs, scratch.path(), 2, Pace::Capped);
+    let Some((scratch, deployment)) = Deployment::capped(2) else { return };
     let _north = served(0, None, deployment.silo(0), scratch.path());
     let (make, _) = program((&GaussianMean {}, &silos()), 1, &options());
     let many = ("south", 1_000_000_000_001);
@@ -184,9 +178,7 @@ fn a_silo_that_declares_a_number_of_rows_that_cannot_be_is_refused_with_its_name
 
 #[test]
 fn the_programs_read_keys_from_their_files_and_find_the_bits_of_one_process() {
-    let Some(programs) = installed() else { return };
-    let scratch = tempfile::tempdir().unwrap();
-    let deployment = Deployment::start(&programs, scratch.path(), 2, Pace::Capped);
+    let Some((scratch, deployment)) = Deployment::capped(2) else { return };
     let silos = [&deployment.silo(0), &deployment.silo(1)];
     let how = "appear_seconds = 120\nkey = \"coordinator.key\"";
     let folder = Folder::new(scratch.path().join("run"), "pvi", &deployment.coordinator(), silos, how);

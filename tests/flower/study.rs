@@ -6,7 +6,7 @@ use std::process::Command;
 use std::sync::{Arc, Mutex};
 
 use fixtures::arviz::{opened, python};
-use fixtures::engine::{Deployment, Pace, Running, free_ports, installed};
+use fixtures::engine::{Deployment, Running, free_ports, installed};
 use fixtures::executable;
 use fixtures::proxy::{Action, Proxy};
 use fixtures::visits::{FORMULA, visits};
@@ -73,10 +73,8 @@ fn study(checks: &str) -> String {
 
 #[test]
 fn a_study_over_an_engine_has_the_bits_of_one_process_and_every_silo_has_the_report() {
-    let Some(programs) = installed() else { return };
-    let scratch = tempfile::tempdir().unwrap();
+    let Some((scratch, deployment)) = Deployment::capped(NAMES.len()) else { return };
     let folder = scratch.path();
-    let deployment = Deployment::start(&programs, folder, NAMES.len(), Pace::Capped);
     write_files(
         folder,
         &deployment,
@@ -143,10 +141,8 @@ fn a_study_over_an_engine_has_the_bits_of_one_process_and_every_silo_has_the_rep
 
 #[test]
 fn an_interrupted_study_tells_silos_nothing_and_goes_on_where_it_was() {
-    let Some(programs) = installed() else { return };
-    let scratch = tempfile::tempdir().unwrap();
+    let Some((scratch, deployment)) = Deployment::capped(NAMES.len()) else { return };
     let folder = scratch.path();
-    let deployment = Deployment::start(&programs, folder, NAMES.len(), Pace::Capped);
     write_files(folder, &deployment, &study("[run]\nalgorithm = \"sfvi\"\nsteps = 12"), "");
     let mut silos: Vec<Running> = NAMES.iter().map(|name| start_with(folder, "silo", name, &["--once"])).collect();
     let mut coordinator = start(folder, "coordinator", "coordinator");
@@ -187,10 +183,8 @@ fn an_interrupted_study_tells_silos_nothing_and_goes_on_where_it_was() {
 
 #[test]
 fn questions_to_a_study_over_an_engine_have_the_answers_of_one_process_and_rows_stay() {
-    let Some(programs) = installed() else { return };
-    let scratch = tempfile::tempdir().unwrap();
+    let Some((scratch, deployment)) = Deployment::capped(NAMES.len()) else { return };
     let folder = scratch.path();
-    let deployment = Deployment::start(&programs, folder, NAMES.len(), Pace::Capped);
     let averaged = "contrasts = [\"smoke: 1 - 0 averaged\"]";
     write_files(folder, &deployment, &study(averaged), "fitted = \"NAME-fitted.csv\"");
     std::fs::write(folder.join("new.csv"), "child,smoke,age\nc1,1,0\nstranger,0,1\n").unwrap();
@@ -259,10 +253,8 @@ fn in_one_process(folder: &Path) {
 
 #[test]
 fn a_study_whose_coordinator_was_killed_is_resumed_and_has_the_bits_of_one_process() {
-    let Some(programs) = installed() else { return };
-    let scratch = tempfile::tempdir().unwrap();
+    let Some((scratch, deployment)) = Deployment::capped(NAMES.len()) else { return };
     let folder = scratch.path();
-    let deployment = Deployment::start(&programs, folder, NAMES.len(), Pace::Capped);
     write_files(folder, &deployment, &study(""), "");
     let (path, behind) = (folder.join("north.toml"), Proxy::before(&deployment.silo(0).address));
     let own = read(folder, "north.toml").replace(&deployment.silo(0).address, &behind.engine().address);
@@ -296,10 +288,8 @@ fn a_study_whose_coordinator_was_killed_is_resumed_and_has_the_bits_of_one_proce
 
 #[test]
 fn an_owner_who_allows_no_averages_keeps_them_and_the_report_arrives() {
-    let Some(programs) = installed() else { return };
-    let scratch = tempfile::tempdir().unwrap();
+    let Some((scratch, deployment)) = Deployment::capped(NAMES.len()) else { return };
     let folder = scratch.path();
-    let deployment = Deployment::start(&programs, folder, NAMES.len(), Pace::Capped);
     let averaged = "contrasts = [\"smoke: 1 - 0 averaged\"]";
     write_files(folder, &deployment, &study(averaged), "allow = [\"formula\", \"few\", \"trust\"]");
     let silos: Vec<Running> = NAMES.iter().map(|name| start(folder, "silo", name)).collect();
@@ -445,9 +435,7 @@ fn stored(relay: &Proxy) -> Arc<Mutex<Vec<Vec<u8>>>> {
 
 #[test]
 fn the_report_that_silos_are_told_is_sealed_to_each_and_nothing_of_it_is_with_the_engine() {
-    let Some(programs) = installed() else { return };
-    let scratch = tempfile::tempdir().unwrap();
-    let deployment = Deployment::start(&programs, scratch.path(), NAMES.len(), Pace::Capped);
+    let Some((scratch, deployment)) = Deployment::capped(NAMES.len()) else { return };
     for is_sealed in [true, false] {
         let folder = &scratch.path().join(if is_sealed { "sealed" } else { "open" });
         std::fs::create_dir_all(folder).unwrap();
