@@ -6,12 +6,11 @@ use std::time::{Duration, Instant};
 
 use fixtures::engine::{Deployment, Pace, Running, copy, installed};
 use fixtures::executable;
-use fixtures::visits::{FORMULA, visits};
-use partita::models::six_cities;
+use fixtures::visits::FORMULA;
 use partita::privacy::{Budget, Ledger, Spent};
 use serde_json::Value;
 
-use super::study::{read, run_page, start, start_with, wait};
+use super::study::{read, run_page, start, start_with, wait, write_parties};
 
 /// The noised sums of a study.
 const SUMS: usize = 8;
@@ -24,24 +23,9 @@ fn study(silos: &[&str], epsilon: f64, seed: u64) -> String {
     )
 }
 
-/// The files of all parties in `folder`; a third of the children are dealt to the silos in turn.
+/// The files of all parties: a third of the children are dealt to the silos in turn.
 fn write_files(folder: &Path, deployment: &Deployment, silos: &[&str], study: &str, privacy: &str) {
-    std::fs::create_dir_all(folder).unwrap();
-    let write = |name: &str, text: &str| std::fs::write(folder.join(name), text).unwrap();
-    write("study.toml", study);
-    for (place, name) in silos.iter().enumerate() {
-        let children: Vec<_> = six_cities().into_iter().skip(place).step_by(3 * silos.len()).collect();
-        write(&format!("{name}.csv"), &visits(&children));
-        let engine = format!("[engine]\naddress = \"{}\"\npatience_seconds = 60\n", deployment.silo(place).address);
-        write(
-            &format!("{name}.toml"),
-            &format!(
-                "name = \"{name}\"\ndata = \"{name}.csv\"\nstate = \"{name}-state\"\noutput = \"{name}-report\"\n{privacy}\n{engine}"
-            ),
-        );
-    }
-    let engine = format!("[engine]\naddress = \"{}\"\npatience_seconds = 60\n", deployment.coordinator().address);
-    write("coordinator.toml", &format!("state = \"state\"\noutput = \"output\"\ndeadline_seconds = 60\n{engine}"));
+    write_parties(folder, deployment, (silos, 3), [study, privacy, "deadline_seconds = 60"]);
 }
 
 /// Waits until a silo has ended at its start.

@@ -18,9 +18,6 @@ use serde_json::Value;
 
 const NAMES: [&str; 3] = ["north", "south", "west"];
 
-/// A silo's own file beyond name, data and engine.
-type Own<'a> = &'a str;
-
 /// Starts a party of a study in its folder.
 pub(super) fn start(folder: &Path, task: &str, name: &str) -> Running {
     start_with(folder, task, name, &[])
@@ -47,12 +44,18 @@ pub(super) fn read(folder: &Path, name: &str) -> String {
     std::fs::read_to_string(folder.join(name)).unwrap_or_default()
 }
 
-/// The files of all parties; the children are dealt to the silos in turn.
-fn write_files(folder: &Path, deployment: &Deployment, study: &str, own: Own<'_>) {
+/// The files of all parties: the silos' children are dealt in turn from every so many-th, `own` stands in the file of each
+/// silo with its name for NAME, and `how` in that of the coordinator.
+pub(super) fn write_parties(
+    folder: &Path,
+    deployment: &Deployment,
+    (silos, every): (&[&str], usize),
+    [study, own, how]: [&str; 3],
+) {
     let write = |name: &str, text: &str| std::fs::write(folder.join(name), text).unwrap();
     write("study.toml", study);
-    for (place, name) in NAMES.iter().enumerate() {
-        let children: Vec<_> = six_cities().into_iter().skip(place).step_by(NAMES.len()).collect();
+    for (place, name) in silos.iter().enumerate() {
+        let children: Vec<_> = six_cities().into_iter().skip(place).step_by(every * silos.len()).collect();
         write(&format!("{name}.csv"), &visits(&children));
         let engine = format!("[engine]\naddress = \"{}\"\npatience_seconds = 60\n", deployment.silo(place).address);
         write(
@@ -64,7 +67,11 @@ fn write_files(folder: &Path, deployment: &Deployment, study: &str, own: Own<'_>
         );
     }
     let engine = format!("[engine]\naddress = \"{}\"\npatience_seconds = 60\n", deployment.coordinator().address);
-    write("coordinator.toml", &format!("state = \"state\"\noutput = \"output\"\n{engine}"));
+    write("coordinator.toml", &format!("state = \"state\"\noutput = \"output\"\n{how}\n{engine}"));
+}
+
+fn write_files(folder: &Path, deployment: &Deployment, study: &str, own: &str) {
+    write_parties(folder, deployment, (&NAMES, 1), [study, own, ""]);
 }
 
 fn study(checks: &str) -> String {

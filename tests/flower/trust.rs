@@ -20,25 +20,19 @@ use super::policies::After;
 
 const NAMES: [&str; 2] = ["north", "south"];
 
-fn silos() -> Vec<(String, <GaussianMean as Model>::Data)> {
+pub(super) fn silos() -> Vec<(String, <GaussianMean as Model>::Data)> {
     let (device, numbers) = (Device::flex(), [vec![1.0, 2.5], vec![3.0]]);
     NAMES.iter().zip(numbers).map(|(name, own)| ((*name).to_owned(), GaussianMean::data(&own, &device))).collect()
 }
 
 /// Four local updates, which find the exact posterior.
-fn options() -> FitOptions {
-    let pvi = PviOptions { solver: Conjugate.into(), ..PviOptions::new(1) };
+pub(super) fn options() -> FitOptions {
+    let algorithm = AlgorithmChoice::Pvi(PviOptions { solver: Conjugate.into(), ..PviOptions::new(1) });
     let settings = Settings { steps: 4, ..Settings::default() };
-    FitOptions {
-        algorithm: AlgorithmChoice::Pvi(pvi),
-        settings,
-        elbo_draws: 1,
-        summary_draws: 0,
-        ..FitOptions::default()
-    }
+    FitOptions { algorithm, settings, elbo_draws: 1, summary_draws: 0, ..FitOptions::default() }
 }
 
-fn expected() -> Vec<f64> {
+pub(super) fn expected() -> Vec<f64> {
     fit(&GaussianMean {}, &silos(), &Device::flex(), &options(), None).unwrap().posterior().parameters.to_vec()
 }
 
@@ -52,7 +46,7 @@ fn run(engine: Engine, patience: Patience, disturb: impl FnOnce()) -> (Result<Ve
     run_by(how(engine, &NAMES.map(str::to_owned), 2, patience), disturb)
 }
 
-fn run_by(how: CoordinatorOptions, disturb: impl FnOnce()) -> (Result<Vec<f64>, String>, Vec<String>) {
+pub(super) fn run_by(how: CoordinatorOptions, disturb: impl FnOnce()) -> (Result<Vec<f64>, String>, Vec<String>) {
     let lines: Arc<Mutex<Vec<String>>> = Arc::default();
     let own = Arc::clone(&lines);
     let log = Arc::new(move |line: &str| own.lock().unwrap().push(line.to_owned()));
