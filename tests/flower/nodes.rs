@@ -15,7 +15,7 @@ fn with_keys(path: PathBuf, algorithm: &str, deployment: &Deployment, north: &Pr
     let link = deployment.coordinator();
     let folder = Folder::new(path, algorithm, &link, [&north.engine(), &link], PATIENCE);
     for name in NAMES {
-        assert!(fixtures::command(&folder.0, &["keys", "silo", name]).status.success());
+        fixtures::said(&folder.0, &["keys", "silo", name]);
         let file = folder.path(&format!("{name}.toml"));
         // `[engine]` is the last table of the file.
         let text = std::fs::read_to_string(&file).unwrap() + &format!("key = \"{name}.key\"\n");

@@ -1,16 +1,14 @@
 //! Claims that private studies over a real engine keep their promise: budgets, ledgers, and nothing that has no noise.
 
 use std::path::Path;
-use std::process::Command;
 use std::time::{Duration, Instant};
 
 use fixtures::engine::{Deployment, Pace, Running, copy, installed};
-use fixtures::executable;
 use fixtures::visits::FORMULA;
 use partita::privacy::{Budget, Ledger, Spent};
 use serde_json::Value;
 
-use super::study::{read, run_page, start, start_with, wait, write_parties};
+use super::study::{in_one_process, read, run_page, start, start_with, wait, write_parties};
 
 /// The noised sums of a study.
 const SUMS: usize = 8;
@@ -41,7 +39,7 @@ fn ended(mut silo: Running, folder: &Path, name: &str) -> String {
 /// The keys with which three silos sign and mask, and the tables of their files.
 fn with_masks(folder: &Path, names: &[&str], fewest: usize) -> Vec<String> {
     for name in names.iter().filter(|name| !folder.join(format!("{name}-signs.key")).exists()) {
-        assert!(fixtures::command(folder, &["keys", "silo", name]).status.success());
+        fixtures::said(folder, &["keys", "silo", name]);
     }
     let peers = |own: &str| {
         let others = names.iter().filter(|name| **name != own);
@@ -163,13 +161,7 @@ fn the_same_in_one_process(folder: &Path, names: &[&str]) {
             .unwrap();
     }
     let before = read(folder, "ledgers/north.ledger");
-    let mut one = Command::new(executable("partita"));
-    one.current_dir(folder).args(["fit", "--study", "study.toml", "--output", "one", "--ledgers", "ledgers"]);
-    for name in names {
-        one.args(["--silo", &format!("{name}.csv")]);
-    }
-    let done = one.output().unwrap();
-    assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
+    in_one_process(folder, names, &["--ledgers", "ledgers"]);
     let [found, expected]: [Value; 2] =
         ["output", "one"].map(|at| serde_json::from_str(&read(folder, &format!("{at}/result.json"))).unwrap());
     for entry in ["sites", "privacy", "verdict"] {

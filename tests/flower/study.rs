@@ -117,8 +117,7 @@ fn a_study_over_an_engine_has_the_bits_of_one_process_and_every_silo_has_the_rep
     assert!(read(folder, "output/report.html").contains("what the formula needs to know of the rows"));
     // Whoever has the report writes its page anew.
     for name in ["output", "west-report"] {
-        let done = fixtures::command(folder, &["report", name, "--html", "again.html"]);
-        assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
+        fixtures::said(folder, &["report", name, "--html", "again.html"]);
         assert!(read(folder, "again.html") == read(folder, "output/report.html"), "{name}");
         assert!(read(folder, "again.html").contains("Marginal density of smoke"));
     }
@@ -222,14 +221,7 @@ fn questions_to_a_study_over_an_engine_have_the_answers_of_one_process_and_rows_
         assert!(said.contains(words), "{words}: {said}\n{}", read(folder, "north.log"));
     }
     // The same study in one process.
-    let files = NAMES.map(|name| format!("{name}.csv"));
-    let mut one = Command::new(executable("partita"));
-    one.current_dir(folder).args(["fit", "--study", "study.toml", "--output", "one", "--fitted"]).args(asked);
-    for file in &files {
-        one.args(["--silo", file]);
-    }
-    let done = one.output().unwrap();
-    assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
+    in_one_process(folder, &NAMES, &[&["--fitted"], &asked[..]].concat());
     for name in ["posterior.csv", "contrasts.csv", "predicted.csv"] {
         let [own, expected] = ["output", "one"].map(|at| read(folder, &format!("{at}/{name}")));
         assert!(own.lines().count() > 2 && own == expected, "{name}: {own}\n{expected}");
@@ -243,19 +235,15 @@ fn questions_to_a_study_over_an_engine_have_the_answers_of_one_process_and_rows_
         !folder.join("output/fitted.csv").exists() && read(folder, "output/report.html").contains("averaged contrast")
     );
     // What the silo was told shows the report anew.
-    let done = fixtures::command(folder, &["report", "north-report"]);
-    assert!(String::from_utf8_lossy(&done.stdout).contains("odds ratio"));
+    assert!(fixtures::said(folder, &["report", "north-report"]).contains("odds ratio"));
 }
 
-/// The study of a folder in one process, with its files in the folder `one`.
-fn in_one_process(folder: &Path) {
-    let mut one = Command::new(executable("partita"));
-    one.current_dir(folder).args(["fit", "--study", "study.toml", "--output", "one"]);
-    for name in NAMES {
-        one.args(["--silo", &format!("{name}.csv")]);
-    }
-    let done = one.output().unwrap();
-    assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
+/// The study of a folder in one process, with more arguments, and its files in the folder `one`.
+pub(super) fn in_one_process(folder: &Path, names: &[&str], more: &[&str]) {
+    let files: Vec<String> = names.iter().map(|name| format!("{name}.csv")).collect();
+    let silos = files.iter().flat_map(|file| ["--silo", file.as_str()]);
+    let fit = ["fit", "--study", "study.toml", "--output", "one"].into_iter().chain(silos);
+    fixtures::said(folder, &fit.chain(more.iter().copied()).collect::<Vec<_>>());
 }
 
 #[test]
@@ -278,7 +266,7 @@ fn a_study_whose_coordinator_was_killed_is_resumed_and_has_the_bits_of_one_proce
     drop(silos);
     let said = read(folder, "coordinator.log");
     assert!(said.contains("verdict: trust these numbers\n"), "{said}\n{}", read(folder, "north.log"));
-    in_one_process(folder);
+    in_one_process(folder, &NAMES, &[]);
     let [found, expected] = ["output", "one"].map(|at| read(folder, &format!("{at}/posterior.csv")));
     assert!(found.lines().count() > 1_000 && found == expected, "{said}");
     for name in NAMES {
@@ -411,8 +399,7 @@ fn what_the_page_of_three_hospitals_counts_for_each_party_is_what_it_has_them_do
     let written = |commands: &[&[&str]]| {
         let folder = tempfile::tempdir().unwrap();
         for arguments in commands {
-            let done = fixtures::command(folder.path(), arguments);
-            assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
+            fixtures::said(folder.path(), arguments);
         }
         let names = std::fs::read_dir(folder.path()).unwrap().map(|entry| entry.unwrap().path());
         let (files, keys): (Vec<_>, Vec<_>) = names.partition(|path| path.extension().is_some_and(|own| own == "toml"));
@@ -448,7 +435,7 @@ fn the_report_that_silos_are_told_is_sealed_to_each_and_nothing_of_it_is_with_th
         std::fs::create_dir_all(folder).unwrap();
         let own = if is_sealed { "coordinator = \"coordinator.pub\"" } else { "" };
         write_files(folder, &deployment, &study(""), own);
-        assert!(fixtures::command(folder, &["keys", "coordinator"]).status.success());
+        fixtures::said(folder, &["keys", "coordinator"]);
         let relay = Proxy::before(&deployment.coordinator().address);
         let text = read(folder, "coordinator.toml").replace(&deployment.coordinator().address, &relay.engine().address);
         std::fs::write(folder.join("coordinator.toml"), format!("key = \"coordinator.key\"\n{text}")).unwrap();

@@ -173,7 +173,7 @@ fn parties_that_mask_their_contributions_are_fitted_and_predicted_as_in_one_proc
     let plain = format!("{}{augmented}", RUN.split("[vertical]").next().unwrap());
     let masked = plain.replace("[vertical]", "secure_sums = true\n[vertical]");
     for name in ["p0", "p1"] {
-        assert!(fixtures::command(folder, &["keys", "silo", name]).status.success());
+        fixtures::said(folder, &["keys", "silo", name]);
     }
     let secure = |index: usize| {
         let (other, allow) = (1 - index, "allow = [\"private\"]");

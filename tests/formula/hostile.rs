@@ -5,8 +5,6 @@ use std::collections::BTreeSet;
 use partita::formula::{Agreement, Columns, DesignSummary, Profile, SiloTable, Study};
 use serde_json::Value;
 
-use super::command::partita;
-
 const FORMULA: &str = "surv(t, d) ~ scale(x) + poly(z, 2) + bs(w, df = 4) + s + (1 + x | h/g) + (1 | a)";
 const FAMILY: &str = "piecewise_exponential";
 
@@ -136,7 +134,7 @@ fn every_item_is_refused_in_turn_and_the_message_names_silo_and_item() {
         let own = format!("name = \"north\"\ndata = \"1.csv\"\nstate = \"state\"\nrefuse = [\"{name}\"]\n");
         let engine = "[engine]\naddress = \"127.0.0.1:1\"\ncertificate_authority = \"no.pem\"\n";
         write("north.toml", &format!("{own}{engine}"));
-        let done = partita(folder.path(), &["silo", "--silo", "north.toml"]);
+        let done = fixtures::command(folder.path(), &["silo", "--silo", "north.toml"]);
         let found = String::from_utf8_lossy(&done.stderr).into_owned();
         let is_needed = found.contains(&format!("found `{name}`")) && found.contains("do not take part");
         assert!(!done.status.success() && is_needed != (name == "products"), "{name}: {found}");

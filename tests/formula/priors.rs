@@ -149,10 +149,7 @@ fn a_usual_prior_that_decides_a_number_is_told_of_and_a_stated_one_is_not() {
     std::fs::write(folder.path().join("north.csv"), "y,x\n".to_owned() + &text).unwrap();
     let said = |more: &[&str]| {
         let fit = ["fit", "y ~ x", "--family", "bernoulli", "--silo", "north.csv"];
-        let mut partita = std::process::Command::new(fixtures::executable("partita"));
-        let done = partita.current_dir(folder.path()).args([&fit[..], more].concat()).output().unwrap();
-        assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
-        String::from_utf8_lossy(&done.stdout).into_owned()
+        fixtures::said(folder.path(), &[&fit[..], more].concat())
     };
     let usual = said(&[]);
     assert!(
