@@ -10,6 +10,7 @@ use std::time::Duration;
 use fixtures::between::between;
 use fixtures::engine::{Deployment, copy};
 use fixtures::interrupted::Interrupted;
+use fixtures::message::with_floats;
 use fixtures::table::{IDENTITY, Served, how, patience, program, rows};
 use partita::flower::{Event, EventKind, Flower, LostSilo, Patience};
 use partita::inference::{
@@ -235,10 +236,7 @@ fn a_bad_answer_of_one_silo_loses_that_silo_for_a_round_and_not_the_run() {
     let Some((scratch, deployment)) = Deployment::capped(3) else { return };
     let go_on = Patience { largest_norm: Some(1e6), ..patience(5, LostSilo::GoOn) };
     let fail = Patience { lost_silo: LostSilo::Fail, ..go_on };
-    let huge = |mut answer: Message| {
-        answer.records.retain(|own| own.name != "change");
-        answer.floats("change", &[1e9, 1.0])
-    };
+    let huge = |answer: Message| with_floats(&answer, "change", &[1e9, 1.0]);
     let cases: [(&str, Spoil, &str); 2] = [
         ("unlisted", |answer| answer.floats("rows", &[-4.0, 5.0, 6.5]), "field `rows`"),
         ("huge", huge, "the size of an answer"),

@@ -1,6 +1,7 @@
 //! Holds private visits to plain ones without noise, to answers without a number of the rows, and to budgets.
 
-use fixtures::private::{Recorded, around_one, labelled, spends_within_its_budget, tenths_beyond_the_clip, with_word};
+use fixtures::message::with_word;
+use fixtures::private::{Recorded, around_one, labelled, spends_within_its_budget, tenths_beyond_the_clip};
 use partita::Device;
 use partita::inference::{
     EarlyStop, Error, Fitted, GradientDescent, Message, Monitor, PrivateParty, PrivateSteps, Pvi, PviOptions, PviSilo,

@@ -2,7 +2,8 @@
 
 use std::sync::{Arc, Mutex};
 
-use fixtures::private::{around_one, spends_within_its_budget, tenths_beyond_the_clip, with_global, with_word};
+use fixtures::message::{with_global, with_word};
+use fixtures::private::{around_one, spends_within_its_budget, tenths_beyond_the_clip};
 use partita::inference::{
     Adam, Algorithm, AlgorithmChoice, Error, Estimator, FewRoundsOptions, Fitted, InProcess, Mechanism, Message,
     PrivateSfvi, PrivateSfviOptions, PrivateSfviSilo, Result, RowSum, RunOptions, Settings, Sgd, Silent, Silo,

@@ -2,7 +2,8 @@
 
 use std::sync::{Arc, Mutex};
 
-use fixtures::private::{Recorded, around_one, labelled, spends_within_its_budget, with_global, with_word};
+use fixtures::message::{with_global, with_word};
+use fixtures::private::{Recorded, around_one, labelled, spends_within_its_budget};
 use partita::inference::{
     Algorithm, AlgorithmChoice, AveragingSilo, Error, FedOpt, FedOptOptions, Fitted, Mechanism, Message, Privacy,
     PrivateParty, PrivateSteps, Program, PviOptions, PviSilo, Result, RoundOptions, RowSum, Schedule, Settings,

@@ -1,5 +1,7 @@
 //! Compares importance-weighted steps of silos with pooled ones written from the formulas, and resumes them.
 
+use fixtures::message::with_floats;
+
 use super::*;
 
 /// The source of the noise of the globals, and the weighting of a silo in its local steps.
@@ -112,10 +114,7 @@ fn a_local_step_of_averaging_weighs_the_scaled_bound() {
             let rounds = RoundOptions { scale_entropy, ..RoundOptions::paper(1) };
             let names = ["silo-0".to_owned(), "silo-1".to_owned()];
             let mut coordinator = SfviAvg::new(&model, &device, &settings, &names, vec![3, 3], rounds).unwrap();
-            let mut request = coordinator.outgoing().unwrap().remove(1).message;
-            // The same request with the start as its globals.
-            request.records.retain(|record| record.name != "global");
-            let request = request.floats("global", &start.global);
+            let request = with_floats(&coordinator.outgoing().unwrap().remove(1).message, "global", &start.global);
             let mut silo = AveragingSilo::new(parties.silos.remove(1), 1);
             let reply = silo.answer(&request).unwrap();
             let part = Part {
