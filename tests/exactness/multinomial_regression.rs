@@ -129,7 +129,7 @@ fn the_model_passes_the_check_before_a_run() {
 #[test]
 fn threads_change_no_bit_of_a_fit_by_steps_or_by_rounds() {
     let device = Device::flex();
-    let silos: Vec<_> = (0..3).map(|index| (format!("silo-{index}"), data(20 + index, 30, 4, &device))).collect();
+    let silos = fixtures::named((0..3).map(|index| data(20 + index, 30, 4, &device)));
     let model = MultinomialRegression::new([30, 4], &device);
     for algorithm in [AlgorithmChoice::Sfvi, AlgorithmChoice::SfviAvg(RoundOptions::paper(10))] {
         let parameters = |threads: usize| {

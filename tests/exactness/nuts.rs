@@ -3,7 +3,7 @@
 
 use fixtures::regression::{Regression, Rows};
 use fixtures::vertical::LinearWorld;
-use fixtures::{ConjugateGaussian, conjugate, groups, six_cities_data, split};
+use fixtures::{ConjugateGaussian, conjugate, groups, named, six_cities_data, split};
 use partita::burn::module::Module;
 use partita::burn::tensor::Tensor;
 use partita::core::{Key, Noise, Purpose, elementwise};
@@ -19,10 +19,6 @@ const ROUNDING: f64 = 1e-9;
 
 /// Standard errors that a correct sampler exceeds once in 1.7 million numbers.
 const ERRORS: f64 = 5.0;
-
-fn named<T>(parts: Vec<T>) -> Vec<(String, T)> {
-    parts.into_iter().enumerate().map(|(index, part)| (format!("silo-{index}"), part)).collect()
-}
 
 fn convergence<'f>(fit: &'f NutsFit, label: &str) -> &'f Convergence {
     fit.diagnostics.convergence.iter().find(|one| one.label == label).unwrap()

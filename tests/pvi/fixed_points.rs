@@ -1,7 +1,7 @@
 //! Tests that a fixed point of PVI is stationary for the pooled data, but need not be a maximum (first erratum).
 
 use fixtures::message::with_floats;
-use fixtures::partitioned;
+use fixtures::{named, partitioned};
 use partita::burn::{self, module::Module, tensor::Tensor};
 use partita::inference::{Algorithm, Expectation, InProcess, NaturalGradient, Outcome, Pvi, RunOptions, Silent, run};
 use partita::{FamilyPlan, Gaussian, Model, Normal, PviOptions, Result, Scope, Settings};
@@ -62,8 +62,7 @@ impl Run {
         let expectation = Expectation::GaussHermite { points: 8 };
         let solver = NaturalGradient { rate: 0.3, expectation }.into();
         let options = PviOptions { solver, ..PviOptions::new(400) };
-        let data: Vec<(String, ())> = (0..SILOS).map(|silo| (format!("silo-{silo}"), ())).collect();
-        let (pvi, silos) = partitioned::Run::new(&Hermite {}, &data, &settings, options).programs();
+        let (pvi, silos) = partitioned::Run::new(&Hermite {}, &named([(); SILOS]), &settings, options).programs();
         Self { pvi, exchange: InProcess::new(silos, 1).unwrap() }
     }
 

@@ -81,9 +81,7 @@ fn adam_settings() -> Settings {
 
 /// Experiment A: ten silos of 1,000 numbers.
 fn numbers() -> Vec<(String, <GaussianMean as Model>::Data)> {
-    let device = Device::flex();
-    let silo = |(values, index): (Vec<f64>, usize)| (format!("silo-{index}"), GaussianMean::data(&values, &device));
-    gaussian_mean_silos().into_iter().zip(0..).map(silo).collect()
+    fixtures::named(gaussian_mean_silos().iter().map(|values| GaussianMean::data(values, &Device::flex())))
 }
 
 /// Experiment B: 170 countries dealt out to three silos.
@@ -93,12 +91,12 @@ fn countries() -> Option<Vec<(String, MeasuredRows)>> {
     }
     let (all, device) = (rugged().unwrap(), Device::flex());
     let silos = partition_equally(all.len(), 3, &Noise::new(1)).unwrap();
-    let silo = |(rows, index): (Vec<usize>, usize)| {
+    let silo = |rows: Vec<usize>| {
         let own: Vec<_> = rows.into_iter().map(|row| all[row].clone()).collect();
         let own = RuggedCountry::columns(&own);
-        (format!("silo-{index}"), MeasuredRows::new(&own.covariates, 3, &own.log_gdp, &device).unwrap())
+        MeasuredRows::new(&own.covariates, 3, &own.log_gdp, &device).unwrap()
     };
-    Some(silos.into_iter().zip(0..).map(silo).collect())
+    Some(fixtures::named(silos.into_iter().map(silo)))
 }
 
 fn assert_near(found: &[f64], expected: &[f64], tolerance: f64) {

@@ -9,7 +9,6 @@ use fixtures::counts::Counts;
 use fixtures::message::{with_floats, with_word};
 use fixtures::partitioned::{LINEAR, Run, close, conjugate_options, exact, four_silos, plus, settings};
 use fixtures::regression::Rows;
-use partita::burn::tensor::Tensor;
 use partita::inference::{
     Algorithm, Arrival, Asynchronous, Delays, Ending, Error, Exchange, GradientDescent, Manifest, MissingSilo, Order,
     Outcome, PriorShare, PviSilo, Request, RunOptions, Sgd, Silent, SiloProgram, StepInfo, Tolerance, run,
@@ -198,9 +197,7 @@ fn weights_of_silos_are_kept_in_a_checkpoint() {
 #[test]
 fn stale_work_is_sent_the_posterior_less_the_prior_of_the_same_time() {
     let device = Device::flex();
-    let counts = |count: f64| device.tensor(vec![count], [1]);
-    let data: Vec<(String, Tensor<1>)> =
-        [4.0, 9.0, 6.0].iter().enumerate().map(|(silo, count)| (format!("silo-{silo}"), counts(*count))).collect();
+    let data = fixtures::named([4.0, 9.0, 6.0].map(|count| device.tensor(vec![count], [1])));
     let schedule = SiloSchedule::Asynchronous(Delays::default());
     let options = PviOptions { schedule, prior: PriorShare::BySize, ..PviOptions::new(20) };
     let settings = Settings { steps: 10_000, ..Settings::default() };
