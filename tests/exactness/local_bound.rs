@@ -1,7 +1,8 @@
 //! Holds the locally enhanced bound to exact evidences, to the ordinary bound, and its gradients to differences.
 
 use fixtures::{
-    ConjugateGaussian, conjugate, groups, six_cities_data, six_cities_family, six_cities_model, structured,
+    ConjugateGaussian, conjugate, conjugate_silos, groups, six_cities_data, six_cities_family, six_cities_model,
+    structured,
 };
 use partita::burn::module::Module;
 use partita::burn::tensor::Tensor;
@@ -236,11 +237,7 @@ fn a_factor_with_a_number_for_each_row_is_as_good_as_an_observation() {
 
 fn conjugate_fit(estimator: Estimator, family: FamilyPlan, elbo_draws: usize) -> (Fit, f64) {
     let (device, groups) = (Device::flex(), groups(10, 2));
-    let data: Vec<(String, Tensor<2>)> = fixtures::split(&groups, 2)
-        .iter()
-        .zip(["a", "b"])
-        .map(|(part, name)| (name.to_owned(), ConjugateGaussian::data(part, &device).unwrap()))
-        .collect();
+    let data = conjugate_silos(&groups, 2);
     let settings = Settings {
         steps: 5_000,
         estimator,
