@@ -1,5 +1,6 @@
 //! Claims that sparse covariates and threads change only the time, and that golden numbers hold.
 
+use fixtures::numbers;
 use partita::burn::module::Module;
 use partita::burn::tensor::Tensor;
 use partita::core::{Array, Key, Latents, LogDensity, Noise, NoiseStream, Purpose, with_theta};
@@ -84,10 +85,6 @@ fn minibatches_take_the_rows_of_the_sparse_matrix() {
     let product: Vec<f64> = chosen.multiply(weights).unwrap().into_data().try_into_vec().unwrap();
     let expected = all.covariates().row(2).1.iter().sum::<f64>() / 2.0;
     assert!((product[1] - expected).abs() < SAME && product[0].to_bits() == product[2].to_bits());
-}
-
-fn numbers(value: &Value) -> Vec<f64> {
-    value.as_array().unwrap().iter().map(|number| number.as_f64().unwrap()).collect()
 }
 
 #[test]

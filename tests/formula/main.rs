@@ -27,12 +27,9 @@ mod sparse_groups;
 
 use std::path::{Path, PathBuf};
 
+use fixtures::numbers;
 use partita::formula::{Contrasted, Prepared, SiloTable, Study};
 use partita::{Device, Fit, FitOptions, fit};
-
-fn numbers(values: &serde_json::Value) -> Vec<f64> {
-    values.as_array().unwrap().iter().map(|own| own.as_f64().unwrap()).collect()
-}
 
 /// A fit with default options.
 fn fitted(formula: &str, family: &str, files: &[PathBuf]) -> (Prepared, Fit) {
