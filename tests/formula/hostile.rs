@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use partita::formula::{Agreement, Columns, DesignSummary, Profile, SiloTable, Study};
+use partita::formula::{Agreement, Columns, DesignSummary, Profile, Study};
 use serde_json::Value;
 
 const FORMULA: &str = "surv(t, d) ~ scale(x) + poly(z, 2) + bs(w, df = 4) + s + (1 + x | h/g) + (1 | a)";
@@ -18,9 +18,8 @@ fn study(formula: &str) -> (Study, Vec<Columns>, tempfile::TempDir) {
             let (t, d, x, z, w) = (1 + (row * 7) % 23, row % 3 / 2, row % 11, (row * row) % 13, row * 5 % 17);
             format!("{t},{d},{x},{z},{w},{},h{},g{},a{}\n", ["p", "q"][row % 2], row / 9, row / 3, row % 4)
         };
-        let path = folder.path().join(format!("{silo}.csv"));
-        std::fs::write(&path, "t,d,x,z,w,s,h,g,a\n".to_owned() + &(0..54).map(line).collect::<String>()).unwrap();
-        study.columns(&SiloTable { name: format!("silo {silo}"), path }).unwrap()
+        let text = "t,d,x,z,w,s,h,g,a\n".to_owned() + &(0..54).map(line).collect::<String>();
+        study.columns(&super::silo(folder.path(), &format!("silo {silo}"), &text)).unwrap()
     });
     let columns = columns.collect();
     (study, columns, folder)
