@@ -7,11 +7,11 @@
 
 #[path = "limit/data.rs"]
 mod data;
+mod measure;
 #[path = "limit/step.rs"]
 mod step;
 
 use std::hint::black_box;
-use std::time::Instant;
 
 use criterion::Criterion;
 use partita::inference::{
@@ -91,31 +91,15 @@ const CASES: [Case; 10] = [
     ("hand_k10", 1, || hand(10)),
 ];
 
-fn in_pool<T: Send>(threads: usize, work: impl FnOnce() -> T + Send) -> T {
-    rayon::ThreadPoolBuilder::new().num_threads(threads).build().unwrap().install(work)
-}
-
 /// Prints the median over 30 blocks of 100 steps, in microseconds a step.
 fn lines() {
     for (name, threads, make) in CASES {
-        let mut step = make();
-        let median = in_pool(threads, move || {
-            (0..300).for_each(|_| {
+        measure::line(name, threads, [300, 30, 100], || {
+            let mut step = make();
+            move || {
                 black_box(step());
-            });
-            let mut blocks: Vec<f64> = (0..30)
-                .map(|_| {
-                    let start = Instant::now();
-                    (0..100).for_each(|_| {
-                        black_box(step());
-                    });
-                    start.elapsed().as_secs_f64() * 1e4
-                })
-                .collect();
-            blocks.sort_by(f64::total_cmp);
-            blocks[15]
+            }
         });
-        println!("partita-bench {name} {median:.2}");
     }
 }
 

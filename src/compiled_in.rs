@@ -90,18 +90,17 @@ impl CompiledIn {
 /// # Errors
 /// [`Error::File`] for a table that cannot be read.
 pub fn six_cities_data(path: &Path, device: &Device) -> Result<RepeatedBinary> {
-    let wrong = |problem: String| wrong(path, problem);
     let children: Vec<Child> = match path.to_str() {
         Some("example:1") => six_cities_silos()[0].clone(),
         Some("example:2") => six_cities_silos()[1].clone(),
         _ => {
             let table = open(path)?;
             let names = ["smoke", "age_7", "age_8", "age_9", "age_10"];
-            let columns = table.numbers(names).map_err(|error| wrong(error.to_string()))?;
+            let columns = table.numbers(names).map_err(|error| Error::file(path, error))?;
             let child = |row: usize| {
                 let mut answers = [false; 5];
                 for ((answer, column), name) in answers.iter_mut().zip(&columns).zip(names) {
-                    *answer = zero_or_one(column[row], name, row).map_err(wrong)?;
+                    *answer = zero_or_one(column[row], name, row).map_err(|problem| Error::file(path, problem))?;
                 }
                 let [smoke, wheeze @ ..] = answers;
                 Ok(Child { smoke, wheeze })
@@ -109,7 +108,7 @@ pub fn six_cities_data(path: &Path, device: &Device) -> Result<RepeatedBinary> {
             (0..table.rows()).map(child).collect::<Result<_>>()?
         }
     };
-    RepeatedBinary::six_cities(&children, device).map_err(|error| wrong(error.to_string()))
+    RepeatedBinary::six_cities(&children, device).map_err(|error| Error::file(path, error))
 }
 
 /// The number of covariates of a table, and its rows.
@@ -120,7 +119,7 @@ pub fn labelled_data(path: &Path, device: &Device) -> Result<(usize, BinaryRows)
     let table = open(path)?;
     let labels = labels_of(path, &table)?;
     let (columns, inputs) = covariates(path, &table)?;
-    let rows = BinaryRows::new(&inputs, columns, &labels, device).map_err(|error| wrong(path, error.to_string()))?;
+    let rows = BinaryRows::new(&inputs, columns, &labels, device).map_err(|error| Error::file(path, error))?;
     Ok((columns, rows))
 }
 
@@ -165,7 +164,7 @@ fn listed(names: &[String]) -> String {
 pub fn party_of(path: &Path, name: &str, _: &Device) -> Result<Party> {
     let table = open(path)?;
     let (columns, inputs) = covariates(path, &table)?;
-    let rows = Design::new(inputs, [table.rows(), 1, columns]).map_err(|error| wrong(path, error.to_string()))?;
+    let rows = Design::new(inputs, [table.rows(), 1, columns]).map_err(|error| Error::file(path, error))?;
     Ok(Party::new(name, Linear::new(columns), rows))
 }
 
@@ -178,19 +177,15 @@ pub fn binary_head(path: &Path, device: &Device) -> Result<Labels> {
     Ok(Labels::new(WithIntercept::new(BernoulliHead {}, Normal::new(0.0, 1.0)), binary_labels(&labels, device)))
 }
 
-fn wrong(path: &Path, problem: String) -> Error {
-    Error::File { path: path.to_owned(), problem }
-}
-
 fn open(path: &Path) -> Result<Table> {
-    Table::from_path(path).map_err(|error| wrong(path, error.to_string()))
+    Table::from_path(path).map_err(|error| Error::file(path, error))
 }
 
 /// The column `label` of a table.
 fn labels_of(path: &Path, table: &Table) -> Result<Vec<bool>> {
-    let [values] = table.numbers(["label"]).map_err(|error| wrong(path, error.to_string()))?;
+    let [values] = table.numbers(["label"]).map_err(|error| Error::file(path, error))?;
     let labels = values.into_iter().enumerate();
-    labels.map(|(row, label)| zero_or_one(label, "label", row).map_err(|problem| wrong(path, problem))).collect()
+    labels.map(|(row, label)| zero_or_one(label, "label", row).map_err(|problem| Error::file(path, problem))).collect()
 }
 
 /// The names of the columns of a table beside `label`.
@@ -201,7 +196,7 @@ fn covariate_columns(table: &Table) -> impl Iterator<Item = &String> {
 /// The number of columns of a table beside `label`, and their numbers, row by row.
 fn covariates(path: &Path, table: &Table) -> Result<(usize, Vec<f64>)> {
     let column = |name: &String| -> Result<Vec<f64>> {
-        let [values] = table.numbers([name.as_str()]).map_err(|error| wrong(path, error.to_string()))?;
+        let [values] = table.numbers([name.as_str()]).map_err(|error| Error::file(path, error))?;
         Ok(values)
     };
     let columns: Vec<Vec<f64>> = covariate_columns(table).map(column).collect::<Result<_>>()?;

@@ -3,20 +3,18 @@
 mod desk;
 pub(crate) mod draws_file;
 mod files;
-mod least_rows;
 mod lost_silo;
 mod masks;
-mod most_draws;
+mod owners_limits;
 pub(crate) mod questions;
-mod spoken;
+pub(crate) mod spoken;
 mod study;
 mod vertical;
 
 pub use desk::{Desk, Planned, Start, UnfinishedRun, Watch};
 pub use files::{CoordinatorFile, NoiseOf, SiloFile, SiloSecure};
-use least_rows::least_rows;
 use masks::{behind, masking};
-use most_draws::most_draws;
+use owners_limits::limited;
 use spoken::Spoken;
 use study::write_privacy;
 pub(crate) use study::{MOST_STEPS, problem};
@@ -150,7 +148,7 @@ fn place(run: &RunFile, name: &str) -> Result<u32> {
 /// Serves the program of `make` until it is stopped; its state then.
 fn sit_down(run: Planned<'_>, file: &SiloFile, rows: usize, make: Program, watch: Watch<'_>) -> Result<Keeper> {
     let identity = run.file.identity(run.base)?;
-    let make = most_draws(file.most_draws, least_rows(file.least_held_out_rows, make));
+    let make = limited(file.most_draws, file.least_held_out_rows, make);
     let mut keeper = Keeper::open(&file.state, make)?.at_most(file.requests_a_day);
     let SiloFile { name, engine, allow, .. } = file.clone();
     let (short, model) = (&identity[..12], &run.file.model);
@@ -351,7 +349,6 @@ fn leave<T>(exchange: Flower, found: Result<T>, file: &CoordinatorFile, log: &Lo
 }
 
 fn write_json(path: &Path, value: &impl Serialize) -> Result<()> {
-    let bytes = serde_json::to_vec_pretty(value)
-        .map_err(|error| Error::File { path: path.to_owned(), problem: error.to_string() })?;
+    let bytes = serde_json::to_vec_pretty(value).map_err(|error| Error::file(path, error))?;
     Ok(partita_inference::write_atomically(path, &bytes)?)
 }

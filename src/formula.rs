@@ -1,4 +1,5 @@
 //! Fits regressions from a formula and the CSV file of each silo, in one process.
+#![cfg_attr(not(feature = "cli"), allow(dead_code, reason = "commands ask further questions"))]
 
 pub(crate) mod contrast;
 mod contrast_text;
@@ -36,4 +37,5 @@ pub use prior_predictive::PriorPredictive;
 pub use simulate::Simulated;
 pub use stand_in::DeclaredColumn;
 pub use stated_prior::StatedPrior;
+pub(crate) use summary::Agreed;
 pub use summary::{CrossedGroupings, DesignSummary, RandomSummary};

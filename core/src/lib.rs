@@ -47,6 +47,7 @@ pub use device::{Device, Precision, host_reads};
 pub use distribution::*;
 pub use error::{Error, Result};
 pub use handle::Handle;
+pub use math::awake::{at_work, keep_awake};
 pub use math::operation::{
     Differentiable, Recurrence, Scan, cholesky, custom_vjp, custom_vjp_outputs, digamma, elementwise, hidden_markov,
     ln_gamma, log_sum_exp, ordered_sum, scan, taped, triangular_solve,

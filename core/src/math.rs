@@ -1,5 +1,6 @@
 //! Computes what Burn lacks: special functions, vectorised loops, and numbers with derivatives, host functions as nodes of the tape.
 
+pub(crate) mod awake;
 pub mod kernel;
 pub(crate) mod logistic;
 pub(crate) mod operation;

@@ -1,7 +1,7 @@
 //! Downloads one file, checks it and moves it into place, so that a path either holds the right bytes or nothing.
 
 use std::fs::{self, File};
-use std::io::{self, Read, Write};
+use std::io::{Read, Write};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -12,9 +12,6 @@ use crate::dataset::{Dataset, DatasetError};
 
 /// The time limit for a connection, and then for the first byte of an answer.
 const PATIENCE: Duration = Duration::from_secs(30);
-
-/// Bytes read at once: small enough for a smooth progress bar.
-const CHUNK: usize = 64 * 1024;
 
 /// Downloads `dataset` from `address` to `destination` and returns its content.
 ///
@@ -44,14 +41,9 @@ fn fetch(dataset: &Dataset, address: &str) -> Result<Vec<u8>, DatasetError> {
     let bar = progress(dataset.name, answer.body().content_length());
     let mut reader = bar.wrap_read(answer.body_mut().as_reader());
     let mut bytes = Vec::new();
-    let mut chunk = vec![0; CHUNK];
-    loop {
-        match reader.read(&mut chunk) {
-            Ok(0) => break,
-            Ok(count) => bytes.extend_from_slice(&chunk[..count]),
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-            Err(error) => return Err(failed(format!("{error} after {} bytes", bytes.len()))),
-        }
+    // What was read before an error stays in `bytes`.
+    if let Err(error) = reader.read_to_end(&mut bytes) {
+        return Err(failed(format!("{error} after {} bytes", bytes.len())));
     }
     bar.finish_and_clear();
     Ok(bytes)

@@ -224,25 +224,23 @@ fn decode<A: Message + Default>(operation: &'static str, bytes: Vec<u8>) -> Resu
 
 /// All certificates of a file.
 fn certificates(path: &Path) -> Result<Vec<Certificate<'static>>> {
-    let wrong = |problem: String| Error::File { path: path.to_owned(), problem };
+    let wrong = |problem: &str| Error::file(path, problem);
     let mut found = Vec::new();
     for item in parse_pem(&read("certificate_authority", path)?) {
-        match item.map_err(|error| wrong(format!("it is not in PEM format ({error})")))? {
+        match item.map_err(|error| wrong(&format!("it is not in PEM format ({error})")))? {
             PemItem::Certificate(own) if !is_whole(own.der()) => {
                 return Err(wrong(
-                    "a certificate of it is cut, or is none: ask for the file anew, and copy it as it is".into(),
+                    "a certificate of it is cut, or is none: ask for the file anew, and copy it as it is",
                 ));
             }
             PemItem::Certificate(certificate) => found.push(certificate),
-            _ => return Err(wrong("it has something beside certificates, such as a private key".into())),
+            _ => return Err(wrong("it has something beside certificates, such as a private key")),
         }
     }
-    if found.is_empty() {
-        return Err(wrong(
-            "it has no certificate in PEM format: name `ca.pem`, which the operator of the engine has".into(),
-        ));
+    match found.is_empty() {
+        true => Err(wrong("it has no certificate in PEM format: name `ca.pem`, which the operator of the engine has")),
+        false => Ok(found),
     }
-    Ok(found)
 }
 
 /// Whether bytes are one DER sequence that is as long as it says.
@@ -259,19 +257,15 @@ fn is_whole(der: &[u8]) -> bool {
 /// What this party shows an engine that asks for a certificate.
 fn client_certificate(engine: &Engine) -> Result<Option<ClientCert>> {
     let (Some(certificate), Some(key)) = (&engine.client_certificate, &engine.client_key) else { return Ok(None) };
-    let private = PrivateKey::from_pem(&read("client_key", key)?).map_err(|error| Error::File {
-        path: key.clone(),
-        problem: format!("it is not a private key in PEM format ({error})"),
-    })?;
+    let private = PrivateKey::from_pem(&read("client_key", key)?)
+        .map_err(|error| Error::file(key, format!("it is not a private key in PEM format ({error})")))?;
     Ok(Some(ClientCert::new_with_certs(&certificates(certificate)?, private)))
 }
 
 /// Reads the file that an entry of `[engine]` names.
 fn read(entry: &str, path: &Path) -> Result<Vec<u8>> {
-    std::fs::read(path).map_err(|error| Error::File {
-        path: path.to_owned(),
-        problem: format!("{error}. It is `{entry}` of `[engine]`: put the file there, or correct the entry"),
-    })
+    let remedy = format!("It is `{entry}` of `[engine]`: put the file there, or correct the entry");
+    std::fs::read(path).map_err(|error| Error::file(path, format!("{error}. {remedy}")))
 }
 
 /// How long a call may take that sends these many bytes: a part of a message goes over a line of 50 kB a second, too.

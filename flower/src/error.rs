@@ -1,6 +1,7 @@
 //! Lists the errors of exchanges over an engine, each with what was found and what to try.
 
-use std::path::PathBuf;
+use std::fmt::Display;
+use std::path::{Path, PathBuf};
 
 /// The error of an exchange between a party and the engine.
 #[derive(Debug, thiserror::Error)]
@@ -102,6 +103,12 @@ pub enum Error {
 pub type Result<T> = std::result::Result<T, Error>;
 
 impl Error {
+    /// The error of a file of this party.
+    #[must_use]
+    pub fn file(path: &Path, problem: impl Display) -> Self {
+        Self::File { path: path.to_owned(), problem: problem.to_string() }
+    }
+
     pub(crate) fn malformed(what: &'static str, problem: impl Into<String>) -> Self {
         Self::Malformed { what, problem: problem.into() }
     }

@@ -16,7 +16,7 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant};
 
 use partita_inference::Message;
 
@@ -31,6 +31,7 @@ use crate::notice::{User, Wait};
 use crate::object::{ObjectId, hexadecimal};
 use crate::refused::check_listed;
 use crate::seal::{SealKey, Sealing, seal};
+use crate::signature::milliseconds;
 use crate::silo::HELLO;
 use crate::task::{COORDINATOR, Task, now};
 use crate::transit::Inbox;
@@ -132,10 +133,9 @@ impl Flower {
         let connection = Connection::new(&options.engine)?.for_user(Some(user.clone()));
         let run_id = start_run(&connection)?;
         let task = take_task(&connection, run_id, options.patience.appear_seconds, &user)?;
-        let began = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_millis();
         let place = Place {
             run: hexadecimal(&task.run_id.to_be_bytes()),
-            began: u64::try_from(began).unwrap_or(u64::MAX),
+            began: milliseconds(),
             start: 0,
             round: 0,
             accepted: vec![0; count],
@@ -335,7 +335,7 @@ impl Flower {
         let (found, silos) = (place.accepted.len(), self.options.silos.len());
         if found != silos {
             let problem = format!("it is of {found} silos, this run has {silos}");
-            return Err(Error::File { path: folder.join(PLACE), problem });
+            return Err(Error::file(&folder.join(PLACE), problem));
         }
         let mut history = self.history_file.take_up(folder)?;
         history.append(&mut self.history);

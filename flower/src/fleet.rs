@@ -4,7 +4,6 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use partita_inference::write_atomically;
 use serde::{Deserialize, Serialize};
 
 use crate::carrier::{Api, Carrier};
@@ -13,7 +12,7 @@ use crate::error::{Error, Result};
 use crate::heart::Heart;
 use crate::keeper::Keeper;
 use crate::notice::Seldom;
-use crate::object::Limits;
+use crate::own_file;
 use crate::pace::Pace;
 use crate::silo::{AtWork, SiloOptions};
 use crate::task::Source;
@@ -80,7 +79,7 @@ pub(crate) fn serve_as_node(
     stop: &AtomicBool,
     log: &mut dyn FnMut(&str),
 ) -> Result<()> {
-    let limits = Limits { bytes: options.largest_request, ..Limits::default() };
+    let limits = options.limits();
     let Some(mut node) = FleetNode::join(connection, keeper.folder(), stop, log)? else { return Ok(()) };
     let mut silo = AtWork::new(options, keeper);
     silo.settle(&node.carrier, log);
@@ -127,10 +126,14 @@ impl FleetNode {
             std::fs::read(&file).ok().and_then(|bytes| serde_json::from_slice(&bytes).ok()).unwrap_or_default();
         let node = match place.node != 0 && beat(&connection, place.node).unwrap_or(false) {
             true => place.node,
-            false => match wait_for_place(&connection, stop, log)? {
-                Some(node) => node,
-                None => return Ok(None),
-            },
+            false => {
+                let most = STILL_THERE.min(connection.patience());
+                let said = (Seldom::default(), SAID_AT_START);
+                match wait_for_place(&connection, Some(most), said, stop, log)? {
+                    Some(node) => node,
+                    None => return Ok(None),
+                }
+            }
         };
         let heart = Some(heart_of(&connection, node, BEAT)?);
         let carrier = Carrier { connection, node, api: Api::Fleet };
@@ -157,33 +160,19 @@ impl FleetNode {
     fn join_anew(&mut self, stop: &AtomicBool, log: &mut dyn FnMut(&str)) -> Result<()> {
         log("the engine does not know this node any more: it is registered anew");
         drop(self.heart.take());
-        let mut said = Seldom(Some(Instant::now()));
-        while !stop.load(Ordering::Relaxed) {
-            match activate(&self.carrier.connection) {
-                Ok(node) => {
-                    self.carrier.node = node;
-                    self.heart = Some(heart_of(&self.carrier.connection, node, BEAT)?);
-                    self.strange = 0;
-                    log("the engine has taken this node again");
-                    return self.keep();
-                }
-                Err(Error::Refused { status, detail, .. }) => {
-                    if said.is_due(SAID_AGAIN) {
-                        log(&not_taken(status, &detail));
-                    }
-                    std::thread::sleep(Duration::from_secs(1));
-                }
-                Err(error) => return Err(error),
-            }
-        }
-        Ok(())
+        let said = (Seldom(Some(Instant::now())), SAID_AGAIN);
+        let Some(node) = wait_for_place(&self.carrier.connection, None, said, stop, log)? else { return Ok(()) };
+        self.carrier.node = node;
+        self.heart = Some(heart_of(&self.carrier.connection, node, BEAT)?);
+        self.strange = 0;
+        log("the engine has taken this node again");
+        self.keep()
     }
 
     /// Records which node this is, for the next process.
     fn keep(&self) -> Result<()> {
-        let wrong = |problem: String| Error::File { path: self.file.clone(), problem };
-        let bytes = serde_json::to_vec(&Place { node: self.carrier.node }).map_err(|error| wrong(error.to_string()))?;
-        write_atomically(&self.file, &bytes).map_err(|error| wrong(error.to_string()))
+        let bytes = serde_json::to_vec(&Place { node: self.carrier.node });
+        own_file::write(&self.file, &bytes.map_err(|error| Error::file(&self.file, error))?)
     }
 
     fn leave(mut self, log: &mut dyn FnMut(&str)) {
@@ -226,19 +215,26 @@ fn heart_of(connection: &Connection, node: u64, interval: Duration) -> Result<He
     })
 }
 
-/// Waits at the start until the engine takes this silo as a node; `None` if it was stopped before.
-fn wait_for_place(connection: &Connection, stop: &AtomicBool, log: &mut dyn FnMut(&str)) -> Result<Option<u64>> {
-    let (started, mut said) = (Instant::now(), Seldom::default());
+/// Waits, so long at most, until the engine takes this silo as a node, and says every `pause` that it waits; `None` if it
+/// was stopped before.
+fn wait_for_place(
+    connection: &Connection,
+    most: Option<Duration>,
+    (mut said, pause): (Seldom, Duration),
+    stop: &AtomicBool,
+    log: &mut dyn FnMut(&str),
+) -> Result<Option<u64>> {
+    let started = Instant::now();
     while !stop.load(Ordering::Relaxed) {
         match activate(connection) {
             Ok(node) => return Ok(Some(node)),
             Err(Error::Refused { operation, status, detail, .. }) => {
-                if started.elapsed() > STILL_THERE.min(connection.patience()) {
+                if most.is_some_and(|most| started.elapsed() > most) {
                     let remedy = "Give the silo's public key to the operator of the SuperLink, who registers it with \
                                   `flwr supernode register`; and start no second silo with this key.";
                     return Err(Error::Refused { operation, status, detail, remedy });
                 }
-                if said.is_due(SAID_AT_START) {
+                if said.is_due(pause) {
                     log(&not_taken(status, &detail));
                 }
                 std::thread::sleep(Duration::from_secs(1));

@@ -31,21 +31,20 @@ impl FolderLock {
     /// # Errors
     /// [`Error::File`] for a folder that another party uses, or that cannot be written.
     pub fn take(folder: &Path) -> Result<Self> {
-        let wrong = |problem: String| Error::File { path: folder.to_owned(), problem };
         let unwritable = |error: std::io::Error| {
-            wrong(format!(
-                "nothing can be written into this folder ({error}). Name another, or let this user write there."
-            ))
+            let remedy = "Name another, or let this user write there.";
+            Error::file(folder, format!("nothing can be written into this folder ({error}). {remedy}"))
         };
         std::fs::create_dir_all(folder).map_err(unwritable)?;
         let file = File::options().create(true).truncate(false).write(true).open(folder.join(LOCK));
         let file = file.map_err(unwritable)?;
         match file.try_lock() {
             Ok(()) => Ok(Self(file)),
-            Err(TryLockError::WouldBlock) => Err(wrong(
-                "this folder is in use by another party that runs. End that one, or name another folder.".into(),
-            )),
-            Err(TryLockError::Error(error)) => Err(wrong(format!("it cannot be locked ({error})"))),
+            Err(TryLockError::WouldBlock) => {
+                let problem = "this folder is in use by another party that runs. End that one, or name another folder.";
+                Err(Error::file(folder, problem))
+            }
+            Err(TryLockError::Error(error)) => Err(Error::file(folder, format!("it cannot be locked ({error})"))),
         }
     }
 }

@@ -20,21 +20,21 @@ impl HistoryFile {
     /// Adds the events that are not in the file yet. A run that was not taken up from a file begins one.
     pub(crate) fn append(&mut self, checkpoint: &Path, events: &[Event]) -> Result<()> {
         let path = place(checkpoint);
-        let wrong = |problem: String| Error::File { path: path.clone(), problem };
+        let wrong = |error: std::io::Error| Error::file(&path, error);
         if let Some(folder) = path.parent() {
-            std::fs::create_dir_all(folder).map_err(|error| wrong(error.to_string()))?;
+            std::fs::create_dir_all(folder).map_err(wrong)?;
         }
         let mut options = File::options();
         match self.written {
             None => options.create(true).write(true).truncate(true),
             Some(_) => options.create(true).append(true),
         };
-        let mut file = options.open(&path).map_err(|error| wrong(error.to_string()))?;
+        let mut file = options.open(&path).map_err(wrong)?;
         for event in &events[self.written.unwrap_or_default().min(events.len())..] {
-            let line = serde_json::to_string(event).map_err(|error| wrong(error.to_string()))?;
-            file.write_all(format!("{line}\n").as_bytes()).map_err(|error| wrong(error.to_string()))?;
+            let line = serde_json::to_string(event).map_err(|error| Error::file(&path, error))?;
+            file.write_all(format!("{line}\n").as_bytes()).map_err(wrong)?;
         }
-        file.sync_data().map_err(|error| wrong(error.to_string()))?;
+        file.sync_data().map_err(wrong)?;
         self.written = Some(events.len());
         Ok(())
     }
@@ -42,19 +42,19 @@ impl HistoryFile {
     /// The events of the run that is gone on with: those after its checkpoint happened too.
     pub(crate) fn take_up(&mut self, checkpoint: &Path) -> Result<Vec<Event>> {
         let path = place(checkpoint);
-        let wrong = |problem: String| Error::File { path: path.clone(), problem };
+        let wrong = |error: std::io::Error| Error::file(&path, error);
         let text = match std::fs::read_to_string(&path) {
             Ok(text) => text,
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => String::new(),
-            Err(error) => return Err(wrong(error.to_string())),
+            Err(error) => return Err(wrong(error)),
         };
         let whole = text.rfind('\n').map_or(0, |end| end + 1);
         if whole < text.len() {
             // What a kill left of a line.
-            let file = File::options().write(true).open(&path).map_err(|error| wrong(error.to_string()))?;
-            file.set_len(whole as u64).map_err(|error| wrong(error.to_string()))?;
+            let file = File::options().write(true).open(&path).map_err(wrong)?;
+            file.set_len(whole as u64).map_err(wrong)?;
         }
-        let read = |line| serde_json::from_str(line).map_err(|error| wrong(error.to_string()));
+        let read = |line| serde_json::from_str(line).map_err(|error| Error::file(&path, error));
         let events: Vec<Event> = text[..whole].lines().map(read).collect::<Result<_>>()?;
         self.written = Some(events.len());
         Ok(events)

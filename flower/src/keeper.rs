@@ -6,9 +6,8 @@ mod archive;
 mod tests;
 
 use std::path::{Path, PathBuf};
-use std::time::{SystemTime, UNIX_EPOCH};
 
-use partita_inference::{Message, SiloProgram, caught, write_atomically};
+use partita_inference::{Message, SiloProgram, caught};
 use serde::{Deserialize, Serialize};
 
 use crate::entries::short;
@@ -16,8 +15,10 @@ use crate::envelope::Envelope;
 use crate::error::{Error, Result, shown};
 use crate::folder_lock::FolderLock;
 use crate::object::ObjectId;
+use crate::own_file;
 use crate::refused;
 use crate::seal::SealKey;
+use crate::signature::milliseconds;
 
 /// Makes a silo's program in its state before the first request of a run.
 pub type Program = Box<dyn FnMut() -> partita_inference::Result<Box<dyn SiloProgram>> + Send>;
@@ -124,13 +125,12 @@ impl Keeper {
         let lock = FolderLock::take(folder)?;
         archive::take_back(folder)?;
         let path = folder.join("silo.json");
-        let state = match std::fs::read(&path) {
-            Ok(bytes) => serde_json::from_slice(&bytes).map_err(|error| Error::File {
-                path,
-                problem: format!("it is not the state of a silo ({error}). Move the folder away to start anew."),
+        let state = match own_file::read(&path)? {
+            Some(bytes) => serde_json::from_slice(&bytes).map_err(|error| {
+                let problem = format!("it is not the state of a silo ({error}). Move the folder away to start anew.");
+                Error::file(&path, problem)
             })?,
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => State::default(),
-            Err(error) => return Err(file(&path, &error)),
+            None => State::default(),
         };
         let (folder, seal_key) = (folder.to_owned(), SealKey::kept(&folder.join("seal.key"))?);
         let (program, requests_a_day, rows) = (None, None, None);
@@ -287,8 +287,7 @@ impl Keeper {
             return unwelcome(refused::AGE_OF_RUN, found, own, remedy);
         }
         // A start in the future would make every later run one of the past.
-        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_millis();
-        let latest = u64::try_from(now).unwrap_or(u64::MAX).saturating_add(AHEAD);
+        let latest = milliseconds().saturating_add(AHEAD);
         if envelope.began > latest {
             let ahead = (envelope.began - latest + AHEAD) / 1_000;
             let found = format!("run `{asked}`, made {ahead} s ahead of this silo's clock");
@@ -335,8 +334,8 @@ impl Keeper {
         let saved = (|| {
             // What a kill, or an answer that was undone, has left there is of another state.
             match std::fs::remove_dir_all(&folder) {
-                Err(error) if error.kind() != std::io::ErrorKind::NotFound => return Err(file(&folder, &error)),
-                _ => std::fs::create_dir_all(&folder).map_err(|error| file(&folder, &error))?,
+                Err(error) if error.kind() != std::io::ErrorKind::NotFound => return Err(Error::file(&folder, error)),
+                _ => std::fs::create_dir_all(&folder).map_err(|error| Error::file(&folder, error))?,
             }
             self.program(after)?.answer(&Message::new("silo.save").setting("folder", &folder.to_string_lossy()))?;
             reply.write_to(&folder.join("reply.partita"))?;
@@ -366,9 +365,7 @@ impl Keeper {
 
     fn write(&mut self, state: State) -> Result<()> {
         let path = self.folder.join("silo.json");
-        let bytes = serde_json::to_vec_pretty(&state)
-            .map_err(|error| Error::File { path: path.clone(), problem: error.to_string() })?;
-        write_atomically(&path, &bytes).map_err(|error| own(&path, error.into()))?;
+        own_file::write(&path, &serde_json::to_vec_pretty(&state).map_err(|error| Error::file(&path, error))?)?;
         self.state = state;
         Ok(())
     }
@@ -391,14 +388,10 @@ impl Keeper {
     }
 }
 
-fn file(path: &Path, error: &std::io::Error) -> Error {
-    Error::File { path: path.to_owned(), problem: error.to_string() }
-}
-
 /// The error of a silo that cannot save or load its own state: it cannot continue.
 fn own(path: &Path, error: Error) -> Error {
     match error {
         found @ Error::File { .. } => found,
-        other => Error::File { path: path.to_owned(), problem: other.to_string() },
+        other => Error::file(path, other),
     }
 }

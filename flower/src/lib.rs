@@ -21,6 +21,7 @@ mod node_key;
 mod node_signer;
 mod notice;
 mod object;
+mod own_file;
 mod pace;
 mod pem;
 mod refused;

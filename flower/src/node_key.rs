@@ -6,7 +6,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 
 use crate::error::{Error, Result};
-use crate::pem::{der, found, pem, read_key};
+use crate::pem::{der, no_key, pem, read_key};
 
 /// The curves that the engine accepts, by their OpenSSH names, and the prefix of a point of theirs in a
 /// `SubjectPublicKeyInfo` (RFC 5480).
@@ -57,10 +57,8 @@ impl NodeKey {
         let mut words = text.split_whitespace();
         let known = words.next().and_then(|kind| CURVES.iter().find(|curve| curve.0 == kind));
         let Some((kind, before)) = known else {
-            return Err(wrong(&format!(
-                "found {}, expected the public key of a node, as `north.pub`: its kind is none of ecdsa-sha2-nistp256, ecdsa-sha2-nistp384, ecdsa-sha2-nistp521",
-                found(text)
-            )));
+            let expected = "the public key of a node, as `north.pub`: its kind is none of ecdsa-sha2-nistp256, ecdsa-sha2-nistp384, ecdsa-sha2-nistp521";
+            return Err(no_key("the public key of a node", text, expected));
         };
         let blob = words.next().and_then(|word| STANDARD.decode(word).ok()).ok_or_else(|| wrong("it is not base64"))?;
         let mut rest = blob.as_slice();

@@ -10,7 +10,7 @@ use ring::signature::{ECDSA_P256_SHA256_ASN1_SIGNING, EcdsaKeyPair, KeyPair};
 
 use crate::error::{Error, Result};
 use crate::node_key::NodeKey;
-use crate::pem::{der, found, read_key};
+use crate::pem::{der, no_key, read_key};
 
 /// The private key of a node.
 #[derive(Debug)]
@@ -27,13 +27,9 @@ impl NodeSigner {
     }
 
     fn parse(text: &str) -> Result<Self> {
-        let none = || {
-            let problem = format!(
-                "found {}, expected a private key of a node, as `north.key`, which `partita keys silo` writes (PEM, `PRIVATE KEY`, P-256)",
-                found(text)
-            );
-            Error::malformed("the private key of a node", problem)
-        };
+        let expected =
+            "a private key of a node, as `north.key`, which `partita keys silo` writes (PEM, `PRIVATE KEY`, P-256)";
+        let none = || no_key("the private key of a node", text, expected);
         let text = text.trim();
         let is_named = text.starts_with("-----BEGIN PRIVATE KEY-----") && text.ends_with("-----END PRIVATE KEY-----");
         let bytes = der(text).filter(|_| is_named).ok_or_else(none)?;

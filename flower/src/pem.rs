@@ -30,7 +30,7 @@ pub(crate) const PRIVATE: &[u8] = b"\x30\x2e\x02\x01\x00\x30\x05\x06\x03\x2b\x65
 pub(crate) const PUBLIC: &[u8] = b"\x30\x2a\x30\x05\x06\x03\x2b\x65\x70\x03\x21\x00";
 
 /// What the text of a file is, in the words of `partita keys`, where another was expected.
-pub(crate) fn found(text: &str) -> &'static str {
+fn found(text: &str) -> &'static str {
     let own = der(text).unwrap_or_default();
     match text.trim_start() {
         _ if own.starts_with(PRIVATE) => "a private key that signs, as in `north-signs.key` or `coordinator.key`",
@@ -42,20 +42,21 @@ pub(crate) fn found(text: &str) -> &'static str {
     }
 }
 
+/// The error of a text that is not the key that was expected.
+pub(crate) fn no_key(whose: &'static str, text: &str, expected: &str) -> Error {
+    Error::malformed(whose, format!("found {}, expected {expected}", found(text)))
+}
+
 /// Reads the file of a key.
 ///
 /// # Errors
 /// [`Error::File`] for a file that cannot be read or holds no such key.
 pub(crate) fn read_key<T>(path: &Path, parse: impl Fn(&str) -> Result<T>) -> Result<T> {
-    let wrong = |problem: String| Error::File { path: path.to_owned(), problem };
-    let text = std::fs::read_to_string(path).map_err(|error| {
-        wrong(format!(
-            "{error}. `partita keys` writes it, at the key's owner: get it from there, or name the right file."
-        ))
-    })?;
+    let remedy = "`partita keys` writes it, at the key's owner: get it from there, or name the right file.";
+    let text = std::fs::read_to_string(path).map_err(|error| Error::file(path, format!("{error}. {remedy}")))?;
     parse(&text).map_err(|error| match error {
-        Error::Malformed { problem, .. } => wrong(problem),
-        other => wrong(other.to_string()),
+        Error::Malformed { problem, .. } => Error::file(path, problem),
+        other => Error::file(path, other),
     })
 }
 

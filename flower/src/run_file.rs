@@ -19,7 +19,7 @@ use sha2::{Digest, Sha256};
 use crate::entries::{VERSION, short_hash};
 use crate::error::{Error, Result};
 use crate::object::hexadecimal;
-use names::{all_verbs, quoted, unknown_verb};
+use names::{AfterTheFit, all_verbs, quoted, unknown_verb};
 use table::Table;
 
 /// The file `run.toml`, the same at every party.
@@ -187,17 +187,12 @@ impl RunFile {
                 AlgorithmChoice::PrivateSfvi(options::promised(what, self.private_sfvi.as_ref(), &usual)?)
             }
             AlgorithmName::SfviAvg => {
-                let entries = self.sfvi_avg.clone().unwrap_or_default();
-                AlgorithmChoice::SfviAvg(options::rounds(&entries, self.local_steps)?)
+                AlgorithmChoice::SfviAvg(options::rounds(self.sfvi_avg.as_ref(), self.local_steps)?)
             }
             AlgorithmName::FedOpt => {
-                let entries = self.fed_opt.clone().unwrap_or_default();
-                AlgorithmChoice::FedOpt(options::fed_opt(&entries, self.local_steps)?)
+                AlgorithmChoice::FedOpt(options::fed_opt(self.fed_opt.as_ref(), self.local_steps)?)
             }
-            AlgorithmName::Pvi => {
-                let entries = self.pvi.clone().unwrap_or_default();
-                AlgorithmChoice::Pvi(options::pvi(&entries, &self.usual_pvi())?)
-            }
+            AlgorithmName::Pvi => AlgorithmChoice::Pvi(options::pvi(self.pvi.as_ref(), &self.usual_pvi())?),
             AlgorithmName::Vertical => AlgorithmChoice::Vertical(options::vertical(self.vertical.as_ref())?),
         };
         let (leave_one_out_draws, checks) = (self.leave_one_out_draws, self.checks.clone());
@@ -253,10 +248,7 @@ impl RunFile {
     /// Refuses sums behind masks where the coordinator needs the answers of single silos.
     fn check_sums(&self) -> Result<()> {
         let is_power = || options::vertical(self.vertical.as_ref()).is_ok_and(|how| how.exchanges_a_step() > 1);
-        let after =
-            [("held_out_draws", self.held_out_draws > 0), ("leave_one_out_draws", self.leave_one_out_draws > 0)];
-        let after = after.iter().find_map(|(name, is_asked)| is_asked.then_some(*name));
-        let after = after.or((!self.checks.is_empty()).then_some("checks"));
+        let after = self.after_the_fit().into_iter().find(|own| own.is_asked).map(|own| own.entry);
         let needed = match (self.algorithm, after) {
             _ if !self.secure_sums => return Ok(()),
             (AlgorithmName::Vertical, _) if is_power() => {
@@ -378,19 +370,31 @@ impl RunFile {
     /// The first words of the requests that silos get in this run, the round of trust among them.
     #[must_use]
     pub fn asks(&self) -> Vec<&'static str> {
-        let after = [
-            ("trust", self.algorithm != AlgorithmName::Vertical && !self.is_private() && !self.secure_sums),
-            ("evaluate", self.held_out_draws > 0 && !self.secure_sums),
-            ("leave_one_out", self.leave_one_out_draws > 0),
-            ("predictive", !self.checks.is_empty()),
-        ];
         let mut words = self.verbs();
-        for (word, is_asked) in after {
-            if is_asked && !words.contains(&word) {
-                words.push(word);
-            }
+        let holds_trust = self.algorithm != AlgorithmName::Vertical && !self.is_private() && !self.secure_sums;
+        if holds_trust && !words.contains(&"trust") {
+            words.push("trust");
         }
+        // What is asked of masked sums has their word.
+        let after = self.after_the_fit().into_iter().filter(|own| own.is_asked && !self.secure_sums);
+        words.extend(after.map(|own| own.word));
         words
+    }
+
+    /// The entry by which silos get requests of a word after the fit; `None` for words of the algorithm.
+    #[must_use]
+    pub fn entry_asking(&self, word: &str) -> Option<&'static str> {
+        self.after_the_fit().into_iter().find(|own| own.word == word).map(|own| own.entry)
+    }
+
+    /// What silos can be asked after the fit, in the order in which they are.
+    fn after_the_fit(&self) -> [AfterTheFit; 3] {
+        let asked = |entry, word, is_asked| AfterTheFit { entry, word, is_asked };
+        [
+            asked("held_out_draws", "evaluate", self.held_out_draws > 0),
+            asked("leave_one_out_draws", "leave_one_out", self.leave_one_out_draws > 0),
+            asked("checks", "predictive", !self.checks.is_empty()),
+        ]
     }
 
     /// The same run, of which silos answer requests of these words alone: `asks` of a study's file, if it has that entry.
@@ -467,13 +471,12 @@ impl RunFile {
 /// # Errors
 /// [`Error::File`], with the line of the mistake.
 pub fn read_toml<T: for<'a> Deserialize<'a>>(path: &Path) -> Result<T> {
-    let wrong = |problem: String| Error::File { path: path.to_owned(), problem };
-    let text = std::fs::read_to_string(path).map_err(|error| wrong(error.to_string()))?;
+    let text = std::fs::read_to_string(path).map_err(|error| Error::file(path, error))?;
     toml::from_str(&text).map_err(|error| {
         let said = error.to_string();
         // What begins as `nan` or `inf` is read as a number.
         let is_word = ["invalid float", "must be quoted"].iter().any(|own| said.contains(own));
         let remedy = if is_word { "Text stands in quotation marks, as in `name = \"north\"`." } else { "" };
-        wrong(said + remedy)
+        Error::file(path, said + remedy)
     })
 }

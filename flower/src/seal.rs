@@ -6,7 +6,7 @@ use std::path::Path;
 use aes_gcm::aead::{Aead, KeyInit, Payload};
 use aes_gcm::{Aes256Gcm, Nonce};
 use hkdf::Hkdf;
-use partita_inference::{DataType, Message, Record, write_atomically};
+use partita_inference::{DataType, Message, Record};
 use sha2::Sha256;
 use x25519_dalek::{PublicKey, StaticSecret};
 
@@ -14,6 +14,7 @@ use crate::envelope::Envelope;
 use crate::error::{Error, Result};
 use crate::frame::unpack;
 use crate::object::{Limits, ObjectId, Objects, from_hexadecimal, hexadecimal};
+use crate::own_file;
 use crate::signature::PartyPublicKey;
 
 /// The kind of a sealed message.
@@ -57,21 +58,14 @@ impl SealKey {
     /// # Errors
     /// [`Error::File`] for a file that is no such key, or cannot be written.
     pub(crate) fn kept(path: &Path) -> Result<Self> {
-        let wrong = |problem: String| Error::File { path: path.to_owned(), problem };
-        match std::fs::read(path) {
-            Ok(bytes) => {
-                let own: [u8; 32] = bytes.try_into().map_err(|_| {
-                    wrong("it is no key of 32 bytes. Remove it: the silo makes another at its next start.".into())
-                })?;
-                Ok(Self(StaticSecret::from(own)))
-            }
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
-                let own = Self::new()?;
-                write_atomically(path, own.0.as_bytes()).map_err(|error| wrong(error.to_string()))?;
-                Ok(own)
-            }
-            Err(error) => Err(wrong(error.to_string())),
-        }
+        let Some(bytes) = own_file::read(path)? else {
+            let own = Self::new()?;
+            own_file::write(path, own.0.as_bytes())?;
+            return Ok(own);
+        };
+        let problem = "it is no key of 32 bytes. Remove it: the silo makes another at its next start.";
+        let own: [u8; 32] = bytes.try_into().map_err(|_| Error::file(path, problem))?;
+        Ok(Self(StaticSecret::from(own)))
     }
 
     /// The public part in hexadecimal, which stands in every signed request and in a silo's sealed hello.

@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 use crate::envelope::Envelope;
 use crate::error::{Error, Result};
 use crate::object::{from_hexadecimal, hexadecimal};
-use crate::pem::{PRIVATE, PUBLIC, der, found, pem, read_key};
+use crate::pem::{PRIVATE, PUBLIC, der, no_key, pem, read_key};
 
 /// What is signed begins with one of these, so that no signature for another purpose is one of a request or an answer.
 const REQUEST: &[u8] = b"partita request 1\0";
@@ -70,14 +70,9 @@ impl PartyKey {
     /// # Errors
     /// [`Error::Malformed`] for anything else.
     pub fn parse(text: &str) -> Result<Self> {
-        let wrong = || {
-            let problem = format!(
-                "found {}, expected an Ed25519 key in PKCS #8 and PEM, as `coordinator.key` or `north-signs.key`, which `partita keys` writes",
-                found(text)
-            );
-            Error::malformed("the private key of a party", problem)
-        };
-        let bytes = key(text, PRIVATE).ok_or_else(wrong)?;
+        let expected =
+            "an Ed25519 key in PKCS #8 and PEM, as `coordinator.key` or `north-signs.key`, which `partita keys` writes";
+        let bytes = key(text, PRIVATE).ok_or_else(|| no_key("the private key of a party", text, expected))?;
         Ok(Self(SigningKey::from_bytes(&bytes)))
     }
 
@@ -119,12 +114,12 @@ impl PartyKey {
 
     /// The envelope of a request with its signature, made now; `seal` is the key to which the answer is to be sealed.
     pub(crate) fn sign(&self, message: &Message, envelope: Envelope, seal: &str) -> Envelope {
-        self.sign_at((REQUEST, now()), message, envelope, seal)
+        self.sign_at((REQUEST, milliseconds()), message, envelope, seal)
     }
 
     /// The envelope of an answer with its signature, made now.
     pub(crate) fn sign_answer(&self, answer: &Message, envelope: Envelope) -> Envelope {
-        self.sign_at((ANSWER, now()), answer, envelope, "")
+        self.sign_at((ANSWER, milliseconds()), answer, envelope, "")
     }
 
     fn sign_at(&self, (purpose, at): (&[u8], u64), message: &Message, envelope: Envelope, seal: &str) -> Envelope {
@@ -153,13 +148,8 @@ impl PartyPublicKey {
     /// # Errors
     /// [`Error::Malformed`] for anything else.
     pub fn parse(text: &str) -> Result<Self> {
-        let wrong = || {
-            let problem = format!(
-                "found {}, expected an Ed25519 key in PEM, as `coordinator.pub` or `north-signs.pub`, which `partita keys` writes",
-                found(text)
-            );
-            Error::malformed("the public key of a party", problem)
-        };
+        let expected = "an Ed25519 key in PEM, as `coordinator.pub` or `north-signs.pub`, which `partita keys` writes";
+        let wrong = || no_key("the public key of a party", text, expected);
         let bytes = key(text, PUBLIC).ok_or_else(wrong)?;
         VerifyingKey::from_bytes(&bytes).map(Self).map_err(|_| wrong())
     }
@@ -219,7 +209,7 @@ impl PartyPublicKey {
         if found.is_none_or(|found| self.0.verify_strict(&content, &found).is_err()) {
             return Some(Problem::Another);
         }
-        (signature.at.abs_diff(now()) > HOUR).then_some(Problem::Late)
+        (signature.at.abs_diff(milliseconds()) > HOUR).then_some(Problem::Late)
     }
 }
 
@@ -251,7 +241,8 @@ fn key(text: &str, before: &[u8]) -> Option<[u8; 32]> {
     der(text)?.strip_prefix(before)?.try_into().ok()
 }
 
-fn now() -> u64 {
+/// Milliseconds since 1970.
+pub(crate) fn milliseconds() -> u64 {
     let time = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_millis();
     u64::try_from(time).unwrap_or(u64::MAX)
 }
@@ -338,7 +329,7 @@ mod tests {
         let another = PartyKey(SigningKey::from_bytes(&[8; 32])).sign(&message, envelope.clone(), "seal");
         refused(&message, &another);
         for bytes in ["", "zz", "é", &"0".repeat(128), &"é".repeat(64)] {
-            let signature = Some(Signature { at: now(), seal: "seal".into(), bytes: bytes.into() });
+            let signature = Some(Signature { at: milliseconds(), seal: "seal".into(), bytes: bytes.into() });
             refused(&message, &Envelope { signature, ..envelope.clone() });
         }
     }
@@ -346,7 +337,7 @@ mod tests {
     #[test]
     fn a_signature_of_two_hours_ago_or_ahead_is_refused() {
         let (message, envelope) = request();
-        for at in [now() - 2 * HOUR, now() + 2 * HOUR] {
+        for at in [milliseconds() - 2 * HOUR, milliseconds() + 2 * HOUR] {
             let late = key().sign_at((REQUEST, at), &message, envelope.clone(), "seal");
             let found = key().public().check(&message, &late).unwrap_err().to_string();
             assert!(found.contains("one of another time"), "{found}");

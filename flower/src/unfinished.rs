@@ -3,11 +3,11 @@
 use std::fmt;
 use std::path::{Path, PathBuf};
 
-use partita_inference::write_atomically;
 use prost::Message as _;
 
 use crate::carrier::{Api, Carrier, Packed, Sent};
 use crate::error::{Error, Result};
+use crate::own_file;
 use crate::task::{Leftover, Source, Task};
 use crate::wire::{Head, Metadata};
 
@@ -83,7 +83,7 @@ impl Unfinished {
     fn answered(&self, packed: &Packed) -> Result<()> {
         let objects = packed.objects.all().map(<[u8]>::to_vec).collect();
         let answer = Answer { head: Some(packed.head.clone()), objects };
-        put(&answer_file(&self.folder), &answer.encode_to_vec())
+        own_file::write(&answer_file(&self.folder), &answer.encode_to_vec())
     }
 
     fn push(&mut self, carrier: &Carrier, packed: &Packed) -> Result<Sent> {
@@ -110,7 +110,7 @@ impl Unfinished {
     }
 
     fn write(&self) -> Result<()> {
-        put(&record_file(&self.folder), &self.record.encode_to_vec())
+        own_file::write(&record_file(&self.folder), &self.record.encode_to_vec())
     }
 }
 
@@ -120,11 +120,6 @@ fn record_file(folder: &Path) -> PathBuf {
 
 fn answer_file(folder: &Path) -> PathBuf {
     folder.join("unfinished-answer")
-}
-
-fn put(path: &Path, bytes: &[u8]) -> Result<()> {
-    let written = write_atomically(path, bytes);
-    written.map_err(|error| Error::File { path: path.to_owned(), problem: error.to_string() })
 }
 
 /// Gives what a process that was killed owes the engine of this carrier.

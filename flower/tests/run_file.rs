@@ -298,6 +298,21 @@ fn sums_behind_masks_are_refused_where_answers_of_single_silos_are_needed_with_t
 }
 
 #[test]
+fn an_entry_is_known_by_the_word_of_what_it_asks_after_the_fit() {
+    for (more, word, entry) in [
+        ("held_out_draws = 10\n", "evaluate", "held_out_draws"),
+        ("leave_one_out_draws = 10\n", "leave_one_out", "leave_one_out_draws"),
+        ("checks = [\"mean of y\"]\n", "predictive", "checks"),
+    ] {
+        let text = format!("model = \"m\"\nalgorithm = \"sfvi\"\nsilos = [\"a\", \"b\"]\nsteps = 4\n{more}");
+        let run = RunFile::parse(&text).unwrap();
+        assert_eq!(run.asks(), ["sfvi", "trust", word]);
+        assert_eq!(run.entry_asking(word), Some(entry));
+        assert_eq!(run.entry_asking("sfvi").or(run.entry_asking("trust")), None);
+    }
+}
+
+#[test]
 fn parties_with_other_files_are_told_the_first_entry_that_differs() {
     let entries = |algorithm: &str, more: &str| {
         let text = format!("model = \"m\"\nalgorithm = \"{algorithm}\"\nsilos = [\"a\", \"b\"]\nsteps = 40\n{more}");

@@ -17,5 +17,5 @@ pub(crate) use evaluate::Evaluation;
 pub use matrix::{Design, Matrix};
 pub use outcome::Outcome;
 pub(crate) use outcome::event_times;
-pub use random::{GroupScope, Nesting, RandomDesign};
+pub use random::{GroupScope, RandomDesign};
 pub use sums::ColumnSums;

@@ -166,12 +166,6 @@ impl Formula {
         own.fixed.terms.iter().any(|term| own.fixed.shows(term)).then_some(own)
     }
 
-    /// The text it was read from.
-    #[must_use]
-    pub fn text(&self) -> &str {
-        &self.text
-    }
-
     /// The parameter on its left side, of a formula read by [`Formula::parse_parameter`].
     #[must_use]
     pub fn parameter(&self) -> Option<&str> {

@@ -23,9 +23,7 @@ pub use agree::{
     Agreement, AgreementError, Boundary, ChebyshevSums, Contrast, Declared, DesignPart, Item, Moments,
     OrthogonalPolynomial, Profile, Quantiles, Scaling,
 };
-pub use design::{
-    Collinear, ColumnSums, Design, DesignError, GroupScope, Matrix, Nesting, Outcome, RandomDesign, RowPlace,
-};
+pub use design::{Collinear, ColumnSums, Design, DesignError, GroupScope, Matrix, Outcome, RandomDesign, RowPlace};
 pub use error::{FormulaError, nearest};
 pub use formula::Formula;
 pub use random::Grouping;

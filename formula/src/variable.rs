@@ -4,6 +4,8 @@ mod arithmetic;
 
 pub(crate) use arithmetic::{Arithmetic, Arithmetics, Scale, Source};
 
+use arithmetic::ARITHMETIC;
+
 use crate::agree::Contrast;
 use crate::error::{FormulaError, nearest};
 use crate::syntax::{Argument, Expression, Node, Operator, Place, Span};
@@ -58,8 +60,6 @@ pub(crate) enum Knots {
 }
 
 /// The functions that may stand as a variable.
-const FUNCTIONS: [&str; 14] =
-    ["log", "log2", "log10", "log1p", "exp", "expm1", "sqrt", "abs", "sin", "cos", "I", "scale", "poly", "bs"];
 const VARIABLES: [&str; 17] = [
     "log", "log2", "log10", "log1p", "exp", "expm1", "sqrt", "abs", "sin", "cos", "I", "scale", "poly", "bs", "factor",
     "C", "offset",
@@ -81,7 +81,7 @@ impl Variable {
                     "C" => call.contrasts()?,
                     "poly" => call.polynomial()?,
                     "bs" => VariableKind::Spline(call.spline()?),
-                    _ if FUNCTIONS.contains(&function.as_str()) => {
+                    _ if ARITHMETIC.contains(&function.as_str()) => {
                         VariableKind::Arithmetic(Arithmetics { text }.read(expression)?)
                     }
                     _ => return Err(unknown(text, expression, function, &VARIABLES)),

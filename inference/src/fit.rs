@@ -286,7 +286,7 @@ pub(crate) fn fit_any(
     let Begun { mut algorithm, mut exchange, options, bounds, spent, choice } = begin(model, silos, device, options)?;
     let asked = Asked { run, options: &FitOptions { starts: 1, ..options.clone() }, device };
     let fitted = asked.of_model(model, &mut *algorithm, &mut exchange, progress)?;
-    let Fitted { mut report, mut record, draws, wide, reweighted, .. } = fitted;
+    let Fitted { mut report, mut record, draws, elbos, wide, reweighted, .. } = fitted;
     // Here the data are at hand that say what was unknown to the coordinator.
     let unknown = Warning::of(&options.algorithm, LocalLatents::Unknown, silos.len());
     if !unknown.is_empty() {
@@ -299,7 +299,7 @@ pub(crate) fn fit_any(
     }
     report.begun(bounds, spent, &mut record);
     report.choice = choice;
-    precision::compare(&options, device, &mut *algorithm, &mut exchange, &mut report)?;
+    precision::compare(&options, device, &mut *algorithm, &mut exchange, &elbos, &mut report)?;
     Ok(Fit { report, record, draws, wide, reweighted, algorithm, exchange })
 }
 

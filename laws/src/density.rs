@@ -146,7 +146,7 @@ impl Checked<'_> {
             let parameters = slots.each_mut().map(Vec::as_mut_slice);
             let mut gradient = Gradient { scale: FACTOR, value: &mut [], parameters };
             let found = self.density.log_power_integral(power, self.case.parameters(), &mut gradient);
-            let Some(value) = found.filter(|value| *value < f64::INFINITY) else { continue };
+            let Some(value) = found.filter(|value| value.is_nan() || *value < f64::INFINITY) else { continue };
             if power <= 1.0 && !within(value, 0.0, ROUNDING) {
                 let (found, expected, bound) = (value, 0.0, ROUNDING);
                 return self.broken(DensityLaw::Integral { power, found, expected, bound });
@@ -173,7 +173,7 @@ impl Checked<'_> {
         const POWER: f64 = 1.5;
         let log_integral = |power: f64| {
             let found = self.density.log_power_integral(power, self.case.parameters(), &mut Gradient::default());
-            found.filter(|found| *found < f64::INFINITY)
+            found.filter(|found| found.is_nan() || *found < f64::INFINITY)
         };
         let (Some(log_expected), Some(log_square)) = (log_integral(POWER), log_integral(2.0 * POWER - 1.0)) else {
             return Ok(());

@@ -201,22 +201,10 @@ impl Place<'_> {
         let by_deviation = |parameters: &[f64]| dot(gradient, &family.draw(parameters, &self.noise).deviation);
         let mut out = vec![BEFORE; self.parameters.len()];
         family.vjp(&self.parameters, &self.noise, gradient, &zeros, &mut out);
-        self.compare(&out, by_mean, |name, index, found, expected| FamilyViolation::Vjp {
-            family: name,
-            path: "grad_mean",
-            index,
-            found,
-            expected,
-        })?;
+        self.pulled_back("grad_mean", &out, by_mean)?;
         let mut out = vec![BEFORE; self.parameters.len()];
         family.vjp(&self.parameters, &self.noise, &zeros, gradient, &mut out);
-        self.compare(&out, by_deviation, |name, index, found, expected| FamilyViolation::Vjp {
-            family: name,
-            path: "grad_offset",
-            index,
-            found,
-            expected,
-        })
+        self.pulled_back("grad_offset", &out, by_deviation)
     }
 
     /// Checks the one pass for both gradients.
@@ -230,13 +218,7 @@ impl Place<'_> {
         };
         let mut out = vec![BEFORE; self.parameters.len()];
         family.add_gradient(&self.parameters, &self.noise, whole, &mut out);
-        self.compare(&out, scaled, |name, index, found, expected| FamilyViolation::Vjp {
-            family: name,
-            path: "whole gradient with that of the entropy",
-            index,
-            found,
-            expected,
-        })
+        self.pulled_back("whole gradient with that of the entropy", &out, scaled)
     }
 
     /// Checks a gradient by all of the covariance, and one by variances alone.
@@ -255,13 +237,7 @@ impl Place<'_> {
             };
             let mut out = vec![BEFORE; self.parameters.len()];
             family.vjp_moments(&self.parameters, &gradient, &mut out);
-            self.compare(&out, objective, |name, index, found, expected| FamilyViolation::Vjp {
-                family: name,
-                path: "moments",
-                index,
-                found,
-                expected,
-            })?;
+            self.pulled_back("moments", &out, objective)?;
         }
         Ok(())
     }
@@ -281,6 +257,17 @@ impl Place<'_> {
                 expected,
             },
         )
+    }
+
+    /// Compares what was pulled back to `out` along a path with the derivatives of `objective` by the parameters.
+    fn pulled_back(
+        &self,
+        path: &'static str,
+        out: &[f64],
+        objective: impl Fn(&[f64]) -> f64,
+    ) -> Result<(), FamilyViolation> {
+        let violation = |family, index, found, expected| FamilyViolation::Vjp { family, path, index, found, expected };
+        self.compare(out, objective, violation)
     }
 
     /// Compares what was added to `out` with the derivatives of `objective` by the parameters.
@@ -312,11 +299,7 @@ impl Place<'_> {
             latents.push(draw.latent);
             surprises.push(-draw.log_density);
         }
-        let (expected, variance) = mean_and_variance(&surprises);
-        let (found, bound) = (family.entropy(&self.parameters), STANDARD_ERRORS * (variance / f64::from(DRAWS)).sqrt());
-        if !within(found, expected, bound + EXACT) {
-            return Err(FamilyViolation::Entropy { family: self.name(), found, expected, bound });
-        }
+        entropy(self.name(), family.entropy(&self.parameters), &surprises)?;
         self.moments(&latents)
     }
 
@@ -346,6 +329,16 @@ impl Place<'_> {
         }
         Ok(())
     }
+}
+
+/// Compares the entropy of a family with the mean of the negative log densities of [`DRAWS`] draws.
+pub(super) fn entropy(family: String, found: f64, surprises: &[f64]) -> Result<(), FamilyViolation> {
+    let (expected, variance) = mean_and_variance(surprises);
+    let bound = STANDARD_ERRORS * (variance / f64::from(DRAWS)).sqrt();
+    if within(found, expected, bound + EXACT) {
+        return Ok(());
+    }
+    Err(FamilyViolation::Entropy { family, found, expected, bound })
 }
 
 pub(super) fn random(stream: &mut NoiseStream, length: usize) -> Vec<f64> {

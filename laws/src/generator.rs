@@ -2,6 +2,7 @@
 
 use partita_inference::Generator;
 
+use crate::difference::within;
 use crate::{Violation, derivative};
 
 /// Log ratios $`\log q - \log p`$ at which generators are looked at.
@@ -51,7 +52,7 @@ pub enum GeneratorLaw {
 /// ```
 pub fn generator(name: &str, generator: &dyn Generator) -> Result<(), GeneratorViolation> {
     let found = generator.value(0.0);
-    if found.abs() > f64::EPSILON {
+    if !within(found, 0.0, f64::EPSILON) {
         return Violation::of(name, GeneratorLaw::AtOne { found });
     }
     let scale = |x: f64| 1.0 + (-x).exp();
@@ -61,7 +62,7 @@ pub fn generator(name: &str, generator: &dyn Generator) -> Result<(), GeneratorV
         let at = [log_ratio];
         let (found, expected) = (generator.curvature(log_ratio), derivative(slope, &at, 0) + slope(&at));
         let expected = expected / scale(log_ratio);
-        let is_same = (found - expected).abs() <= SECOND * (1.0 + expected.abs());
+        let is_same = within(found, expected, SECOND * (1.0 + expected.abs()));
         if !(is_same && found >= 0.0) {
             return Violation::of(name, GeneratorLaw::Curvature { log_ratio, found, expected });
         }

@@ -1,7 +1,6 @@
 //! Gives the sums that the suites compare with: the mean and variance of a list, and the product of two vectors.
 
 /// The mean and the unbiased variance of a list.
-#[expect(clippy::cast_precision_loss, reason = "lists are far shorter than 2^52")]
 pub(crate) fn mean_and_variance(values: &[f64]) -> (f64, f64) {
     let count = values.len() as f64;
     let mean = values.iter().sum::<f64>() / count;

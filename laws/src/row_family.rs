@@ -8,7 +8,7 @@ use partita_inference::{
 
 use crate::derivative;
 use crate::difference::within;
-use crate::family::{BEFORE, DIFFERENCE, DRAWS, EXACT, MOVED, STANDARD_ERRORS, START, random};
+use crate::family::{BEFORE, DIFFERENCE, DRAWS, EXACT, MOVED, STANDARD_ERRORS, START, entropy, random};
 use crate::family_violation::FamilyViolation;
 use crate::gaussian::Closed;
 use crate::moments::{dot, mean_and_variance};
@@ -335,13 +335,7 @@ impl<F: RowFamily> Place<'_, F> {
                 -self.rows.draw(RowInputs { deviation: &globals, noise: &noise, ..self.inputs() }).log_density
             })
             .collect();
-        let (expected, variance) = mean_and_variance(&surprises);
-        let (found, bound) =
-            (self.family.entropy(&self.parameters), STANDARD_ERRORS * (variance / f64::from(DRAWS)).sqrt());
-        if within(found, expected, bound + EXACT) {
-            return Ok(());
-        }
-        Err(FamilyViolation::Entropy { family: name(self.family), found, expected, bound })
+        entropy(name(self.family), self.family.entropy(&self.parameters), &surprises)
     }
 
     /// Checks the stated marginals against draws of globals, of outer rows given them, and of rows given both.
@@ -374,7 +368,9 @@ impl<F: RowFamily> Place<'_, F> {
             // The standard error of a variance, from the fourth moment: scales that vary give heavy tails.
             let squares: Vec<f64> = column.iter().map(|latent| (latent - mean) * (latent - mean)).collect();
             let bound = STANDARD_ERRORS * (mean_and_variance(&squares).1 / f64::from(DRAWS)).sqrt() / (2.0 * sd);
-            if *sd > 0.0 && !within(variance.sqrt(), *sd, bound + EXACT) || *sd == 0.0 && variance > EXACT {
+            let is_same =
+                if *sd == 0.0 { within(variance, 0.0, EXACT) } else { within(variance.sqrt(), *sd, bound + EXACT) };
+            if !is_same {
                 return refuse("standard deviation", index, variance.sqrt(), *sd, bound);
             }
         }

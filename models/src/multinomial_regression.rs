@@ -169,7 +169,6 @@ impl MultinomialRegression {
             let logits = Handle::from(covariates.predictor(weights, Some(intercepts))?).read()?;
             add_softmax(&mut sum, logits.values, classes);
         }
-        #[expect(clippy::cast_precision_loss, reason = "there are far fewer than 2^52 draws")]
         let share = 1.0 / draws as f64;
         sum.iter_mut().for_each(|probability| *probability *= share);
         Ok(sum)

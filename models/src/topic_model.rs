@@ -69,7 +69,6 @@ impl TopicModel {
     /// The model with this many topics and words, starting at $\alpha$ = 1/`topics` and $\beta$ = 1/10.
     #[must_use]
     pub fn new(topics: usize, vocabulary: usize, device: &Device) -> Self {
-        #[expect(clippy::cast_precision_loss, reason = "there are far fewer than 2^52 topics")]
         let alpha = number(1.0 / topics.max(1) as f64, device);
         Self { alpha, log_beta: number(f64::ln(0.1), device), topics, vocabulary, link: TopicLink::Experts }
     }

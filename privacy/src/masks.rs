@@ -232,11 +232,7 @@ fn stream(secret: &SharedSecret, roster: &[u8; 32], length: usize) -> Result<imp
     expanded.map_err(|error| Error::Entropy { problem: error.to_string() })?;
     let mut bytes = vec![0; length * 16];
     Ctr64BE::<Aes256>::new(&key.into(), &[0; 16].into()).apply_keystream(&mut bytes);
-    Ok((0..length).map(move |at| {
-        let mut sixteen = [0; 16];
-        sixteen.copy_from_slice(&bytes[16 * at..16 * at + 16]);
-        u128::from_le_bytes(sixteen)
-    }))
+    Ok((0..length).map(move |at| u128::from_le_bytes(bytes.as_chunks::<16>().0[at])))
 }
 
 /// Fresh bytes for a key.

@@ -6,11 +6,11 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use super::say::note;
+use crate::executables::spoken::pause;
 use crate::inference::{Counters, Judging, Metrics, Progress, RunRecord, StepInfo};
 
-/// How long after the beginning there is a line, and how long after that again; in a long fit, more rarely.
+/// How long after the beginning there is a line.
 const SOON: Duration = Duration::from_secs(5);
-const AGAIN: Duration = Duration::from_secs(10);
 
 /// A line on the terminal that tells the time, or lines elsewhere.
 #[derive(Debug)]
@@ -21,7 +21,7 @@ pub(super) struct Course {
 
 impl Course {
     pub(super) fn new() -> Self {
-        let teller = (!stderr().is_terminal()).then(|| Teller::new(pause, note));
+        let teller = (!stderr().is_terminal()).then(|| Teller::new(|gone| pause(SOON, gone), note));
         Self { line: Metrics::line(), teller }
     }
 
@@ -54,11 +54,6 @@ impl Progress for Course {
     fn found(&mut self, steps: u64, bound: f64) {
         self.line.found(steps, bound);
     }
-}
-
-/// The time to the next line, so long after the beginning.
-fn pause(gone: Duration) -> Duration {
-    if gone < SOON { SOON - gone } else { AGAIN.max(gone / 10) }
 }
 
 /// A thread that says again and again what it was told last, until it is dropped.
@@ -111,9 +106,9 @@ mod tests {
 
     #[test]
     fn lines_come_after_five_seconds_then_every_ten_and_in_a_long_fit_more_rarely() {
-        assert_eq!(pause(Duration::ZERO), Duration::from_secs(5));
-        assert_eq!(pause(Duration::from_secs(5)), Duration::from_secs(10));
-        assert_eq!(pause(Duration::from_secs(300)), Duration::from_secs(30));
+        for (gone, next) in [(0, 5), (5, 10), (300, 30)] {
+            assert_eq!(pause(SOON, Duration::from_secs(gone)), Duration::from_secs(next));
+        }
     }
 
     #[test]

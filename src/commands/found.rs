@@ -7,8 +7,7 @@ use partita_core::{Device, Model};
 
 use super::course::Course;
 use super::say::note;
-use crate::executables::draws_file;
-use crate::formula::StudyError;
+use crate::executables::draws_file::draws_of;
 use crate::inference::{AnswerDraws, ChainStep, HtmlOptions, NutsFit, PageContent, PriorLine, Report, Result};
 use crate::{Fit, FitOptions, Nuts, fit};
 
@@ -104,10 +103,11 @@ impl Found {
         silos: &[(String, M::Data)],
         device: &Device,
         path: &Path,
-    ) -> std::result::Result<(), StudyError> {
+    ) -> Result<()> {
+        let options = draws_of(silos);
         match self {
-            Self::Fit(fit) => draws_file::write(fit, model, silos, device, path),
-            Self::Draws(own) => draws_file::write_chains((&own.0, own.1.verdict), model, silos, device, path),
+            Self::Fit(fit) => fit.write_arviz(path, model, device, &options),
+            Self::Draws(own) => own.0.write_arviz(path, model, device, &options, own.1.verdict),
         }
     }
 }

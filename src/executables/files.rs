@@ -122,18 +122,19 @@ impl SiloFile {
             return Ok(None);
         }
         let path = self.state.join("seed");
-        let wrong = |problem: String| Error::File { path: path.clone(), problem };
         match std::fs::read_to_string(&path) {
             Ok(text) => {
                 let seed = u64::from_str_radix(text.trim(), 16);
-                return seed.map(Some).map_err(|error| wrong(format!("it is no seed of a silo ({error})")));
+                return seed
+                    .map(Some)
+                    .map_err(|error| Error::file(&path, format!("it is no seed of a silo ({error})")));
             }
             Err(error) if error.kind() == ErrorKind::NotFound => {}
             // Another seed would give other noise in the same run.
-            Err(error) => return Err(wrong(error.to_string())),
+            Err(error) => return Err(Error::file(&path, error)),
         }
         let mut bytes = [0; 8];
-        SystemEntropy::default().fill(&mut bytes).map_err(|error| wrong(error.to_string()))?;
+        SystemEntropy::default().fill(&mut bytes).map_err(|error| Error::file(&path, error))?;
         let seed = u64::from_le_bytes(bytes);
         // As of every file that is written by way of a temporary one, only its owner may read it.
         write_atomically(&path, format!("{seed:016x}\n").as_bytes())?;

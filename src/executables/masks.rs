@@ -7,7 +7,7 @@ use partita_privacy::{Peers, SiloKey};
 use super::SiloFile;
 use crate::private::secure::{Departures, MaskedSilo, Masking};
 
-fn unwelcome<T>(what: &'static str, found: String, expected: String, remedy: &'static str) -> Result<T> {
+pub(super) fn unwelcome<T>(what: &'static str, found: String, expected: String, remedy: &'static str) -> Result<T> {
     Err(Error::Unwelcome { what, found, expected, remedy })
 }
 

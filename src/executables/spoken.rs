@@ -5,9 +5,15 @@ use std::time::{Duration, Instant};
 use partita_flower::Log;
 use partita_inference::{Counters, Judging, Progress, RunRecord, StepInfo};
 
-/// How long after the beginning a step is said, and how long after that again; in a long run, more rarely.
+/// How long after the beginning a step is said.
 const SOON: Duration = Duration::from_millis(1_500);
+/// How long after a line there is another one at the soonest.
 const AGAIN: Duration = Duration::from_secs(10);
+
+/// The time from `gone` after the beginning to the next line, of which the first comes `soon`; in a long run lines are rarer.
+pub(crate) fn pause(soon: Duration, gone: Duration) -> Duration {
+    if gone < soon { soon - gone } else { AGAIN.max(gone / 10) }
+}
 
 /// Tells a log of some steps, and another progress of all.
 pub(super) struct Spoken<'a> {
@@ -20,7 +26,7 @@ pub(super) struct Spoken<'a> {
 impl<'a> Spoken<'a> {
     pub(super) fn new(progress: &'a mut dyn Progress, log: &'a Log) -> Self {
         let began = Instant::now();
-        Self { progress, log, began, next: began + SOON }
+        Self { progress, log, began, next: began + pause(SOON, Duration::ZERO) }
     }
 
     fn step_at(&mut self, now: Instant, step: u64) {
@@ -29,7 +35,7 @@ impl<'a> Spoken<'a> {
         }
         let gone = now - self.began;
         (self.log)(&format!("step {step} is done, {:.0} s", gone.as_secs_f64()));
-        self.next = now + AGAIN.max(gone / 10);
+        self.next = now + pause(SOON, gone);
     }
 }
 

@@ -97,6 +97,11 @@ impl Chain {
         Ok(Self { groupings, silo, across })
     }
 
+    /// The grouping over whose groups the model has this plate.
+    pub(super) fn grouping(&self, plate: &str) -> Option<&Grouping> {
+        self.groupings.iter().find(|own| own.name == plate)
+    }
+
     /// Two groupings that follow one another in the chain and cross in a silo.
     pub(super) fn crossing<'a>(&self, crossed: &'a [CrossedGroupings]) -> Option<&'a CrossedGroupings> {
         let of = |pair: &[Grouping]| crossed.iter().find(|own| own.outer == pair[0].name && own.inner == pair[1].name);

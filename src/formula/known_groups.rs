@@ -3,8 +3,8 @@
 use partita_core::{Device, Key, Latents, Noise, NoiseStream, Purpose, SiteTable, pointwise_log_likelihood};
 use partita_models::regression::{Regression, RegressionRows};
 
-use super::StudyError;
-use super::prepare::RowGroups;
+use super::predict::KnownSilo;
+use super::{Plan, StudyError};
 
 /// Times that every latent is drawn for each draw of the globals: once forgets the last draw where there is one latent a
 /// row, and several are drawn given one another.
@@ -61,24 +61,9 @@ impl Proposals {
     }
 }
 
-/// The rows of a silo, with the group of each in every grouping.
-pub(super) struct Silo<'a> {
-    pub(super) rows: &'a RegressionRows,
-    /// By the name of the grouping.
-    pub(super) groups: Vec<(&'a str, &'a RowGroups)>,
-    /// Posterior means and standard deviations of the latents, block by block.
-    pub(super) moments: Vec<(Vec<f64>, Vec<f64>)>,
-    pub(super) place: u64,
-}
-
 impl<'a> KnownGroups<'a> {
-    pub(super) fn new(
-        model: &'a Regression,
-        device: &'a Device,
-        silo: Silo<'a>,
-        seed: u64,
-    ) -> Result<Self, StudyError> {
-        let Silo { rows, groups, moments, place } = silo;
+    pub(super) fn new(plan: &'a Plan, device: &'a Device, silo: KnownSilo<'a>, seed: u64) -> Result<Self, StudyError> {
+        let (model, KnownSilo { rows, places, moments, place }) = (&plan.model, silo);
         let table = SiteTable::of(model, device, rows)?;
         let (mut blocks, mut latents) = (Vec::new(), Vec::new());
         for (place, (block, (means, deviations))) in table.blocks().iter().zip(moments).enumerate() {
@@ -86,11 +71,11 @@ impl<'a> KnownGroups<'a> {
             if block.width == 0 {
                 continue;
             }
-            let group = block.plate.as_ref().and_then(|plate| groups.iter().find(|(name, _)| name == plate));
-            let group = group.map(|(_, own)| own.group.clone());
+            let grouping = block.plate.as_ref().and_then(|plate| plan.chain.grouping(plate));
+            let group = grouping.map(|own| places.groups[own.terms[0]].group.clone());
             blocks.push(Block { place, width: block.width, groups: block.rows, group, means, deviations });
         }
-        let noise = Noise::new(seed).stream(Key::new(Purpose::Predictive, place).block(KNOWN_GROUPS));
+        let noise = Noise::new(seed).stream(Key::new(Purpose::Predictive, place as u64).block(KNOWN_GROUPS));
         Ok(Self { model, device, rows, table, blocks, latents, noise })
     }
 

@@ -28,7 +28,6 @@ impl Study {
     }
 
     /// What one should know of groups where no party sees the names of another's: a line for each grouping within silos.
-    #[cfg(feature = "cli")]
     pub(crate) fn notes_of_groups(&self) -> Vec<String> {
         let of = |name: String| {
             format!(

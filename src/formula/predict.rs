@@ -10,8 +10,7 @@ use partita_inference::{AnswerDraws, Fit, SiteSummary};
 use partita_models::regression::RegressionRows;
 
 use super::csv::{cells, quoted};
-use super::groups::Chain;
-use super::known_groups::{KNOWN_GROUPS, KnownGroups, Silo};
+use super::known_groups::{KNOWN_GROUPS, KnownGroups};
 use super::new_groups::{Globals, NewGroups};
 use super::prepare::{RowGroups, RowPlaces};
 use super::shared_model::{OutcomeFree, SharedModel, spread, unfit};
@@ -186,7 +185,7 @@ impl SharedModel<'_> {
         let table = SiteTable::of(model, device, rows.rows)?;
         let places = Places::of(self.plan, &table, rows, silo.as_ref());
         let mut known = match silo {
-            Some(silo) if places.any_known() => Some(self.known_groups(silo, device, seed)?),
+            Some(silo) if places.any_known() => Some(KnownGroups::new(self.plan, device, silo, seed)?),
             _ => None,
         };
         let noise = Noise::new(seed);
@@ -245,21 +244,6 @@ impl SharedModel<'_> {
         }
         Ok(all)
     }
-
-    fn known_groups<'a>(
-        &self,
-        silo: KnownSilo<'a>,
-        device: &'a Device,
-        seed: u64,
-    ) -> Result<KnownGroups<'a>, StudyError>
-    where
-        Self: 'a,
-    {
-        let KnownSilo { rows, places: RowPlaces { groups, .. }, moments, place } = silo;
-        let Chain { groupings, .. } = &self.plan.chain;
-        let groups = groupings.iter().map(|own| (own.name.as_str(), &groups[own.terms[0]])).collect();
-        KnownGroups::new(&self.plan.model, device, Silo { rows, groups, moments, place: place as u64 }, seed)
-    }
 }
 
 /// Where the effects of the groups of rows stand among those of a silo.
@@ -282,10 +266,9 @@ struct BlockPlaces<'a> {
 
 impl<'a> Places<'a> {
     fn of(plan: &'a Plan, table: &SiteTable, rows: &Rows<'a>, silo: Option<&KnownSilo<'_>>) -> Self {
-        let Chain { groupings, across, .. } = &plan.chain;
         let mut blocks = Vec::new();
         for (block, own) in table.blocks().iter().enumerate().filter(|(_, own)| own.width > 0) {
-            let grouping = own.plate.as_ref().and_then(|plate| groupings.iter().find(|own| own.name == *plate));
+            let grouping = own.plate.as_ref().and_then(|plate| plan.chain.grouping(plate));
             let place = |term: usize| {
                 let RowGroups { levels, group, .. } = &rows.places.groups[term];
                 let own: HashMap<&str, usize> = match silo {
@@ -302,7 +285,7 @@ impl<'a> Places<'a> {
             blocks.push(BlockPlaces { block, width: own.width, name, group, known });
         }
         let names = plan.model.plan().across.iter().map(|own| own.effects.group.as_str());
-        let across = names.zip(across.iter().map(|term| &rows.places.groups[*term])).collect();
+        let across = names.zip(plan.chain.across.iter().map(|term| &rows.places.groups[*term])).collect();
         Self { blocks, across }
     }
 

@@ -8,14 +8,12 @@ use partita_formula::{
     Agreement, ColumnKind, Columns, Declared, Design, Formula, Frame, GroupScope, MissingCells, Profile, RandomDesign,
     ReadOptions, nearest,
 };
-#[cfg(feature = "cli")]
 use partita_inference::{Effect, PredictiveCheck, PriorLine, Scale, SiteSummary};
 use partita_models::regression::{AcrossEffects, EffectLatents, Regression, RegressionPlan, RegressionRows};
 
 use super::StudyError;
 use super::family::ResponseFamily;
 use super::groups::{Chain, Crossing};
-#[cfg(feature = "cli")]
 use super::names::OUTCOME;
 use super::predictors::{Predictors, with_parameters};
 use super::priors::{INTERCEPT, effects, lines, parameters};
@@ -183,7 +181,6 @@ impl Study {
     /// # Errors
     /// [`StudyError::Unfit`] for checks of times of which some are censored: when the others would have been is not known; and
     /// for checks of anything but the outcome.
-    #[cfg(feature = "cli")]
     pub(crate) fn checks(&self, asked: &[PredictiveCheck]) -> Result<Vec<PredictiveCheck>, StudyError> {
         if let (Some(check), false) = (asked.first(), self.formula.status_columns().is_empty()) {
             let found = format!("`{check}`, where times may be censored");

@@ -14,7 +14,7 @@ use super::prepare::Prepared;
 use super::priors::INTERCEPT;
 use super::shared_model::SharedModel;
 use super::summary::{CrossedGroupings, DesignSummary};
-use super::{SiloTable, Study, StudyError};
+use super::{Agreed, SiloTable, Study, StudyError};
 
 /// What a study declares of a column of its files: `[-2, 1]` for whole numbers, `[0.5, 9.0]` for other numbers, or levels.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -35,13 +35,6 @@ const ROWS: u32 = 4096;
 const ROWS_OF_A_GROUP: u32 = 4;
 /// The column that every file has without naming it.
 const SILO: &str = "silo";
-
-/// What silos agreed on, and what they said of their designs together.
-#[derive(Debug, Clone, PartialEq)]
-pub(crate) struct AgreedAlone {
-    pub(crate) agreement: Agreement,
-    pub(crate) summary: DesignSummary,
-}
 
 impl SharedModel<'_> {
     /// Rows spread evenly over what is declared of the columns, with outcomes drawn at these globals; none where times are
@@ -74,7 +67,7 @@ impl SharedModel<'_> {
     }
 }
 
-impl AgreedAlone {
+impl Agreed {
     /// The mean of each column, by its coefficient, for the intercept.
     pub(crate) fn middles(&self) -> BTreeMap<String, BTreeMap<String, f64>> {
         let sums = &self.summary.sums;
@@ -90,10 +83,7 @@ impl Study {
     ///
     /// # Errors
     /// [`StudyError::Unfit`] for what is not declared; otherwise as for a file with such rows.
-    pub(crate) fn declared_alone(
-        &self,
-        declared: &BTreeMap<String, DeclaredColumn>,
-    ) -> Result<AgreedAlone, StudyError> {
+    pub(crate) fn declared_alone(&self, declared: &BTreeMap<String, DeclaredColumn>) -> Result<Agreed, StudyError> {
         let mut terms =
             self.formulas().into_iter().flat_map(|own| own.random_labels().into_iter().zip(own.groupings()));
         if let Some((label, _)) = terms.find(|(_, grouping)| grouping.label() == SILO) {
@@ -124,7 +114,7 @@ impl Study {
         let mut agreement = self.agree(&[profile])?;
         let summary = DesignSummary::of(&self.design(&columns, &agreement)?);
         agreement.silos.clear();
-        Ok(AgreedAlone { agreement, summary })
+        Ok(Agreed { agreement, summary })
     }
 
     fn stand_in_columns(
@@ -147,7 +137,7 @@ impl Study {
         declared: &BTreeMap<String, DeclaredColumn>,
         device: &Device,
     ) -> Result<Prepared, StudyError> {
-        let AgreedAlone { agreement, summary } = self.declared_alone(declared)?;
+        let Agreed { agreement, summary } = self.declared_alone(declared)?;
         let designs = silos.iter().map(|silo| {
             let columns = self.columns(silo)?;
             self.declared_design(&columns, &agreement)

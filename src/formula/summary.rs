@@ -1,7 +1,14 @@
 //! Holds what a silo says of its design after the agreement, and adds up what all silos say.
 
-use partita_formula::{ColumnSums, Design, DesignError, GroupScope, Outcome};
+use partita_formula::{Agreement, ColumnSums, Design, DesignError, GroupScope, Outcome};
 use serde::{Deserialize, Serialize};
+
+/// What silos agreed on, and what they said of their designs together.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Agreed {
+    pub(crate) agreement: Agreement,
+    pub(crate) summary: DesignSummary,
+}
 
 /// What a silo says of its design: sums of its columns, and how many groups it has.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]

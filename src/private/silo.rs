@@ -2,9 +2,8 @@
 
 use partita_core::{Device, Model};
 use partita_inference::{
-    AlgorithmChoice, AveragingSilo, Error, FedOptOptions, FitOptions, Manifest, Mechanism, PrivateParty,
-    PrivateRoundsSilo, PrivateSfviSilo, PrivateSteps, PviOptions, PviSilo, Result, RoundOptions, Settings, Silo,
-    SiloProgram,
+    AlgorithmChoice, AveragingSilo, Error, FitOptions, Manifest, Mechanism, PrivateParty, PrivateRoundsSilo,
+    PrivateSfviSilo, PrivateSteps, PviSilo, Result, Settings, Silo, SiloProgram,
 };
 
 use super::NoisedSums;
@@ -60,28 +59,29 @@ pub(crate) fn silo_by<M: Model>(
             None => silo,
         })
     };
-    let (program, rows) = match &fit.algorithm {
+    let of_steps = |private: Option<PrivateSteps>| private.map(|own| own.delta);
+    let (delta, (program, rows)) = match &fit.algorithm {
         AlgorithmChoice::PrivateRounds(how) => {
             let silo = PrivateRoundsSilo::new(name, model, data, device, settings, how, sums)?;
-            let (rows, manifest) = (silo.rows(), silo.manifest());
-            (noised_alone(silo, manifest), rows)
+            (Some(how.delta), noised_alone(silo.rows(), silo.manifest(), silo))
         }
         AlgorithmChoice::PrivateSfvi(how) => {
             let silo = PrivateSfviSilo::new(own(settings)?, index, how, sums)?;
-            let (rows, manifest) = (silo.rows(), silo.manifest());
-            (noised_alone(silo, manifest), rows)
+            (Some(how.delta), noised_alone(silo.rows(), silo.manifest(), silo))
         }
         AlgorithmChoice::Pvi(how) => {
             let silo = PviSilo::new(own(settings)?, index, how.clone())?.private(sums)?;
-            let (rows, manifest) = (silo.rows(), silo.manifest());
-            (noised_alone(silo, manifest), rows)
+            (of_steps(how.private), noised_alone(silo.rows(), silo.manifest(), silo))
         }
         AlgorithmChoice::SfviAvg(how) => {
-            averaging(AveragingSilo::new(own(settings)?, index).at_most(how.local_steps), how.private, sums)?
+            let silo = AveragingSilo::new(own(settings)?, index);
+            let silo = silo.at_most(how.local_steps).private(how.private, sums)?;
+            (of_steps(how.private), noised_alone(silo.rows(), silo.manifest(), silo))
         }
         AlgorithmChoice::FedOpt(how) => {
-            let silo = own(&how.settings(settings.clone()))?;
-            averaging(AveragingSilo::of_points(silo, index)?.at_most(how.local_steps), how.private, sums)?
+            let silo = AveragingSilo::of_points(own(&how.settings(settings.clone()))?, index)?;
+            let silo = silo.at_most(how.local_steps).private(how.private, sums)?;
+            (of_steps(how.private), noised_alone(silo.rows(), silo.manifest(), silo))
         }
         other => {
             return Err(Error::Setting {
@@ -91,20 +91,8 @@ pub(crate) fn silo_by<M: Model>(
             });
         }
     };
-    delta(&fit.algorithm).map_or(Ok(()), |delta| check_delta("the run", delta, rows))?;
+    delta.map_or(Ok(()), |delta| check_delta("the run", delta, rows))?;
     Ok((program, rows))
-}
-
-/// The delta of a promise.
-fn delta(algorithm: &AlgorithmChoice) -> Option<f64> {
-    match algorithm {
-        AlgorithmChoice::PrivateRounds(own) => Some(own.delta),
-        AlgorithmChoice::PrivateSfvi(own) => Some(own.delta),
-        AlgorithmChoice::SfviAvg(RoundOptions { private, .. })
-        | AlgorithmChoice::FedOpt(FedOptOptions { private, .. })
-        | AlgorithmChoice::Pvi(PviOptions { private, .. }) => private.map(|own| own.delta),
-        _ => None,
-    }
 }
 
 /// Whether a promise, or a budget, is one for a silo of so many rows: with a delta of one in as many, handing out one
@@ -124,14 +112,7 @@ pub(crate) fn check_delta(whose: &str, delta: f64, rows: usize) -> Result<()> {
     })
 }
 
-/// A silo of rounds of local steps, and the number of its rows.
-fn averaging(silo: AveragingSilo, private: Option<PrivateSteps>, sums: Box<dyn Mechanism>) -> Result<Party> {
-    let silo = silo.private(private, sums)?;
-    let (rows, manifest) = (silo.rows(), silo.manifest());
-    Ok((noised_alone(silo, manifest), rows))
-}
-
-/// A silo that holds back every field which its manifest does not list as public or noised.
-fn noised_alone(silo: impl SiloProgram + 'static, manifest: Manifest) -> Box<dyn SiloProgram> {
-    Box::new(PrivateParty::new(Box::new(silo), manifest))
+/// A silo of so many rows that holds back every field which its manifest does not list as public or noised.
+fn noised_alone(rows: usize, manifest: Manifest, silo: impl SiloProgram + 'static) -> Party {
+    (Box::new(PrivateParty::new(Box::new(silo), manifest)), rows)
 }

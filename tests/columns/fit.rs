@@ -41,7 +41,7 @@ fn error((mean, covariance): &(Vec<f64>, Vec<f64>), (expected_mean, expected): (
     let means = (0..size).map(|i| (mean[i] - expected_mean[i]).abs() / sd(expected, i));
     let sds = (0..size).map(|i| (sd(covariance, i) / sd(expected, i) - 1.0).abs());
     let correlations = (0..size * size).map(|at| (correlation(covariance, at) - correlation(expected, at)).abs());
-    means.chain(sds).chain(correlations).fold(0.0, f64::max)
+    fixtures::largest(means.chain(sds).chain(correlations))
 }
 
 /// Some rows and columns of a matrix.

@@ -195,7 +195,7 @@ impl Pooled<'_> {
 fn worst(found: &[f64], expected: &[f64]) -> f64 {
     assert_eq!(found.len(), expected.len());
     let scale = expected.iter().fold(1.0_f64, |most, value| most.max(value.abs()));
-    found.iter().zip(expected).map(|(a, b)| (a - b).abs()).fold(0.0, f64::max) / scale
+    fixtures::largest(found.iter().zip(expected).map(|(a, b)| (a - b).abs())) / scale
 }
 
 fn gradient_of(leaf: &Tensor<1>, gradients: &partita::burn::tensor::Gradients) -> Vec<f64> {

@@ -87,7 +87,7 @@ fn both_models_come_to_the_true_posterior_as_rho_goes_to_zero() {
     let error = |augmentation| {
         let (found_mean, found_covariance) = world.joint(augmentation).coefficients();
         let pairs = found_mean.iter().chain(&found_covariance).zip(mean.iter().chain(&covariance));
-        pairs.map(|(a, b)| (a - b).abs()).fold(0.0, f64::max)
+        fixtures::largest(pairs.map(|(a, b)| (a - b).abs()))
     };
     // The error is of the order of rho^2: a tenth of rho gives a hundredth of the error.
     for (large, small) in [

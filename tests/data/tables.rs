@@ -125,7 +125,7 @@ fn largest_share(concentration: f64) -> Result<f64, DataError> {
         let zeros = silo.iter().filter(|row| labels[**row] == 0).count();
         zeros as f64 / silo.len() as f64
     };
-    Ok(silos.iter().map(share).fold(0.0, f64::max))
+    Ok(fixtures::largest(silos.iter().map(share)))
 }
 
 #[test]

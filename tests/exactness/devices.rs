@@ -23,7 +23,7 @@ fn every_device_of_this_build_takes_the_steps_of_the_cpu() {
                 let found = after_steps(&device);
                 // Adam divides by the size of the gradient: rounding enters a step at its relative size, thirty times.
                 let bound = if device.precision() == Precision::Double { 1e-10 } else { 1e-3 };
-                let far = found.iter().zip(&expected).fold(0.0_f64, |far, (a, b)| far.max((a - b).abs()));
+                let far = fixtures::largest(found.iter().zip(&expected).map(|(a, b)| (a - b).abs()));
                 assert!(far < bound, "{name}: {far:e} from flex");
                 println!("{name}: {far:e} from flex after 30 steps");
             }

@@ -71,10 +71,10 @@ fn share(
     (share, by_row)
 }
 
-/// The largest difference, relative to the largest of the expected numbers.
+/// The largest difference, relative to the largest of the expected numbers; NaN where either side has one.
 pub(super) fn discrepancy(found: &[f64], expected: &[f64]) -> f64 {
     let scale = expected.iter().fold(1e-300_f64, |largest, value| largest.max(value.abs()));
-    found.iter().zip(expected).fold(0.0, |largest, (a, b)| largest.max((a - b).abs() / scale))
+    fixtures::largest(found.iter().zip(expected).map(|(a, b)| (a - b).abs() / scale))
 }
 
 /// The largest relative discrepancy between J silos and pooled data: by globals, by locals, of the bound.
@@ -95,10 +95,27 @@ fn federated_against_pooled(silos: usize, precision: Precision, estimator: Estim
         sum.grad_offset.iter_mut().zip(&own.grad_offset).for_each(|(slot, b)| *slot += b);
         rows.extend(own_rows);
     }
-    discrepancy(&sum.grad_mean, &pooled.grad_mean)
-        .max(discrepancy(&sum.grad_offset, &pooled.grad_offset))
-        .max(discrepancy(&rows.concat(), &pooled_rows.concat()))
-        .max(discrepancy(&[sum.elbo], &[pooled.elbo]))
+    fixtures::largest([
+        discrepancy(&sum.grad_mean, &pooled.grad_mean),
+        discrepancy(&sum.grad_offset, &pooled.grad_offset),
+        discrepancy(&rows.concat(), &pooled_rows.concat()),
+        discrepancy(&[sum.elbo], &[pooled.elbo]),
+    ])
+}
+
+#[test]
+fn what_is_no_number_on_either_side_is_no_agreement() {
+    use fixtures::{far, largest};
+    for (found, expected) in
+        [([f64::NAN, 1.0], [1.0, 1.0]), ([1.0, 1.0], [1.0, f64::NAN]), ([f64::NAN; 2], [f64::NAN; 2])]
+    {
+        assert!(discrepancy(&found, &expected).is_nan());
+    }
+    assert!(far(&[f64::NAN, 1.0], &[1.0, 1.0]) > f64::MAX && far(&[1.0, 1.0], &[f64::NAN, 1.0]) > f64::MAX);
+    assert!(far(&[f64::INFINITY, 1.0], &[f64::NEG_INFINITY, 1.0]).is_nan());
+    // Before all silos have answered there is no bound on either side.
+    assert!(far(&[f64::NAN, 1.0], &[f64::NAN, 1.0]).abs() < f64::MIN_POSITIVE);
+    assert!(largest([2.0, f64::NAN, 1.0]).is_nan() && largest([1.0, 2.0, 0.5]).to_bits() == 2.0_f64.to_bits());
 }
 
 #[test]
@@ -288,7 +305,7 @@ fn pooled_fit_takes_the_same_steps_as_one_silo_of_sfvi() {
         let (central, central_elbo) = run(AlgorithmChoice::Central);
         let (federated, federated_elbo) = run(AlgorithmChoice::Sfvi);
         // 100 steps of Adam amplify rounding of 1e-16 slightly.
-        let apart = central.iter().zip(&federated).map(|(a, b)| (a - b).abs()).fold(0.0, f64::max);
+        let apart = fixtures::largest(central.iter().zip(&federated).map(|(a, b)| (a - b).abs()));
         assert!(apart < 1e-9, "{settings:?}: {apart:e}");
         assert!((federated_elbo - central_elbo).abs() < of_bounds, "{settings:?}");
     }

@@ -119,7 +119,7 @@ fn flat(point: &Point) -> Vec<f64> {
 
 fn largest_difference(found: &Point, expected: &Point) -> f64 {
     assert_eq!(found.rows.len(), expected.rows.len());
-    flat(found).iter().zip(flat(expected)).map(|(a, b)| (a - b).abs()).fold(0.0, f64::max)
+    fixtures::largest(flat(found).iter().zip(flat(expected)).map(|(a, b)| (a - b).abs()))
 }
 
 /// Sampled bounds and their gradients by the two global parameters, from one silo at a point.

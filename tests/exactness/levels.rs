@@ -48,7 +48,7 @@ fn the_default_family_holds_the_posterior_of_three_levels() {
                 let expected = exact.log_evidence;
                 assert!((elbo - expected).abs() < ROUNDING, "{hospitals:?}: {elbo} against {expected}");
             }
-            let largest = found.gradients.iter().flatten().fold(0.0_f64, |largest, g| largest.max(g.abs()));
+            let largest = fixtures::largest(found.gradients.iter().flatten().map(|g| g.abs()));
             match estimator {
                 Estimator::StickingTheLanding => assert!(largest < ROUNDING, "{hospitals:?}: gradient {largest:e}"),
                 _ => assert!(largest > 1e-3, "{hospitals:?}: {largest:e}"),

@@ -84,8 +84,8 @@ fn sd(numbers: &[f64]) -> f64 {
 /// The mean over a level of the ratio of standard deviations, and the ratio farthest from one.
 fn ratios(found: &[f64], truth: &[f64]) -> [f64; 2] {
     let ratios: Vec<f64> = found.iter().zip(truth).map(|(found, truth)| found / truth).collect();
-    let farther = |far: f64, own: f64| if own.ln().abs() > far.ln().abs() { own } else { far };
-    [ratios.iter().sum::<f64>() / ratios.len() as f64, ratios.iter().copied().fold(1.0, farther)]
+    let farthest = ratios.iter().copied().max_by(|a, b| a.ln().abs().total_cmp(&b.ln().abs()));
+    [ratios.iter().sum::<f64>() / ratios.len() as f64, farthest.unwrap()]
 }
 
 /// Standard deviations of the mean of all and the log scales, of hospitals, of clinics and of patients.

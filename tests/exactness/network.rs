@@ -134,7 +134,7 @@ fn scattered_means_are_no_multiple_of_the_values_that_a_network_of_the_same_seed
     for layer in table.sites().iter().filter(|site| site.shape.len() == 2) {
         let own = &start[layer.offset()..layer.offset() + layer.width()];
         let ratios: Vec<f64> = own.iter().zip(&noise).map(|(own, noise)| own / noise).collect();
-        let spread = ratios.iter().fold(0.0_f64, |most, ratio| most.max((ratio / ratios[0] - 1.0).abs()));
+        let spread = fixtures::largest(ratios.iter().map(|ratio| (ratio / ratios[0] - 1.0).abs()));
         assert!(spread > 1e-9, "`{}` starts at the numbers that scatter it", layer.name);
     }
 }
@@ -337,7 +337,7 @@ fn one_silo_takes_the_steps_of_pooled_data_under_local_reparameterisation() {
         let pooled = after_steps(&mut pooled, Box::new(party), 20);
         let federated = after_steps(&mut federated, Box::new(silo), 20);
         // The same sums in another order, twenty times.
-        let worst = pooled.iter().zip(&federated).map(|(a, b)| (a - b).abs()).fold(0.0, f64::max);
+        let worst = fixtures::largest(pooled.iter().zip(&federated).map(|(a, b)| (a - b).abs()));
         assert!(worst < 1e-10, "{particles} particles: {worst:e}");
     }
 }

@@ -459,8 +459,9 @@ fn with_five_draws<M: Model>(model: &M, data: &M::Data, batch: Option<usize>) ->
         let (host, found) = (run(AlgorithmChoice::Central), run(AlgorithmChoice::OnDevice { interval: 20 }));
         let off = far(found.posterior().parameters, host.posterior().parameters);
         let trace = host.record.trace.iter().map(|(_, elbo)| elbo).sum::<f64>() / 20.0;
-        worst = worst.max(off).max(far(found.posterior().theta, host.posterior().theta));
-        worst = worst.max(far(&[found.record.trace[0].1], &[trace]));
+        let (theta, bound) =
+            (far(found.posterior().theta, host.posterior().theta), far(&[found.record.trace[0].1], &[trace]));
+        worst = fixtures::largest([worst, off, theta, bound]);
     }
     (together.unwrap(), worst)
 }

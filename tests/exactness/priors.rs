@@ -68,7 +68,7 @@ fn near(what: &str, found: f64, expected: f64, tolerance: f64) {
 /// The largest difference of a matrix from a function of its indices.
 fn worst(matrix: &[Vec<f64>], expected: impl Fn(usize, usize) -> f64) -> f64 {
     let cells = matrix.iter().enumerate().flat_map(|(i, row)| row.iter().enumerate().map(move |(j, own)| (i, j, own)));
-    cells.fold(0.0, |worst: f64, (i, j, own)| worst.max((own - expected(i, j)).abs()))
+    fixtures::largest(cells.map(|(i, j, own)| (own - expected(i, j)).abs()))
 }
 
 /// log of 2 / (π s (1 + x²/s²)).

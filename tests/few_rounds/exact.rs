@@ -102,7 +102,7 @@ fn a_linear_regression_is_exact_after_three_rounds_for_any_silos() {
         // So are they those of one silo with all rows.
         let (one_means, one_sds, one_bound) = pooled.get_or_insert_with(|| (means.clone(), sds.clone(), bound));
         let apart = |own: &[f64], one: &[f64]| {
-            own.iter().zip(one).zip(&sds).map(|((own, one), sd)| (own - one).abs() / sd).fold(0.0, f64::max)
+            fixtures::largest(own.iter().zip(one).zip(&sds).map(|((own, one), sd)| (own - one).abs() / sd))
         };
         assert!(apart(&means, one_means) < 1e-12, "{count} silos: {means:?}, in one {one_means:?}");
         assert!(apart(&sds, one_sds) < 1e-12, "{count} silos: {sds:?}, in one {one_sds:?}");

@@ -97,10 +97,12 @@ fn holds(name: &str, bounds: &Bounds) {
                 "log_sd" => (bounds.log_sd_mean, bounds.log_sd),
                 _ => (MEAN, bounds.coefficient),
             };
-            if off.abs() > most || !(least..WIDEST).contains(&ratio) {
+            let is_near = off.abs() <= most && (least..WIDEST).contains(&ratio);
+            if !is_near {
                 failures.push(format!("{count} {deal:?}, {label}: {off:+.3} sd, {ratio:.3}"));
             }
-            if (mean - one_mean).abs() > SAME_MEAN * one_sd || (sd / one_sd - 1.0).abs() > SAME_SD {
+            let is_same = (mean - one_mean).abs() <= SAME_MEAN * one_sd && (sd / one_sd - 1.0).abs() <= SAME_SD;
+            if !is_same {
                 failures.push(format!("{count} {deal:?}, {label}: {mean} ± {sd}, one silo {one_mean} ± {one_sd}"));
             }
         }
@@ -116,7 +118,8 @@ fn holds(name: &str, bounds: &Bounds) {
                 "   {:9} {:8.4} ± {:.4}: {off:+.3} sd, {ratio:.3} corrected",
                 summary.label, summary.mean, summary.sd
             );
-            if off.abs() > MEAN || !CORRECTED.contains(&ratio) {
+            let is_near = off.abs() <= MEAN && CORRECTED.contains(&ratio);
+            if !is_near {
                 failures.push(format!("{count} {deal:?}, {} corrected: {off:+.3} sd, {ratio:.3}", summary.label));
             }
         }

@@ -66,7 +66,7 @@ fn crossed_groups_have_the_effects_of_lmer_and_three_silos_those_of_their_pooled
         let (_, split) = fitted(&files(&golden, 3), across);
         for (one, other) in pooled.report.answer().iter().zip(split.report.answer()) {
             assert_eq!(one.label, other.label);
-            let apart = ((one.mean - other.mean) / one.sd).abs().max((one.sd / other.sd - 1.0).abs());
+            let apart = fixtures::largest([(one.mean - other.mean) / one.sd, one.sd / other.sd - 1.0].map(f64::abs));
             assert!(apart < 0.1, "{}: {one:?} and {other:?}", one.label);
         }
     }

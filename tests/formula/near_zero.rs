@@ -23,7 +23,7 @@ fn slopes_that_may_not_vary_are_trusted_from_seeds_whose_first_look_has_a_heavy_
     let [one, other] = reports.each_ref().map(|report| report.answer());
     for (one, other) in one.into_iter().zip(other) {
         // Five errors of a difference of two, each of 0.02 standard deviations at most.
-        let apart = ((one.mean - other.mean) / one.sd).abs().max((one.sd / other.sd - 1.0).abs());
+        let apart = fixtures::largest([(one.mean - other.mean) / one.sd, one.sd / other.sd - 1.0].map(f64::abs));
         assert!(apart < 5.0 * 0.02 * 2.0_f64.sqrt(), "{}: {apart}\n{}", one.label, reports[1]);
     }
 }

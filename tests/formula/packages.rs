@@ -55,7 +55,7 @@ fn three_silos_give_what_their_pooled_file_gives() {
             assert_eq!(one.label, other.label);
             // Silos differ from their pooled rows in their start and in the points of their rules: a run ends where a
             // further step promises little. Each is to be within a tenth of a standard deviation of the posterior.
-            let apart = ((one.mean - other.mean) / one.sd).abs().max((one.sd / other.sd - 1.0).abs());
+            let apart = fixtures::largest([(one.mean - other.mean) / one.sd, one.sd / other.sd - 1.0].map(f64::abs));
             assert!(apart < 0.1, "{formula}: {} is {one:?} and {other:?}", one.label);
         }
     }

@@ -66,7 +66,8 @@ fn coefficients_of_raw_columns_are_those_of_scaled_ones_in_their_units() {
             let [mean, spread] = trusted(&raw, column).map(|own| own * sd);
             let [scaled_mean, scaled_spread] = trusted(&scaled, &format!("scale({column})"));
             // Priors have four digits, and Monte Carlo errors of a few parts in a hundred.
-            let apart = ((mean - scaled_mean) / scaled_spread).abs().max((spread / scaled_spread - 1.0).abs());
+            let apart =
+                fixtures::largest([(mean - scaled_mean) / scaled_spread, spread / scaled_spread - 1.0].map(f64::abs));
             assert!(apart < 0.1, "{family}, {column}: {mean} ({spread}) and {scaled_mean} ({scaled_spread})");
         }
     }

@@ -44,7 +44,7 @@ fn means_in_single_precision_lead_to_the_same_place() {
     }
     // A mean of gradients errs by ten roundings of 6e-8, a root by one for each step: 1.3e-5 of 200 steps of at most 0.01, and
     // as much again, as steps are of means that differ.
-    let farthest = double.iter().zip(&single).map(|(a, b)| (a - b).abs()).fold(0.0, f64::max);
+    let farthest = fixtures::largest(double.iter().zip(&single).map(|(a, b)| (a - b).abs()));
     assert!(farthest > 0.0 && farthest < 5e-5, "{farthest}");
 }
 

@@ -33,7 +33,8 @@ fn wrong(density: &dyn Density, point: &Value, key: &str) -> Option<String> {
     };
     let at = format!("{} {key} at {value} with {given:?}", density.name());
     let (found, expected) = (found.unwrap(), point[key].as_f64().unwrap());
-    if (found - expected).abs() > LOG * expected.abs() + ABSOLUTE {
+    let is_near = (found - expected).abs() <= LOG * expected.abs() + ABSOLUTE;
+    if !is_near {
         return Some(format!("{at}: {found}, golden {expected}"));
     }
     let mut expected = vec![vec![point[&format!("{key}_by_value")].as_f64().unwrap()]];
@@ -43,7 +44,8 @@ fn wrong(density: &dyn Density, point: &Value, key: &str) -> Option<String> {
         found.into_iter().zip(expected).map(move |(found, expected)| (argument, found, expected))
     });
     for (argument, found, expected) in pairs {
-        if (found - expected).abs() > DERIVATIVE * expected.abs() + ABSOLUTE {
+        let is_near = (found - expected).abs() <= DERIVATIVE * expected.abs() + ABSOLUTE;
+        if !is_near {
             return Some(format!("{at}, argument {argument}: derivative {found}, golden {expected}"));
         }
     }

@@ -175,6 +175,7 @@ enum Mistake {
     Integral,
     IntegralAtOne,
     IntegralDerivative,
+    NoIntegral,
     TailSum,
     TailChange,
     TailDerivative,
@@ -261,6 +262,7 @@ impl Density for Mistake {
         let off = match self {
             Self::Integral => 0.02 * (power - 1.0),
             Self::IntegralAtOne => 1e-6,
+            Self::NoIntegral if power > 1.0 => f64::NAN,
             _ => 0.0,
         };
         Some(found + off)
@@ -308,6 +310,8 @@ fn a_wrong_integral_of_a_power_is_found() {
     assert!(matches!(found(Mistake::Integral), Err(Integral { power: 1.5, .. })));
     assert!(matches!(found(Mistake::IntegralAtOne), Err(Integral { power: 1.0, .. })));
     assert!(matches!(found(Mistake::IntegralDerivative), Err(Derivative { argument: "scale", .. })));
+    // What is no number has no derivative, not even by the location.
+    assert!(matches!(found(Mistake::NoIntegral), Err(Derivative { argument: "location", .. })));
 }
 
 #[test]

@@ -20,7 +20,7 @@ fn moments(means: &[f64], prior_variance: f64, alpha: f64) -> [f64; 2] {
     for _ in 0..2_000 {
         let before = silos.posterior.clone();
         silos.sweep(&EXACT_STEPS.into(), 1_000).unwrap();
-        let change = before.iter().zip(&silos.posterior).map(|(a, b)| ((a - b) / b).abs()).fold(0.0, f64::max);
+        let change = fixtures::largest(before.iter().zip(&silos.posterior).map(|(a, b)| ((a - b) / b).abs()));
         if change < 1e-13 {
             let (mean, spread) = NormalFamily::diagonal(1).moments(&silos.posterior);
             return [mean[0], spread.deviations()[0].powi(2)];

@@ -110,7 +110,7 @@ fn derivatives_agree_with_sixty_digits() {
             for (argument, (found, expected)) in
                 std::iter::once(&found.by_value).chain(&found.by_parameters).zip(expected).enumerate()
             {
-                let worst = found.iter().zip(expected).map(|(f, e)| distance(*f, *e)).fold(0.0, f64::max);
+                let worst = fixtures::largest(found.iter().zip(expected).map(|(f, e)| distance(*f, *e)));
                 assert!(
                     worst <= DERIVATIVE,
                     "{} at {:?} with {:?}, argument {argument}: derivative {found:?}, golden {expected:?}",

@@ -43,7 +43,7 @@ fn every_margin_is_standard_normal() {
                 .iter()
                 .zip(0_u32..)
                 .map(|(z, rank)| (normal_cumulative(*z) - (f64::from(rank) + 0.5) / 4_000.0).abs() + 0.5 / 4_000.0);
-            let largest = distance.fold(0.0, f64::max);
+            let largest = fixtures::largest(distance);
             let bound = (-(5e-7_f64).ln() / 2.0 / 4_000.0).sqrt();
             assert!(largest < bound, "{kind:?}, particle {particle}, dimension {dimension}: {largest} of {bound}");
         }

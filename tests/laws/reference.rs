@@ -109,11 +109,11 @@ fn row(row: &Row) -> String {
 
 fn page() -> String {
     let mut page = "# Distributions\n\nMade from the densities by `tests/laws/reference.rs`; \
-        `PARTITA_BLESS=1 cargo test -p partita-tests --test laws reference` writes it anew. The support is that of an \
-        example (a total of 4, two classes or categories, bounds 0 and 1). Mean and variance are given where they exist \
-        and do not need the length of an event. A distribution function is given with its complement, both in logarithms \
-        and with derivatives (`log_cdf`, `log_survival`). A distribution without a device form is evaluated on the host, \
-        by every algorithm but `OnDevice`.\n\n\
+        `PARTITA_BLESS=1 cargo test -p partita-tests --test laws reference` writes it anew.\n\
+        The support is that of an example (a total of 4, two classes or categories, bounds 0 and 1). Mean and variance are\n\
+        given where they exist and do not need the length of an event. A distribution function is given with its complement,\n\
+        both in logarithms and with derivatives (`log_cdf`, `log_survival`). A distribution without a device form is\n\
+        evaluated on the host, by every algorithm but `OnDevice`.\n\n\
         `Normal::new(0.0, 1.0).iid([k]).ordered()` restricts `k` equal real or positive numbers to increasing order.\n\n\
         | distribution | parameters | support | mean | variance | distribution function | device form |\n\
         |---|---|---|---|---|---|---|\n"

@@ -52,7 +52,7 @@ fn movement(estimator: Estimator) -> f64 {
     let answer = |request: partita::inference::Request| Outcome::Reply(silo.answer(&request.message).unwrap());
     let outcomes = pvi.outgoing().unwrap().into_iter().map(answer).collect();
     pvi.incoming(outcomes).unwrap();
-    pvi.natural().iter().zip(pvi.prior()).fold(0.0, |largest, (own, prior)| f64::max(largest, (own - prior).abs()))
+    fixtures::largest(pvi.natural().iter().zip(pvi.prior()).map(|(own, prior)| (own - prior).abs()))
 }
 
 #[test]

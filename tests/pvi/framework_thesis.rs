@@ -34,7 +34,7 @@ struct Found {
 impl Found {
     /// The losses that silos reported, from the first exchange by which every silo had reported one.
     fn losses(&self) -> Vec<f64> {
-        self.record.trace.iter().map(|(_, elbo)| -elbo).filter(|loss| !loss.is_nan()).collect()
+        self.record.trace.iter().map(|(_, elbo)| -elbo).skip_while(|loss| loss.is_nan()).collect()
     }
 
     fn counters(&self) -> Counters {
@@ -171,7 +171,11 @@ fn a3_a4_every_schedule_comes_within_half_a_deviation_of_the_exact_mean_with_the
     assert!(high - low < 0.5 * sd, "{means:?}");
 }
 
+/// The least and the largest number; NaN if one is, which `f64::min` and `f64::max` would pass over.
 fn range(values: &[f64]) -> (f64, f64) {
+    if values.iter().any(|value| value.is_nan()) {
+        return (f64::NAN, f64::NAN);
+    }
     values.iter().fold((f64::INFINITY, f64::NEG_INFINITY), |(low, high), value| (low.min(*value), high.max(*value)))
 }
 

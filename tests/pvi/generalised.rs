@@ -35,7 +35,7 @@ fn converge(silos: &mut Partitioned) {
     for _ in 0..2_000 {
         let before = silos.posterior.clone();
         silos.sweep(&EXACT_STEPS.into(), 1_000).unwrap();
-        let change = before.iter().zip(&silos.posterior).map(|(a, b)| ((a - b) / b).abs()).fold(0.0, f64::max);
+        let change = fixtures::largest(before.iter().zip(&silos.posterior).map(|(a, b)| ((a - b) / b).abs()));
         if change < 1e-13 {
             return;
         }

@@ -378,7 +378,7 @@ fn stochastic_power_expectation_propagation_becomes_a_minibatch_step_of_global_i
     let mut error = |alpha: f64| {
         let solver = PowerExpectation::new(alpha).into();
         let found = toy.solve(&solver, &received, 1).unwrap().natural;
-        (0..2).map(|i| (count * (found[i] - received[i]) - limit[i]).abs()).fold(0.0, f64::max)
+        fixtures::largest((0..2).map(|i| (count * (found[i] - received[i]) - limit[i]).abs()))
     };
     let errors = [0.01, 0.001, 0.0001].map(&mut error);
     for pair in errors.windows(2) {

@@ -194,7 +194,7 @@ fn power_expectation_propagation_becomes_the_fixed_point_with_an_error_of_alpha(
     let mut error = |alpha: f64| {
         let solver = PowerExpectation::new(alpha).into();
         let found = toy.solve(&solver, &received, 1).unwrap().natural;
-        found.iter().zip(&limit).map(|(a, b)| (a - b).abs()).fold(0.0, f64::max)
+        fixtures::largest(found.iter().zip(&limit).map(|(a, b)| (a - b).abs()))
     };
     let errors = [0.01, 0.001, 0.0001].map(&mut error);
     for pair in errors.windows(2) {

@@ -68,7 +68,7 @@ fn checked(fault: Fault) -> std::result::Result<CheckReport, Error> {
 
 /// The lines that fail, without the names of silos.
 fn failing(report: &CheckReport) -> Vec<&str> {
-    let failed = report.checks.iter().filter(|(_, found, bound)| found > bound);
+    let failed = report.checks.iter().filter(|(_, found, bound)| found.is_nan() || found > bound);
     failed.map(|(name, ..)| name.split_once("`: ").map_or(name.as_str(), |(_, check)| check)).collect()
 }
 

@@ -120,7 +120,6 @@ fn log_pieces(count: usize, i: usize) -> f64 {
     pieces(count, i).ln()
 }
 
-#[expect(clippy::cast_precision_loss, reason = "events are far shorter than 2^52")]
 fn pieces(count: usize, i: usize) -> f64 {
     (count - i) as f64
 }

@@ -94,7 +94,6 @@ impl Minibatches {
 
     /// N/B with the size B of the batch at `step`: the factor on its sum of log densities.
     #[must_use]
-    #[expect(clippy::cast_precision_loss, reason = "there are far fewer than 2^52 rows")]
     pub fn scale_at(&self, step: u64) -> f64 {
         let (_, start) = self.place(step);
         self.rows as f64 / self.batch_size.min(self.rows - start) as f64

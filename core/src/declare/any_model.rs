@@ -23,21 +23,7 @@ use crate::error::{Error, Result};
 /// use partita_core::burn::{module::Module, tensor::Tensor};
 /// use partita_core::{AnyData, AnyModel, Device, Model, Normal, Result, Scope, SiteTable};
 ///
-/// #[derive(Module, Debug)]
-/// struct Mean {}
-///
-/// impl Model for Mean {
-///     type Globals = Tensor<1>;
-///     type Data = Tensor<1>;
-///     fn global(&self, scope: &mut Scope) -> Result<Tensor<1>> {
-///         scope.sample("mean", Normal::new(0.0, 10.0))
-///     }
-///     fn local(&self, scope: &mut Scope, mean: &Tensor<1>, data: &Tensor<1>) -> Result<()> {
-///         scope.plate("row", data.dims()[0], |scope, rows| {
-///             scope.observe("y", Normal::new(mean.clone(), 1.0).over(rows), rows.take(data)?)
-///         })
-///     }
-/// }
+#[doc = include_str!("../../doc/mean.md")]
 ///
 /// let device = Device::flex();
 /// let (model, data) = (AnyModel::new(&Mean {}), AnyData::new(&device.tensor(vec![1.0, 2.0], [2])));

@@ -93,7 +93,6 @@ impl BayesianLinear {
     pub fn rectified([inputs, outputs]: [usize; 2], noise: &mut NoiseStream, device: &Device) -> Self {
         let mut weight = vec![0.0; inputs * outputs];
         noise.normal(&mut weight);
-        #[expect(clippy::cast_precision_loss, reason = "layers are far smaller than 2^52")]
         let scale = (2.0 / inputs as f64).sqrt();
         weight.iter_mut().for_each(|number| *number *= scale);
         Self::new(device.tensor(weight, [inputs, outputs]), device.tensor(vec![0.0; outputs], [outputs]))

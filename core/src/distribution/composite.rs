@@ -134,6 +134,11 @@ fn compose<F: Formula + 'static>(
     whole
 }
 
+/// The law of a composite of one law, as [`compose`] makes it of several.
+fn wrap<F: Formula + 'static>(law: Law, own: Vec<Own>, make: impl FnOnce(Component, Vec<ParameterRule>) -> F) -> Law {
+    compose(vec![law], own, |mut components, rules| make(components.remove(0), rules))
+}
+
 impl Law {
     /// Takes the batch shape of a part: it must be that of the whole, or of one event.
     fn join(&mut self, part: &str, batch: &[usize]) {

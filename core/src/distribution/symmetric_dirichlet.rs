@@ -46,7 +46,6 @@ impl Density for SymmetricDirichlet {
 
     fn on_device(&self, value: Term, [concentration, ..]: [Term; 3]) -> Option<Vec<Term>> {
         let Term::Tensor(x) = &value else { return None };
-        #[expect(clippy::cast_precision_loss, reason = "events are far shorter than 2^52")]
         let count = x.dims()[1] as f64;
         Some(vec![
             (concentration.clone() * count).ln_gamma(),
@@ -66,7 +65,6 @@ impl Density for SymmetricDirichlet {
     }
 }
 
-#[expect(clippy::cast_precision_loss, reason = "events are far shorter than 2^52")]
 fn count(value: &[f64]) -> f64 {
     value.len() as f64
 }

@@ -189,7 +189,6 @@ impl Term {
     /// ```
     pub fn total(terms: Vec<Self>, events: usize) -> (f64, Option<Tensor<1>>) {
         let (mut constant, mut sum) = (0.0, None);
-        #[expect(clippy::cast_precision_loss, reason = "event counts are far below 2^52")]
         for term in terms {
             match term {
                 Self::Number(value) => constant += value * events as f64,

@@ -4,6 +4,8 @@ use std::ops::Range;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use crate::math::awake::keep_awake;
+
 /// What the caller and its helpers share.
 struct Shared<T, F> {
     state: Mutex<State<T, F>>,
@@ -61,6 +63,7 @@ where
         if state.helped == 0 {
             let done = std::mem::take(&mut state.done);
             drop(state);
+            keep_awake(helpers);
             for (part, numbers) in done {
                 match numbers {
                     Some(numbers) => parts[part].copy_from_slice(&numbers),

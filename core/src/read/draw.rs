@@ -212,16 +212,7 @@ pub fn natural_values<M: Model>(
 /// use partita_core::{Device, Model, Normal, Result, Scope, SiteTable, burn, observed_values};
 /// use burn::{module::Module, tensor::Tensor};
 ///
-/// #[derive(Module, Debug)]
-/// struct Mean {}
-/// impl Model for Mean {
-///     type Globals = Tensor<1>;
-///     type Data = Tensor<1>;
-///     fn global(&self, scope: &mut Scope) -> Result<Tensor<1>> { scope.sample("mean", Normal::new(0.0, 1.0)) }
-///     fn local(&self, scope: &mut Scope, mean: &Tensor<1>, data: &Tensor<1>) -> Result<()> {
-///         scope.plate("row", data.dims()[0], |s, rows| s.observe("y", Normal::new(mean.clone(), 1.0).over(rows), rows.take(data)?))
-///     }
-/// }
+#[doc = include_str!("../../doc/mean.md")]
 ///
 /// let device = Device::flex();
 /// let data = device.tensor(vec![1.0, 2.0], [2]);

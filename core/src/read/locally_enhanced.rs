@@ -81,7 +81,6 @@ impl<M: Model> LogDensity<'_, M> {
             return Err(inner_draws(rows, log_q));
         }
         let total = self.table.blocks.iter().find(|block| block.plate.as_ref() == Some(&batch.plate));
-        #[expect(clippy::cast_precision_loss, reason = "row counts are far below 2^52")]
         let scale = self.weight * total.map_or(1.0, |block| (block.rows * batch.repeats) as f64 / rows as f64);
         Ok(scale)
     }
@@ -100,7 +99,6 @@ fn weigh(outcome: &mut Outcome, rows: &[f64], log_q: &[f64], row: RowWeight) -> 
     let ratios: Vec<f64> = rows.iter().zip(log_q).map(|(log_p, log_q)| log_p - log_q).collect();
     for ratios in ratios.chunks(row.repeats) {
         let sum = log_sum_exp(ratios);
-        #[expect(clippy::cast_precision_loss, reason = "there are far fewer than 2^52 repeats")]
         let count = (ratios.len() as f64).ln();
         outcome.total += row.scale * (sum - count);
         weights.extend(ratios.iter().map(|ratio| row.scale * (ratio - sum).exp()));

@@ -37,8 +37,7 @@ impl Place {
     /// Writes it into the folder of a checkpoint, with its SHA-256 behind it.
     pub(super) fn write(&self, folder: &Path) -> Result<()> {
         let path = folder.join(PLACE);
-        let wrong = |problem: String| Error::File { path: path.clone(), problem };
-        let text = serde_json::to_string_pretty(self).map_err(|error| wrong(error.to_string()))?;
+        let text = serde_json::to_string_pretty(self).map_err(|error| Error::file(&path, error))?;
         write_atomically(&path, format!("{text}\n{}\n", digest(&text)).as_bytes())?;
         Ok(())
     }
@@ -77,24 +76,19 @@ fn beside(folder: &Path, run: &str) -> Vec<(PathBuf, Place)> {
 /// The place of the run that a checkpoint is of.
 pub(super) fn read_place(folder: &Path) -> Result<Place> {
     let path = folder.join(PLACE);
-    let wrong = |problem: String| Error::File { path: path.clone(), problem };
-    let text = std::fs::read_to_string(&path).map_err(|error| wrong(error.to_string()))?;
+    let text = std::fs::read_to_string(&path).map_err(|error| Error::file(&path, error))?;
     if text.trim_end().ends_with('}') {
-        return Err(wrong(
-            "it ends without a SHA-256: an earlier version of Partita wrote it. Go on with its run by that version, or \
-             start anew with `--restart`"
-                .into(),
-        ));
+        let problem = "it ends without a SHA-256: an earlier version of Partita wrote it. Go on with its run by that version, or \
+                       start anew with `--restart`";
+        return Err(Error::file(&path, problem));
     }
     let whole = text.trim_end().rsplit_once('\n').filter(|(place, last)| digest(place) == *last);
     let Some((place, _)) = whole else {
-        return Err(wrong(
-            "the SHA-256 in its last line is not that of what stands above: it is damaged. Resume from the `step-N` folder before \
-             it by writing its name into `latest`, or start anew with `--restart`"
-                .into(),
-        ));
+        let problem = "the SHA-256 in its last line is not that of what stands above: it is damaged. Resume from the `step-N` folder \
+                       before it by writing its name into `latest`, or start anew with `--restart`";
+        return Err(Error::file(&path, problem));
     };
-    serde_json::from_str(place).map_err(|error| wrong(error.to_string()))
+    serde_json::from_str(place).map_err(|error| Error::file(&path, error))
 }
 
 /// The SHA-256 of a text, in hexadecimal.

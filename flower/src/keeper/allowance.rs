@@ -3,10 +3,10 @@
 use std::path::Path;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use partita_inference::write_atomically;
 use serde::{Deserialize, Serialize};
 
 use crate::error::{Error, Result};
+use crate::own_file;
 
 /// The file in a silo's folder.
 const NAME: &str = "requests.json";
@@ -27,11 +27,9 @@ pub(super) fn count(folder: &Path, most: u64) -> Result<()> {
 
 fn count_on(folder: &Path, most: u64, today: u64) -> Result<()> {
     let path = folder.join(NAME);
-    let wrong = |problem: String| Error::File { path: path.clone(), problem };
-    let before: Counted = match std::fs::read(&path) {
-        Ok(bytes) => serde_json::from_slice(&bytes).map_err(|error| wrong(error.to_string()))?,
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Counted::default(),
-        Err(error) => return Err(wrong(error.to_string())),
+    let before: Counted = match own_file::read(&path)? {
+        Some(bytes) => serde_json::from_slice(&bytes).map_err(|error| Error::file(&path, error))?,
+        None => Counted::default(),
     };
     // A clock that is put back begins no new day.
     let now = if today > before.day { Counted { day: today, requests: 0 } } else { before };
@@ -52,8 +50,7 @@ fn count_on(folder: &Path, most: u64, today: u64) -> Result<()> {
         });
     }
     let counted = Counted { requests: now.requests + 1, ..now };
-    let bytes = serde_json::to_vec(&counted).map_err(|error| wrong(error.to_string()))?;
-    write_atomically(&path, &bytes).map_err(|error| wrong(error.to_string()))
+    own_file::write(&path, &serde_json::to_vec(&counted).map_err(|error| Error::file(&path, error))?)
 }
 
 /// A day that is so many days away.

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use partita_inference::write_atomically;
 
-use super::{State, file};
+use super::State;
 use crate::error::{Error, Result};
 use crate::object::ObjectId;
 
@@ -23,10 +23,9 @@ fn folder_of(folder: &Path, state: &State) -> PathBuf {
 /// `silo.json` still names the run until the next is begun: [`take_back`] undoes what a kill interrupts.
 pub(super) fn put_away(folder: &Path, state: &State) -> Result<()> {
     let own = folder_of(folder, state);
-    std::fs::create_dir_all(&own).map_err(|error| file(&own, &error))?;
+    std::fs::create_dir_all(&own).map_err(|error| Error::file(&own, error))?;
     let record = own.join("silo.json");
-    let bytes = serde_json::to_vec_pretty(state)
-        .map_err(|error| Error::File { path: record.clone(), problem: error.to_string() })?;
+    let bytes = serde_json::to_vec_pretty(state).map_err(|error| Error::file(&record, error))?;
     write_atomically(&record, &bytes)?;
     move_rounds(folder, &own)?;
     let mut runs: Vec<PathBuf> = entries(&folder.join(ARCHIVE)).collect();
@@ -46,7 +45,7 @@ pub(super) fn take_back(folder: &Path) -> Result<()> {
         return Ok(());
     }
     move_rounds(&own, folder)?;
-    std::fs::remove_dir_all(&own).map_err(|error| file(&own, &error))
+    std::fs::remove_dir_all(&own).map_err(|error| Error::file(&own, error))
 }
 
 fn move_rounds(from: &Path, to: &Path) -> Result<()> {
@@ -55,7 +54,7 @@ fn move_rounds(from: &Path, to: &Path) -> Result<()> {
         let target = to.join(name);
         // What a kill left of an earlier move.
         let _ = std::fs::remove_dir_all(&target);
-        std::fs::rename(&path, &target).map_err(|error| file(&target, &error))?;
+        std::fs::rename(&path, &target).map_err(|error| Error::file(&target, error))?;
     }
     Ok(())
 }

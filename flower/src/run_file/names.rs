@@ -71,6 +71,14 @@ impl AlgorithmName {
     }
 }
 
+/// What silos are asked after the fit where an entry says so.
+pub(super) struct AfterTheFit {
+    pub(super) entry: &'static str,
+    /// The first word of the requests.
+    pub(super) word: &'static str,
+    pub(super) is_asked: bool,
+}
+
 /// The first word that begins no request.
 pub(super) fn unknown_verb(allowed: &[String]) -> Option<&String> {
     allowed.iter().find(|word| !VERBS.contains(&word.as_str()))

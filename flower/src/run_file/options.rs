@@ -18,9 +18,9 @@ type Entries = Map<String, Value>;
 const LOCAL_STEPS: Elsewhere = Elsewhere { entry: "local_steps", place: BEFORE };
 const BEFORE: &str = "before the first table of the run file";
 
-/// The entries of a table without what is promised of rows, and that.
-fn promise(table: &Table, entries: &Entries) -> Result<(Entries, Option<PrivateSteps>)> {
-    let mut entries = entries.clone();
+/// The entries of a table without what is promised of rows, and that; none of a table that is not there.
+fn promise(table: &Table, entries: Option<&Entries>) -> Result<(Entries, Option<PrivateSteps>)> {
+    let mut entries = entries.cloned().unwrap_or_default();
     let private = entries.remove(super::PRIVATE).filter(|own| !own.is_null()).map(serde_json::from_value);
     Ok((entries, private.transpose().map_err(|error| table.wrong(format!("`{}`: {error}", super::PRIVATE)))?))
 }
@@ -29,7 +29,7 @@ fn promise(table: &Table, entries: &Entries) -> Result<(Entries, Option<PrivateS
 ///
 /// # Errors
 /// As for [`Table::over`].
-pub(super) fn rounds(entries: &Entries, local_steps: u64) -> Result<RoundOptions> {
+pub(super) fn rounds(entries: Option<&Entries>, local_steps: u64) -> Result<RoundOptions> {
     let table = Table { what: "the table `sfvi-avg` of a run file", elsewhere: &[LOCAL_STEPS], usual: Vec::new() };
     let (entries, private) = promise(&table, entries)?;
     Ok(RoundOptions { private, ..table.over(&RoundOptions::paper(local_steps), &entries)? })
@@ -39,7 +39,7 @@ pub(super) fn rounds(entries: &Entries, local_steps: u64) -> Result<RoundOptions
 ///
 /// # Errors
 /// As for [`Table::over`]; [`crate::Error::Inference`] for constants that are invalid for a rule.
-pub(super) fn fed_opt(entries: &Entries, local_steps: u64) -> Result<FedOptOptions> {
+pub(super) fn fed_opt(entries: Option<&Entries>, local_steps: u64) -> Result<FedOptOptions> {
     let usual = vec![
         Usual::new("server", FedOptOptions::fed_avg(1).server, "")?,
         Usual::new("server", FedOptOptions::fed_adagrad(1, 1.0).server, "rate")?,
@@ -61,7 +61,7 @@ pub(super) fn fed_opt(entries: &Entries, local_steps: u64) -> Result<FedOptOptio
 ///
 /// # Errors
 /// As for [`Table::over`]; [`crate::Error::Inference`] for invalid options.
-pub(super) fn pvi(entries: &Entries, base: &PviOptions) -> Result<PviOptions> {
+pub(super) fn pvi(entries: Option<&Entries>, base: &PviOptions) -> Result<PviOptions> {
     const ELSEWHERE: [Elsewhere; 4] = [
         LOCAL_STEPS,
         Elsewhere { entry: "schedule", place: BEFORE },

@@ -4,7 +4,7 @@ use super::block::{Block, Column};
 use super::error::DesignError;
 use super::evaluate::Evaluation;
 use super::outcome::{self, Left, Outcome};
-use super::random::{RandomDesign, nest};
+use super::random::RandomDesign;
 use crate::agree::Agreement;
 use crate::formula::Formula;
 use crate::read::Columns;
@@ -97,8 +97,7 @@ impl Design {
             }
         }
         let random = formula.random.iter().map(|term| RandomDesign::of(term, &evaluation));
-        let mut random = random.collect::<Result<Vec<_>, _>>()?;
-        nest(&mut random);
+        let random = random.collect::<Result<Vec<_>, _>>()?;
         let fixed = matrix(&formula.fixed, &evaluation)?;
         Self::put_together(&evaluation, fixed, offset, random)
     }

@@ -1,4 +1,4 @@
-//! Computes the random terms of a design: the group of each row, the columns that vary, and which groups hold others.
+//! Computes the random terms of a design: the group of each row, the columns that vary, and the groups that hold others.
 
 use std::collections::HashSet;
 
@@ -26,8 +26,6 @@ pub enum GroupScope {
 /// One random term of a silo's design.
 #[derive(Debug, Clone, PartialEq)]
 pub struct RandomDesign {
-    /// As lme4 writes it, `1 + x | child:class`.
-    pub label: String,
     /// The grouping, `child:class`.
     pub grouping: String,
     /// Where its groups have their rows.
@@ -42,17 +40,6 @@ pub struct RandomDesign {
     pub group: Vec<usize>,
     /// The columns whose coefficients vary.
     pub columns: Matrix,
-    /// The next larger grouping whose groups hold these, if there is one.
-    pub nested_in: Option<Nesting>,
-}
-
-/// Groups that each lie in one group of another random term.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Nesting {
-    /// The index of that random term.
-    pub term: usize,
-    /// The outer group of each group.
-    pub outer: Vec<usize>,
 }
 
 impl RandomDesign {
@@ -79,7 +66,6 @@ impl RandomDesign {
             (GroupScope::WithinSilo, 0, groups)
         };
         Ok(Self {
-            label: term.label.clone(),
             grouping,
             scope,
             correlated: term.correlated,
@@ -87,7 +73,6 @@ impl RandomDesign {
             agreed,
             group: groups.codes,
             columns: matrix(&term.terms, evaluation)?,
-            nested_in: None,
         })
     }
 
@@ -117,22 +102,4 @@ fn one_silo(term: &RandomTerm, groups: &Factor, evaluation: &Evaluation<'_>) -> 
         remedy: "Write a file for each silo; or, for groups of rows within one silo, give the column another name.",
         at: evaluation.at(row, &span),
     })
-}
-
-/// Finds the nesting of each random term: of the groupings that hold its groups, the one with the most groups.
-pub(super) fn nest(terms: &mut [RandomDesign]) {
-    let found: Vec<Option<Nesting>> = terms
-        .iter()
-        .map(|inner| {
-            let larger = |outer: &&(usize, &RandomDesign)| {
-                outer.1.scope != GroupScope::Silo && outer.1.levels.len() < inner.levels.len()
-            };
-            let holders = terms.iter().enumerate().filter(|outer| larger(&outer));
-            let holders = holders.filter_map(|(term, outer)| Some((outer.levels.len(), term, inner.inside(outer)?)));
-            holders
-                .max_by_key(|(levels, term, _)| (*levels, std::cmp::Reverse(*term)))
-                .map(|(_, term, outer)| Nesting { term, outer })
-        })
-        .collect();
-    terms.iter_mut().zip(found).for_each(|(term, nesting)| term.nested_in = nesting);
 }

@@ -1,6 +1,5 @@
 //! Sums the columns of a silo's design, from which all silos learn their scales and which columns say the same.
 
-use std::fmt::{Display, Formatter};
 use std::ops::Range;
 
 use serde::{Deserialize, Serialize};
@@ -198,21 +197,5 @@ impl ColumnSums {
             }
         }
         0..0
-    }
-}
-
-impl Display for ColumnSums {
-    fn fmt(&self, out: &mut Formatter<'_>) -> std::fmt::Result {
-        writeln!(out, "What silo {} says of {} rows of its design:", self.silo, self.count)?;
-        for ((name, mean), sd) in self.names.iter().zip(&self.means).zip(self.sds()) {
-            writeln!(out, "  column {name}: mean {mean}, standard deviation {sd}")?;
-        }
-        if let Some(products) = &self.products {
-            writeln!(out, "  {} sums of products of two columns", products.len())?;
-        }
-        let all = [("outcome", self.outcome), ("outcome less offset", self.less_offset), ("offset", self.offset)];
-        all.into_iter()
-            .filter_map(|(what, own)| Some((what, own?)))
-            .try_for_each(|(what, own)| writeln!(out, "  {what}: mean {}, standard deviation {}", own.mean, own.sd()))
     }
 }

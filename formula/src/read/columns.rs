@@ -56,7 +56,6 @@ pub struct Columns {
     pub(crate) numbers: Vec<usize>,
     pub(crate) columns: BTreeMap<String, Column>,
     dropped: usize,
-    missing: BTreeMap<String, usize>,
 }
 
 /// One column.
@@ -90,12 +89,6 @@ impl Columns {
     #[must_use]
     pub fn dropped(&self) -> usize {
         self.dropped
-    }
-
-    /// The number of missing cells of each column that has some, in all rows of the file.
-    #[must_use]
-    pub fn missing(&self) -> &BTreeMap<String, usize> {
-        &self.missing
     }
 
     /// What the column `name` holds, if a formula uses it.
@@ -200,16 +193,14 @@ impl Frame {
                     columns.insert(name, column);
                     continue;
                 }
-                let mut cells = self.cells(&name, &all).map_err(|error| match error {
-                    Refusal::Unknown => FrameError::UnknownColumn {
-                        file: self.table.file().into(),
-                        suggestion: nearest(&name, self.names().iter().map(String::as_str)),
-                        column: name.clone(),
-                        present: self.names().to_vec(),
-                        place: Box::new(formula.place(&span)),
-                    },
-                    Refusal::Frame(error) => error,
-                })?;
+                let unknown = || FrameError::UnknownColumn {
+                    file: self.table.file().into(),
+                    suggestion: nearest(&name, self.names().iter().map(String::as_str)),
+                    column: name.clone(),
+                    present: self.names().to_vec(),
+                    place: Box::new(formula.place(&span)),
+                };
+                let mut cells = self.cells(&name, &all)?.ok_or_else(unknown)?;
                 if kinds.get(&name) == Some(&ColumnKind::Text) {
                     cells.kind = CellKind::Text;
                 }
@@ -235,16 +226,16 @@ impl Frame {
         if dropped > 0 {
             columns.values_mut().for_each(|column| column.keep(&absent));
         }
-        let missing = counts.into_iter().map(|(name, count, _)| (name, count)).collect();
-        Ok(Columns { silo: silo.into(), file, lines, numbers, columns, dropped, missing })
+        Ok(Columns { silo: silo.into(), file, lines, numbers, columns, dropped })
     }
 
-    pub(super) fn cells(&self, name: &str, lines: &[u64]) -> Result<Cells<'_>, Refusal> {
-        let text = self.table.text(name).map_err(|_| Refusal::Unknown)?;
+    /// The cells of the column `name`; `None` where the file has no such column.
+    pub(super) fn cells(&self, name: &str, lines: &[u64]) -> Result<Option<Cells<'_>>, FrameError> {
+        let Ok(text) = self.table.text(name) else { return Ok(None) };
         let (decimal, missing) = (self.options.decimal, self.options.missing.as_slice());
         let semicolons = self.options.delimiter == Delimiter::Byte(b';');
         let reading = Reading { file: self.table.file(), column: name, decimal, semicolons, missing };
-        reading.of(text, lines).map_err(Refusal::Frame)
+        reading.of(text, lines).map(Some)
     }
 
     /// The column `name` as `formulas` read it: computed with, or as levels.
@@ -274,12 +265,6 @@ impl Frame {
         let numbers = if kind == ColumnKind::Text { Vec::new() } else { cells.numbers };
         Ok(Column { kind, numbers, factor })
     }
-}
-
-/// Why a column has no cells.
-pub(super) enum Refusal {
-    Unknown,
-    Frame(FrameError),
 }
 
 impl Column {

@@ -1,7 +1,6 @@
 //! Says what a column of a file holds, whichever formula may use it: type, levels or range, missing cells.
 
 use super::cells::{CellKind, Cells};
-use super::columns::Refusal;
 use super::doubts::{code, remedy};
 use super::error::FrameError;
 use super::frame::Frame;
@@ -27,14 +26,12 @@ impl Frame {
     /// ```
     pub fn contents(&self, name: &str) -> Result<String, FrameError> {
         let lines: Vec<u64> = self.table.lines().collect();
-        let cells = self.cells(name, &lines).map_err(|refusal| match refusal {
-            Refusal::Frame(error) => error,
-            Refusal::Unknown => FrameError::NoColumn {
-                file: self.table.file().into(),
-                suggestion: nearest(name, self.names().iter().map(String::as_str)),
-                column: name.into(),
-            },
-        })?;
+        let unknown = || FrameError::NoColumn {
+            file: self.table.file().into(),
+            suggestion: nearest(name, self.names().iter().map(String::as_str)),
+            column: name.into(),
+        };
+        let cells = self.cells(name, &lines)?.ok_or_else(unknown)?;
         let missing = cells.text.iter().filter(|cell| cell.is_none()).count();
         let rest = if missing > 0 { format!(", {missing} missing") } else { String::new() };
         let doubt = match (&cells.kind, code(&cells.numbers)) {

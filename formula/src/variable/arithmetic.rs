@@ -40,54 +40,36 @@ pub(crate) struct Scale {
     pub(crate) divide: bool,
 }
 
-/// A function of one number.
+/// A function of one number, by its place among [`FUNCTIONS`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Function {
-    Log,
-    Log2,
-    Log10,
-    Log1p,
-    Exp,
-    Expm1,
-    Sqrt,
-    Abs,
-    Sin,
-    Cos,
-}
+pub(crate) struct Function(usize);
 
-const ARITHMETIC: [&str; 12] =
+/// The functions of one number, by their names in R.
+const FUNCTIONS: [(&str, fn(f64) -> f64); 10] = [
+    ("log", f64::ln),
+    ("log2", f64::log2),
+    ("log10", f64::log10),
+    ("log1p", f64::ln_1p),
+    ("exp", f64::exp),
+    ("expm1", f64::exp_m1),
+    ("sqrt", f64::sqrt),
+    ("abs", f64::abs),
+    ("sin", f64::sin),
+    ("cos", f64::cos),
+];
+
+/// The functions that arithmetic may have.
+pub(super) const ARITHMETIC: [&str; 12] =
     ["log", "log2", "log10", "log1p", "exp", "expm1", "sqrt", "abs", "sin", "cos", "I", "scale"];
 
 impl Function {
     fn named(name: &str) -> Option<Self> {
-        Some(match name {
-            "log" => Self::Log,
-            "log2" => Self::Log2,
-            "log10" => Self::Log10,
-            "log1p" => Self::Log1p,
-            "exp" => Self::Exp,
-            "expm1" => Self::Expm1,
-            "sqrt" => Self::Sqrt,
-            "abs" => Self::Abs,
-            "sin" => Self::Sin,
-            "cos" => Self::Cos,
-            _ => return None,
-        })
+        FUNCTIONS.iter().position(|(own, _)| *own == name).map(Self)
     }
 
     fn of(self, x: f64) -> f64 {
-        match self {
-            Self::Log => x.ln(),
-            Self::Log2 => x.log2(),
-            Self::Log10 => x.log10(),
-            Self::Log1p => x.ln_1p(),
-            Self::Exp => x.exp(),
-            Self::Expm1 => x.exp_m1(),
-            Self::Sqrt => x.sqrt(),
-            Self::Abs => x.abs(),
-            Self::Sin => x.sin(),
-            Self::Cos => x.cos(),
-        }
+        let (_, function) = FUNCTIONS[self.0];
+        function(x)
     }
 }
 
@@ -176,9 +158,9 @@ impl Arithmetics<'_> {
                 let (centre, divide) = (call.logical(centre, true)?, call.logical(divide, true)?);
                 Ok(Arithmetic::Scale(Box::new(Scale { label, of, centre, divide })))
             }
-            ("log", _) => {
+            ("log", Some(log)) => {
                 let [x, base] = call.matched(["x", "base"])?;
-                let log = Arithmetic::Apply(Function::Log, Box::new(self.read(call.first(x)?)?));
+                let log = Arithmetic::Apply(log, Box::new(self.read(call.first(x)?)?));
                 let Some(base) = base else { return Ok(log) };
                 let number = constant(base).filter(|base| *base > 0.0 && (base - 1.0).abs() > 0.0);
                 let number = number.ok_or_else(|| call.refuse(base, "a positive number other than 1", "Write one."))?;

@@ -68,20 +68,18 @@ fn random_terms_have_the_groups_and_columns_of_lme4() {
 }
 
 #[test]
-fn nesting_is_found_from_the_rows_however_it_is_written() {
-    let nesting = |text: &str| {
+fn groups_inside_of_others_are_found_from_the_rows_however_they_are_written() {
+    let inside = |text: &str, inner: usize, outer: usize| {
         let (_, designs) = designs(&[("all", CHILDREN)], &Formula::parse(text).unwrap(), &declared("treatment"));
-        designs[0].random.iter().map(|term| term.nested_in.clone()).collect::<Vec<_>>()
+        designs[0].random[inner].inside(&designs[0].random[outer])
     };
-    let slash = nesting("y ~ (1 | school/class)");
-    assert_eq!(slash[0].as_ref().map(|nesting| (nesting.term, nesting.outer.clone())), Some((1, vec![0, 1, 0, 1, 1])));
-    assert!(slash[1].is_none());
+    assert_eq!(inside("y ~ (1 | school/class)", 0, 1), Some(vec![0, 1, 0, 1, 1]));
+    assert_eq!(inside("y ~ (1 | school/class)", 1, 0), None);
     // Each child is in one school; classes have the same names in both schools.
-    let apart = nesting("y ~ (1 | school) + (1 | child) + (1 | class)");
-    assert_eq!(apart[1].as_ref().map(|nesting| nesting.term), Some(2));
-    assert!(apart[0].is_none());
-    let three = nesting("y ~ (1 | school/class/child)");
-    assert_eq!(three[0].as_ref().map(|nesting| nesting.term), Some(1));
-    assert_eq!(three[1].as_ref().map(|nesting| nesting.term), Some(2));
-    assert!(nesting("y ~ (1 | f) + (1 | h)").iter().all(Option::is_none));
+    let apart = "y ~ (1 | school) + (1 | child) + (1 | class)";
+    assert!(inside(apart, 1, 0).is_some() && inside(apart, 1, 2).is_some());
+    assert!(inside(apart, 2, 0).is_none() && inside(apart, 0, 1).is_none());
+    let three = "y ~ (1 | school/class/child)";
+    assert!(inside(three, 0, 1).is_some() && inside(three, 1, 2).is_some());
+    assert!(inside("y ~ (1 | f) + (1 | h)", 0, 1).is_none() && inside("y ~ (1 | f) + (1 | h)", 1, 0).is_none());
 }

@@ -71,19 +71,16 @@ impl Believing {
     }
 
     /// All rows, at least one.
-    #[expect(clippy::cast_precision_loss, reason = "rows are far fewer than 2^52")]
     pub(crate) fn rows(&self) -> f64 {
         self.rows.max(1) as f64
     }
 
     /// So many times the root mean square over rows of the norm of a row's gradient, where the posterior is right.
-    #[expect(clippy::cast_precision_loss, reason = "globals are few")]
     pub(crate) fn clip(&self, times: f64) -> Result<f64> {
         Ok(times * (self.table.global_len() as f64 / self.rows()).sqrt() * self.belief.stretch()?)
     }
 
     /// How many times the variance of a promise's noise is in a sum over all silos, of which so many have it together.
-    #[expect(clippy::cast_precision_loss, reason = "silos are few")]
     pub(crate) fn noises(&self, shares: u64) -> f64 {
         self.silos.len() as f64 / shares as f64
     }

@@ -19,6 +19,21 @@ use crate::engine::wire::message::{LARGEST_COUNT, Message};
 /// A party's state: vectors with their names.
 pub type NamedVectors = Vec<(String, Vec<f64>)>;
 
+/// The vector of this name.
+pub(crate) fn named<'a>(state: &'a [(String, Vec<f64>)], name: &str) -> Option<&'a [f64]> {
+    state.iter().find(|(known, _)| known == name).map(|(_, values)| values.as_slice())
+}
+
+/// The vectors with `prefix` before their names.
+pub(crate) fn prefixed(prefix: &str, state: NamedVectors) -> impl Iterator<Item = (String, Vec<f64>)> {
+    state.into_iter().map(move |(name, values)| (format!("{prefix}{name}"), values))
+}
+
+/// The vectors whose names begin with `prefix`, by the rest of their names.
+pub(crate) fn with_prefix(state: &[(String, Vec<f64>)], prefix: &str) -> NamedVectors {
+    state.iter().filter_map(|(name, values)| Some((name.strip_prefix(prefix)?.to_owned(), values.clone()))).collect()
+}
+
 const LATEST: &str = "latest";
 /// The file that is written last, so that a folder with it is whole.
 const COORDINATOR: &str = "coordinator.partita";
@@ -29,8 +44,7 @@ const COORDINATOR: &str = "coordinator.partita";
 /// [`Error::File`].
 pub fn write_atomically(path: &Path, bytes: &[u8]) -> Result<()> {
     let folder = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    let fail =
-        |error: std::io::Error| Error::File { operation: "writing", path: path.to_owned(), reason: error.to_string() };
+    let fail = |error: std::io::Error| Error::file("writing", path, error);
     fs::create_dir_all(folder).map_err(fail)?;
     let mut file = tempfile::NamedTempFile::new_in(folder).map_err(fail)?;
     file.write_all(bytes).map_err(fail)?;
@@ -47,11 +61,7 @@ pub fn write_atomically(path: &Path, bytes: &[u8]) -> Result<()> {
 /// # Errors
 /// [`Error::File`].
 pub(crate) fn write_json(value: &impl Serialize, path: &Path) -> Result<()> {
-    let text = serde_json::to_string_pretty(value).map_err(|error| Error::File {
-        operation: "writing",
-        path: path.to_owned(),
-        reason: error.to_string(),
-    })?;
+    let text = serde_json::to_string_pretty(value).map_err(|error| Error::file("writing", path, error))?;
     write_atomically(path, text.as_bytes())
 }
 
@@ -188,11 +198,7 @@ pub(crate) fn commit(root: &Path, folder: &Path, state: &Message) -> Result<()> 
     // There is none before the first.
     let before = fs::read_to_string(root.join(LATEST)).unwrap_or_default();
     write_atomically(&root.join(LATEST), name.as_bytes())?;
-    let entries = fs::read_dir(root).map_err(|error| Error::File {
-        operation: "listing",
-        path: root.to_owned(),
-        reason: error.to_string(),
-    })?;
+    let entries = fs::read_dir(root).map_err(|error| Error::file("listing", root, error))?;
     for entry in entries.flatten() {
         let other = entry.file_name().to_string_lossy().into_owned();
         // A folder that cannot be removed costs disk, not correctness: `latest` names the right one.

@@ -1,6 +1,7 @@
 //! Names every way in which a fit can fail, with silo, step and what to try.
 
-use std::path::PathBuf;
+use std::fmt::Display;
+use std::path::{Path, PathBuf};
 
 /// The result of an inference operation.
 pub type Result<T> = std::result::Result<T, Error>;
@@ -302,6 +303,11 @@ impl Refusal {
 }
 
 impl Error {
+    /// What happened to a file.
+    pub(crate) fn file(operation: &'static str, path: &Path, reason: impl Display) -> Self {
+        Self::File { operation, path: path.to_owned(), reason: reason.to_string() }
+    }
+
     /// Whether this says that a posterior, or a point of it, lies where the model has no finite density, and nothing
     /// against the way in which the model was asked.
     pub(crate) fn is_outside(&self) -> bool {

@@ -1,6 +1,6 @@
 //! Finds a run whose sampled bounds have fallen far below where they were, and keeps the place to go back to.
 
-use crate::engine::checkpoint::NamedVectors;
+use crate::engine::checkpoint::{NamedVectors, named};
 
 /// The standard deviations of the best stretch of bounds by which all later ones are below it.
 const DEVIATIONS: f64 = 10.0;
@@ -85,7 +85,6 @@ pub(crate) fn has_exploded(stretches: &[Stretch], trained: usize) -> bool {
 }
 
 /// A count as it is saved.
-#[expect(clippy::cast_precision_loss, reason = "counts of a run are far below 2^52")]
 pub(crate) fn real(count: u64) -> f64 {
     count as f64
 }
@@ -134,7 +133,7 @@ impl Guard {
 
     /// What [`Guard::save`] gave beside other vectors; an empty one where there is none.
     pub(crate) fn load(state: &[(String, Vec<f64>)]) -> Self {
-        let find = |name: &str| state.iter().find(|(known, _)| known == name).map(|(_, values)| values.as_slice());
+        let find = |name: &str| named(state, name);
         let stretch = |name| find(name).and_then(|own| own.try_into().ok()).map(Stretch::load);
         let [open, best, place] = GUARD;
         let best = stretch(best).zip(find(place)).map(|(best, place)| (best, place.to_vec()));

@@ -3,6 +3,8 @@
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
+use crate::engine::family::real;
+
 /// Rules that have been found, by their numbers of points.
 static KNOWN: Mutex<BTreeMap<usize, Arc<GaussHermite>>> = Mutex::new(BTreeMap::new());
 
@@ -33,7 +35,7 @@ impl GaussHermite {
         let mut nodes = vec![0.0];
         for degree in 2..=count {
             // No zero of p_n is larger than this.
-            let edge = 2.0 * float(degree).sqrt();
+            let edge = 2.0 * real(degree).sqrt();
             let walls: Vec<f64> = std::iter::once(-edge).chain(nodes).chain(std::iter::once(edge)).collect();
             nodes = walls.windows(2).map(|between| zero(degree, between[0], between[1])).collect();
         }
@@ -63,7 +65,7 @@ fn zero(degree: usize, low: f64, high: f64) -> f64 {
             high = at
         }
         // p_n' = sqrt(n) p_{n-1}.
-        let newton = at - value / (float(degree).sqrt() * before);
+        let newton = at - value / (real(degree).sqrt() * before);
         let next = if newton > low && newton < high { newton } else { 0.5 * (low + high) };
         if (next - at).abs() <= 1e-15 * (1.0 + at.abs()) {
             return next;
@@ -87,15 +89,10 @@ fn polynomials(degree: usize, t: f64) -> Polynomials {
     let (mut before, mut value, mut squares) = (0.0, 1.0, 0.0);
     for k in 0..degree {
         squares += value * value;
-        let next = (t * value - float(k).sqrt() * before) / float(k + 1).sqrt();
+        let next = (t * value - real(k).sqrt() * before) / real(k + 1).sqrt();
         (before, value) = (value, next);
     }
     Polynomials { value, before, squares }
-}
-
-#[expect(clippy::cast_precision_loss, reason = "degrees are small")]
-fn float(number: usize) -> f64 {
-    number as f64
 }
 
 #[cfg(test)]

@@ -30,8 +30,4 @@ pub use symmetry::Symmetry;
 pub use top_words::top_words;
 pub use uniformity::{Counts, SimultaneousBand};
 
-/// A number of rows or words as a real number.
-#[expect(clippy::cast_precision_loss, reason = "rows and words in memory are far fewer than 2^52")]
-fn real(count: usize) -> f64 {
-    count as f64
-}
+use crate::engine::family::real;

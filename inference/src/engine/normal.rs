@@ -101,7 +101,6 @@ impl Normal {
     }
 
     /// The entropy in nats.
-    #[expect(clippy::cast_precision_loss, reason = "dimensions are small")]
     pub(crate) fn entropy(&self) -> f64 {
         self.log_det() + self.len() as f64 * (0.5 + HALF_LOG_TWO_PI)
     }

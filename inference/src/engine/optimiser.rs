@@ -92,7 +92,7 @@ pub trait UpdateRule: Send + Sync {
     fn load(&mut self, state: Vec<(String, Vec<f64>)>) -> bool;
 
     /// What [`UpdateRule::step_rows`] may change of the state, so that a step on few of many rows can be undone at its
-    /// own cost; `None` where it may also move other rows, and the whole has to be saved.
+    /// own cost; `None`, for any rows, where it may also move other rows, and the whole has to be saved.
     fn save_rows(&self, _places: &RowPlaces<'_>) -> Option<Vec<(String, Vec<f64>)>> {
         None
     }

@@ -67,7 +67,6 @@ impl PrivateSteps {
 
     /// What is promised by silos with so many rows in all that take so many local steps a round; the noise is not in the
     /// posterior.
-    #[expect(clippy::cast_precision_loss, reason = "silos, steps and rows are far fewer than 2^52")]
     pub(crate) fn report(self, clipped: ClippedCount, sizes: &[usize], local_steps: u64) -> Privacy {
         let Self { epsilon, delta, noise, rate, sums: releases, .. } = self;
         let sums = CountedSums { silos: sizes.len() as f64, a_round: local_steps as f64, noise, rate };

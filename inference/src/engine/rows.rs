@@ -450,8 +450,8 @@ impl Block {
     fn descend(&mut self, rows: Option<&ChosenRows>, mut gradient: Vec<f64>, rate: f64, in_units: bool) {
         let Self { family, parameters, start, rule, .. } = self;
         let places = rows.map(|rows| family.places(&rows.rows));
-        // Where the other rows wait, a step costs what these rows cost.
-        if in_units && let Some(places) = places.as_ref().filter(|places| rule.save_rows(places).is_some()) {
+        // Where the other rows wait, a step costs what these rows cost. Asked about no rows, a rule says so and copies nothing.
+        if in_units && let Some(places) = places.as_ref().filter(|_| rule.save_rows(&family.places(&[])).is_some()) {
             let (mut own, width) = (places.gather(parameters), family.width());
             let start: Vec<f64> = places.rows.iter().flat_map(|row| &start[row * width..][..width]).copied().collect();
             let units = family.units(&own, &start);

@@ -5,6 +5,7 @@ mod chart;
 mod coordinates;
 pub(crate) mod units;
 
+pub(crate) use crate::engine::checkpoint::with_prefix;
 pub(crate) use coordinates::Coordinates;
 
 use adaptive::{Adaptive, Next};
@@ -16,9 +17,9 @@ use partita_core::Device;
 use partita_core::kernel::dot;
 use rayon::prelude::*;
 
-use crate::engine::checkpoint::NamedVectors;
+use crate::engine::checkpoint::{NamedVectors, named, prefixed};
 use crate::engine::climb::Footing;
-use crate::engine::explosion::Guard;
+use crate::engine::explosion::{Guard, real, whole};
 use crate::engine::family::Family;
 use crate::engine::optimiser::{Clip, Optimiser, Schedule, UpdateRule};
 use crate::engine::plug::Plug;
@@ -143,11 +144,6 @@ pub(crate) fn square(vector: &[f64]) -> f64 {
 /// The Euclidean distance of two vectors.
 pub(crate) fn distance(a: &[f64], b: &[f64]) -> f64 {
     a.iter().zip(b).map(|(a, b)| (a - b) * (a - b)).sum::<f64>().sqrt()
-}
-
-/// The vectors whose names begin with `prefix`, by the rest of their names.
-pub(crate) fn with_prefix(state: &[(String, Vec<f64>)], prefix: &str) -> NamedVectors {
-    state.iter().filter_map(|(name, values)| Some((name.strip_prefix(prefix)?.to_owned(), values.clone()))).collect()
 }
 
 /// What the names of a trainer's rule begin with in a saved state.
@@ -366,18 +362,16 @@ impl Trainer {
     }
 
     /// Everything as named vectors.
-    #[expect(clippy::cast_precision_loss, reason = "steps are far below 2^52")]
     pub(crate) fn save(&self) -> NamedVectors {
         let own = [("global".to_owned(), self.parameters().to_vec()), ("theta".to_owned(), self.theta().to_vec())];
-        let rule = self.descent.save().into_iter().map(|(name, values)| (format!("{RULE}{name}"), values));
-        let mut state: NamedVectors =
-            own.into_iter().chain(self.chart.iter().flat_map(Chart::save)).chain(rule).collect();
+        let own = own.into_iter().chain(self.chart.iter().flat_map(Chart::save));
+        let mut state: NamedVectors = own.chain(prefixed(RULE, self.descent.save())).collect();
         state.extend(self.is_undone.then(|| (UNDONE.to_owned(), vec![1.0])));
         state.extend(self.adapting.is_none().then(|| self.guard.save()).into_iter().flatten());
         if let Some(own) = &self.adapting {
-            state.push((format!("{ADAPTIVE}steps"), vec![own.steps as f64]));
+            state.push((format!("{ADAPTIVE}steps"), vec![real(own.steps)]));
             state.push((format!("{ADAPTIVE}units"), own.theta_units.clone()));
-            state.extend(own.rate.save().into_iter().map(|(name, values)| (format!("{ADAPTIVE}{name}"), values)));
+            state.extend(prefixed(ADAPTIVE, own.rate.save()));
         }
         state
     }
@@ -385,9 +379,7 @@ impl Trainer {
     /// Restores what [`Trainer::save`] gave, beside other vectors; false if it does not fit, and nothing has changed
     /// then but the rule and the rate.
     pub(crate) fn load(&mut self, state: &[(String, Vec<f64>)]) -> bool {
-        let find = |name: &str, length: usize| {
-            state.iter().find(|(known, values)| known == name && values.len() == length).map(|(_, values)| values)
-        };
+        let find = |name: &str, length: usize| named(state, name).filter(|values| values.len() == length);
         let (Some(global), Some(theta)) = (find("global", self.parameters().len()), find("theta", self.theta().len()))
         else {
             return false;
@@ -401,7 +393,7 @@ impl Trainer {
             return false;
         }
         let chart = Chart::load(state, global.len());
-        self.values = [global.as_slice(), theta].concat();
+        self.values = [global, theta].concat();
         self.chart = chart;
         self.guard = Guard::load(state);
         self.is_undone = find(UNDONE, 1).is_some();
@@ -419,14 +411,12 @@ fn place<'a>(chart: Option<&Chart>, values: &'a [f64]) -> Cow<'a, [f64]> {
 
 impl Adapting {
     /// Restores what was saved, of vectors of this length; false if it does not fit.
-    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "saved from a u64")]
     fn load(&mut self, state: &[(String, Vec<f64>)], length: usize) -> bool {
-        let find = |name: &str| state.iter().find(|(known, _)| known == name).map(|(_, values)| values.as_slice());
-        let (Some([steps]), Some(units)) = (find("steps"), find("units")) else { return false };
+        let (Some([steps]), Some(units)) = (named(state, "steps"), named(state, "units")) else { return false };
         if units.len() != self.theta_units.len() || !self.rate.load(state, length) {
             return false;
         }
-        (self.steps, self.theta_units) = (*steps as u64, units.to_vec());
+        (self.steps, self.theta_units) = (whole(*steps), units.to_vec());
         true
     }
 }

@@ -4,6 +4,7 @@ use faer::Mat;
 use partita_core::{Key, Noise, NoiseKind, Purpose};
 
 use crate::engine::error::{Error, Result};
+use crate::engine::normal::Normal;
 
 /// Draws $\varepsilon_k$ of a standard normal, the same for all parties and rounds.
 ///
@@ -28,7 +29,6 @@ impl Draws {
                 numbers
             })
             .collect();
-        #[expect(clippy::cast_precision_loss, reason = "there are few draws")]
         let size = half.len() as f64;
         // Twice the sum of squares over twice as many draws.
         let covariance = Mat::from_fn(len, len, |i, j| half.iter().map(|own| own[i] * own[j]).sum::<f64>() / size);
@@ -37,16 +37,8 @@ impl Draws {
             found: format!("{count} of {len} numbers"),
             expected: "more draws, whose covariance has full rank",
         })?;
-        let factor = decomposed.L();
-        let mut rows = Vec::with_capacity(count);
-        for own in &half {
-            let mut white = own.clone();
-            for row in 0..len {
-                let known: f64 = (0..row).map(|column| factor[(row, column)] * white[column]).sum();
-                white[row] = (white[row] - known) / factor[(row, row)];
-            }
-            rows.push(white);
-        }
+        let spread = Normal { mean: vec![0.0; len], factor: decomposed.L().to_owned() };
+        let mut rows: Vec<Vec<f64>> = half.iter().map(|own| spread.whiten(own)).collect();
         let twins: Vec<Vec<f64>> = rows.iter().map(|own| own.iter().map(|value| -value).collect()).collect();
         rows.extend(twins);
         Ok(Self { rows })

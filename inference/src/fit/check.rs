@@ -224,7 +224,6 @@ fn minibatches(
     let mut by_local: Vec<Vec<f64>> = full.locals.iter().map(|own| vec![0.0; own.len()]).collect();
     for half in 0..2 {
         let chosen: Vec<usize> = (0..rows).filter(|row| row % 2 == half).collect();
-        #[expect(clippy::cast_precision_loss, reason = "row counts are far below 2^52")]
         let share = chosen.len() as f64 / rows as f64;
         let minibatch = [Minibatch::new(plate, chosen)];
         let mut locals = latents.locals.to_vec();

@@ -1,6 +1,6 @@
 //! Judges by numbers whether a run had converged: its gradients, its bound, its course, and what its method counted.
 
-use partita_core::{Part, Site, SiteTable};
+use partita_core::SiteTable;
 
 use super::AlgorithmChoice;
 use crate::engine::algorithm::{Ending, MethodCounts};
@@ -10,6 +10,7 @@ use crate::engine::optimiser::Schedule;
 use crate::engine::report::{Severity, Warning};
 use crate::engine::run::RunRecord;
 use crate::engine::settings::Settings;
+use crate::engine::terms::coordinator::global_site;
 use crate::engine::trust::estimate::ElboEstimate;
 use crate::engine::trust::still_moving::{KNOWN, SETTLED};
 use crate::engine::trust::still_widening::SETTLED as STAYS;
@@ -206,12 +207,10 @@ impl Convergence<'_> {
 
     /// The site that holds a global of this number.
     fn site(&self, number: usize) -> String {
-        let holds = |site: &&Site| (site.offset()..site.offset() + site.width()).contains(&number);
-        self.table.latents(Part::Global).find(holds).map_or_else(String::new, |site| site.name.clone())
+        global_site(self.table, number).map_or_else(String::new, |site| site.name.clone())
     }
 }
 
-#[expect(clippy::cast_precision_loss, reason = "counts of a run are far below 2^52")]
 fn ratio(part: u64, all: u64) -> f64 {
     part as f64 / all.max(1) as f64
 }

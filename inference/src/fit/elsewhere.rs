@@ -37,6 +37,8 @@ pub struct Fitted {
     pub draws: Vec<(String, String, Vec<f64>)>,
     /// What may have left a silo.
     pub manifest: Manifest,
+    /// The sampled bounds whose mean is reported; none where the round of trust gave the bound.
+    pub(crate) elbos: Vec<f64>,
     /// The draws of the round of trust, with their weights.
     pub(crate) wide: Option<Wide>,
     /// The draws on the unconstrained scale, where they are of the reweighted posterior.
@@ -182,7 +184,7 @@ impl Asked<'_> {
             Ok((bound, trust, wide, draws, judged))
         });
         progress.judging(Judging::Over);
-        let (Estimated { bound, reweighted }, trust, wide, draws, judged) = answered?;
+        let (Estimated { bound, elbos, reweighted }, trust, wide, draws, judged) = answered?;
         record.seconds += judging.elapsed().as_secs_f64();
         let posterior = algorithm.posterior();
         let mut warnings = Warning::of(&options.algorithm, LocalLatents::Unknown, silos.len());
@@ -222,7 +224,7 @@ impl Asked<'_> {
             checks: judged.checks,
         });
         progress.found(report.gradient_steps, report.elbo);
-        Ok(Fitted { report, record, draws, manifest: algorithm.manifest().clone(), wide, reweighted })
+        Ok(Fitted { report, record, draws, manifest: algorithm.manifest().clone(), elbos, wide, reweighted })
     }
 }
 

@@ -6,6 +6,7 @@ use super::{FitOptions, bounds_of, pool};
 use crate::engine::algorithm::Algorithm;
 use crate::engine::error::Result;
 use crate::engine::exchange::InProcess;
+use crate::engine::moments::mean_and_variance;
 use crate::engine::panic::{COORDINATOR, caught};
 use crate::engine::report::{Report, Severity, Warning};
 use crate::engine::run::Counters;
@@ -21,7 +22,8 @@ const SOURCE: &str =
     "Kass and Raftery (1995): log evidences that differ by less are not worth more than a bare mention";
 
 /// Lets a report of a fit in single precision say what that changes of its bound; one in double precision, or on a device that
-/// has no other precision, stays as it is.
+/// has no other precision, stays as it is. `elbos` are the sampled bounds of the report: where they are fewer than are compared,
+/// bounds are evaluated here in single precision too.
 ///
 /// Both sides have the rows of the fit, as rows take them. Other tensors of a model but its trained parameters stay in single
 /// precision: a model that multiplies them by latents cannot be compared, and the report says so.
@@ -33,6 +35,7 @@ pub(super) fn compare(
     device: &Device,
     algorithm: &mut dyn Algorithm,
     exchange: &mut InProcess,
+    elbos: &[f64],
     report: &mut Report,
 ) -> Result<()> {
     if device.precision() == Precision::Double || !device.is_in_process() || report.privacy.is_some() {
@@ -45,11 +48,16 @@ pub(super) fn compare(
         Err(error) => Some(Err(error)),
     };
     compute_in(Precision::Single, algorithm, exchange)?;
-    let Some(double) = double else { return Ok(()) };
-    let single = pool.install(|| bound(count, algorithm, exchange))?;
     match double {
-        Ok(double) => tell(report, single, double, count),
-        Err(error) => {
+        None => {}
+        Some(Ok(double)) => {
+            let single = match elbos.get(..count) {
+                Some(elbos) => mean_and_variance(elbos).0,
+                None => pool.install(|| bound(count, algorithm, exchange))?,
+            };
+            tell(report, single, double, count);
+        }
+        Some(Err(error)) => {
             let reason = format!("Single precision was not compared with double, in which the model gives: {error}");
             report.single_precision = Some(reason);
         }
@@ -93,7 +101,7 @@ fn tell(report: &mut Report, single: f64, double: f64, count: usize) {
 mod tests {
     use super::*;
     use crate::engine::settings::Settings;
-    use crate::fit::{AlgorithmChoice, fit};
+    use crate::fit::{AlgorithmChoice, Fit, fit};
     use partita_core::burn::module::Module;
     use partita_core::burn::tensor::Tensor;
     use partita_core::{Model, Normal, Result as Declared, Scope};
@@ -121,8 +129,8 @@ mod tests {
         }
     }
 
-    /// The report of a fit over so many silos.
-    fn report(precision: Precision, own: bool, silos: usize) -> Report {
+    /// A fit over so many silos with its options and its device.
+    fn fitted(precision: Precision, own: bool, silos: usize) -> (Fit, FitOptions, Device) {
         let device = Device::flex().with_precision(precision);
         let model = Product { own: own.then(|| device.tensor(vec![0.1, 0.7, -0.3], [3])) };
         let data = [vec![0.1, 0.7, -0.3], vec![0.3, 1.1, 0.4]].map(|own| device.tensor(own, [3]));
@@ -130,7 +138,11 @@ mod tests {
         let algorithm = if silos.len() == 1 { AlgorithmChoice::Central } else { AlgorithmChoice::Sfvi };
         let settings = Settings { steps: 20, ..Settings::default() };
         let options = FitOptions { algorithm, settings, elbo_draws: 8, ..FitOptions::default() };
-        fit(&model, &silos, &device, &options, None).unwrap().report
+        (fit(&model, &silos, &device, &options, None).unwrap(), options, device)
+    }
+
+    fn report(precision: Precision, own: bool, silos: usize) -> Report {
+        fitted(precision, own, silos).0.report
     }
 
     #[test]
@@ -143,6 +155,37 @@ mod tests {
             assert!(line.ends_with(", at the same 8 draws)."), "{line}");
             assert!(found.to_string().contains(&line) && found.warnings.iter().all(|own| own.threshold != Some(LIMIT)));
             assert_eq!(report(Precision::Double, false, silos).single_precision, None);
+        }
+    }
+
+    #[test]
+    fn bounds_that_the_report_has_are_not_evaluated_again() {
+        let (Fit { mut report, mut algorithm, mut exchange, .. }, options, device) =
+            fitted(Precision::Single, false, 3);
+        let mut said = |elbos: &[f64]| {
+            compare(&options, &device, &mut *algorithm, &mut exchange, elbos, &mut report).unwrap();
+            report.single_precision.clone().unwrap()
+        };
+        let found = said(&[1e6; 9]);
+        // The bounds of nine rows are some nats below zero.
+        assert!(found.starts_with("Single precision changes the ELBO by 10000"), "{found}");
+        // Too few are none.
+        let found = said(&[1e6; 7]);
+        assert!(found.starts_with("Single precision changes the ELBO by less than 0.001 nats"), "{found}");
+    }
+
+    #[test]
+    fn the_first_bounds_of_many_are_those_of_few() {
+        let (Fit { algorithm, mut exchange, .. }, ..) = fitted(Precision::Single, false, 3);
+        let mut sampled = |count| {
+            let mut counters = Counters::default();
+            estimate_elbo_within(&*algorithm, &mut exchange, count, None, &mut counters).unwrap().elbos
+        };
+        let (many, few) = (sampled(3 * BOUNDS), sampled(BOUNDS));
+        assert_eq!((many.len(), few.len()), (3 * BOUNDS, BOUNDS));
+        for (own, other) in many.iter().zip(&few) {
+            // Sums of nine rows in single precision: their roundings are some 1e-6.
+            assert!((own - other).abs() < 1e-4, "{own} and {other}");
         }
     }
 

@@ -1,6 +1,5 @@
 //! Finds coordinates in which a posterior is nearly round, from a fit by few rounds, for a sampler to walk in.
 
-use faer::{Mat, Side};
 use partita_core::{AnyData, AnyModel, Device};
 use rayon::ThreadPool;
 
@@ -8,18 +7,18 @@ use super::choice::choose;
 use super::{AlgorithmChoice, FitOptions, parties_any, pool};
 use crate::engine::algorithm::Ending;
 use crate::engine::error::Result;
+use crate::engine::normal::Normal;
 use crate::engine::run::{Silent, run};
 use crate::engine::settings::Settings;
 
-/// The posterior of few rounds: $`Z_G = m + C u`$ of the globals, and $`Z_L = m + s u`$ of each number of a row.
+/// The posterior of few rounds, standard normal in coordinates $u$: $`Z_G = m + C u`$ of the globals, and $`Z_L = m + s u`$
+/// of each number of a row.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Whitening {
-    /// $m$, of the globals.
-    pub(crate) mean: Vec<f64>,
-    /// $C$, lower triangular, of the globals.
-    pub(crate) factor: Mat<f64>,
-    /// $m$ and $s$ of the local latents: silo by silo, block by block.
-    pub(crate) locals: Vec<(Vec<f64>, Vec<f64>)>,
+    /// $N(m, CC^\top)$ of the globals.
+    pub(crate) globals: Normal,
+    /// $m$ and $s$ of each number of the local latents: silo by silo, block by block.
+    pub(crate) locals: Vec<(f64, f64)>,
 }
 
 /// The posterior of few rounds; `None` where they do not serve the model, or did not converge.
@@ -56,17 +55,13 @@ fn fitted(
     let record = threads.install(|| run(&mut *algorithm, &mut exchange, &steps, &mut Silent))?;
     let posterior = algorithm.posterior();
     let mean = posterior.family.mean(posterior.parameters);
-    let (len, covariance) = (mean.len(), posterior.family.covariance(posterior.parameters));
-    let covariance = Mat::from_fn(len, len, |row, column| covariance[row * len + column]);
-    let Ok(factor) = covariance.llt(Side::Lower) else { return Ok(None) };
-    let factor = factor.L().to_owned();
-    let mut locals = Vec::new();
+    let Ok(factor) = posterior.family.covariance_matrix(posterior.parameters).cholesky() else { return Ok(None) };
+    let mut locals: Vec<(f64, f64)> = Vec::new();
     for program in exchange.programs() {
-        locals.extend(program.local_moments()?);
+        locals.extend(program.local_moments()?.into_iter().flat_map(|(means, sds)| means.into_iter().zip(sds)));
     }
-    let numbers = locals.iter().flat_map(|(means, sds)| means.iter().chain(sds));
-    let is_finite = mean.iter().chain(numbers).all(|value| value.is_finite())
-        && locals.iter().flat_map(|(_, sds)| sds).all(|sd| *sd > 0.0);
+    let is_finite = mean.iter().all(|value| value.is_finite())
+        && locals.iter().all(|(mean, sd)| mean.is_finite() && sd.is_finite() && *sd > 0.0);
     let converged = record.ending == Ending::Converged;
-    Ok((converged && is_finite).then_some(Whitening { mean, factor, locals }))
+    Ok((converged && is_finite).then_some(Whitening { globals: Normal { mean, factor }, locals }))
 }

@@ -28,7 +28,6 @@ use crate::engine::trust::verdict::Verdict;
 use crate::fit::pool;
 use crate::fit::whitening::whitening;
 use chain::{ChainStart, Sampled};
-use chart::Chart;
 use diagnostics::converged;
 use target::{Layout, Target};
 use walk::Walk;
@@ -194,7 +193,7 @@ impl Nuts {
             }
         }
         let chart = match self.coordinates {
-            Coordinates::Whitened => whitening(model, silos, device, self.seed, self.threads)?.map(Chart::of),
+            Coordinates::Whitened => whitening(model, silos, device, self.seed, self.threads)?,
             Coordinates::Unconstrained => None,
         };
         let chart = chart.filter(|chart| chart.len() == layout.len());

@@ -266,13 +266,11 @@ impl Pvi {
         Request { silo, message: message.write() }
     }
 
-    #[expect(clippy::cast_precision_loss, reason = "counts of observations are far below 2^52")]
     fn share_of(&self, silo: usize) -> f64 {
         self.sizes[silo] as f64 / self.sizes.iter().sum::<usize>() as f64
     }
 
     /// What power of the factor of all stands for a silo, by its share of those who take part.
-    #[expect(clippy::cast_precision_loss, reason = "counts of observations are far below 2^52")]
     fn power_of(&self, silo: usize) -> f64 {
         let by_size = self.options.factors == Factors::SharedBySize;
         let weight = |silo: usize| if by_size { self.sizes[silo] } else { 1 };
@@ -301,7 +299,6 @@ impl Pvi {
         (0..silos).filter(|silo| self.work[*silo].is_some()).min_by(|a, b| until(a).total_cmp(&until(b)))
     }
 
-    #[expect(clippy::cast_precision_loss, reason = "silos are few")]
     fn silo_count(&self) -> f64 {
         self.sizes.len() as f64
     }

@@ -55,7 +55,6 @@ impl TopicEncoder {
 impl Encoder<SparseRows> for TopicEncoder {
     fn encode(&self, data: &SparseRows, rows: &Rows<'_>) -> Result<Encoding> {
         let hidden = features(&data.take(rows)?)?.multiply(self.hidden.val())? + self.hidden_bias.val();
-        #[expect(clippy::cast_precision_loss, reason = "layers are far narrower than 2^52")]
         let units = hidden.dims()[1].max(1) as f64;
         // Not a division: the gradient of Burn 0.22.1's by a number rounds that number to single precision.
         let both = softplus(hidden, 1.0).matmul(self.output.val()) * (1.0 / units) + self.output_bias.val();

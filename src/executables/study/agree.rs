@@ -8,7 +8,7 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
 use crate::formula::contrast::Averaged;
-use crate::formula::{Agreement, Contrast, DesignSummary, Profile, Study};
+use crate::formula::{Agreed, Contrast, DesignSummary, Profile, Study};
 
 /// The word in a silo's `allow` for these requests.
 pub(super) const VERB: &str = "formula";
@@ -30,13 +30,6 @@ const MOST: usize = 1 << 22;
 
 /// The most rows that a silo may say it has: more would outweigh every other silo.
 const MOST_ROWS: u64 = 1_000_000_000;
-
-/// What silos agreed on.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub(super) struct Agreed {
-    pub(super) agreement: Agreement,
-    pub(super) summary: DesignSummary,
-}
 
 /// What the coordinator keeps for a run that is resumed: silos have the model in their own states.
 #[derive(Debug, Serialize, Deserialize)]
@@ -78,7 +71,7 @@ pub(super) fn public_fields() -> Vec<Field> {
 
 /// A value in a message.
 pub(super) fn put(message: Message, name: &str, value: &impl Serialize) -> partita_inference::Result<Message> {
-    let text = serde_json::to_string(value).map_err(|error| declined(&error))?;
+    let text = serde_json::to_string(value).map_err(declined)?;
     Ok(message.setting(name, &text))
 }
 
@@ -88,17 +81,17 @@ pub(super) fn get<T: DeserializeOwned>(message: &Message, name: &str) -> partita
     serde_json::from_str(message.get_setting(name)?).map_err(|error| wrong(format!("`{name}`: {error}")))
 }
 
-pub(super) fn declined(error: &dyn std::error::Error) -> partita_inference::Error {
+pub(super) fn declined(error: impl std::fmt::Display) -> partita_inference::Error {
     partita_inference::Error::Declined { problem: error.to_string() }
 }
 
 /// Both exchanges: what silos agreed on, and the rows of each.
 pub(super) fn agree(study: &Study, exchange: &mut Flower) -> partita_inference::Result<Agreed> {
     let profiles = ask(exchange, &Message::new(PROFILE), |reply| get::<Profile>(reply, "profile"))?;
-    let agreement = study.agree(&profiles).map_err(|error| declined(&error))?;
+    let agreement = study.agree(&profiles).map_err(declined)?;
     let request = put(Message::new(DESIGN), "agreement", &agreement)?;
     let summaries = ask(exchange, &request, |reply| get::<DesignSummary>(reply, "design"))?;
-    let summary = DesignSummary::merge(&summaries).map_err(|error| declined(&error))?;
+    let summary = DesignSummary::merge(&summaries).map_err(declined)?;
     Ok(Agreed { agreement, summary })
 }
 
@@ -181,7 +174,7 @@ impl Announced {
 
 /// Writes what a party keeps.
 pub(super) fn write(own: &impl Serialize, path: &Path) -> partita_inference::Result<()> {
-    write_atomically(path, &serde_json::to_vec_pretty(own).map_err(|error| declined(&error))?)
+    write_atomically(path, &serde_json::to_vec_pretty(own).map_err(declined)?)
 }
 
 /// Reads what a party kept; `None` where there is none.

@@ -1,6 +1,6 @@
 //! Says which requests silos get in a study: those that its file lists, or else those that its entries need.
 
-use partita_flower::{Error, Result};
+use partita_flower::{Error, Result, RunFile};
 
 use super::StudyFile;
 use super::agree::{AVERAGE_VERB, VERB};
@@ -35,22 +35,21 @@ impl StudyFile {
         Err(Error::Unwelcome {
             what: "`asks` of a study",
             found: format!("no `{missing}` among {}", asks.join(", ")),
-            expected: format!("it, which {} needs", self.entry_of(missing)),
+            expected: format!("it, which {} needs", self.entry_of(missing, &self.run_file()?)),
             remedy: "Add it to `asks`, or take out the entry that needs it.",
         })
     }
 
-    /// The entry that needs requests of a word.
-    fn entry_of(&self, word: &str) -> &'static str {
-        match word {
-            VERB => "`formula`",
-            AVERAGE_VERB => "an averaged contrast of `contrasts`",
-            "predictive" => "`checks`",
-            "leave_one_out" => "`leave_one_out_draws`",
-            "evaluate" => "`held_out_draws` of `[run]`",
-            _ if self.privacy.is_some() => "the method of `[run]` with `[privacy]`",
-            _ if self.run.contains_key("algorithm") => "`algorithm` of `[run]`",
-            _ => "the usual `algorithm` of `[run]`, few-rounds,",
+    /// The entry that needs requests of a word, of this file or of the run that it makes.
+    fn entry_of(&self, word: &str, run: &RunFile) -> String {
+        match (word, run.entry_asking(word)) {
+            (VERB, _) => "`formula`".into(),
+            (AVERAGE_VERB, _) => "an averaged contrast of `contrasts`".into(),
+            (_, Some(entry)) if self.run.contains_key(entry) => format!("`{entry}` of `[run]`"),
+            (_, Some(entry)) => format!("`{entry}`"),
+            _ if self.privacy.is_some() => "the method of `[run]` with `[privacy]`".into(),
+            _ if self.run.contains_key("algorithm") => "`algorithm` of `[run]`".into(),
+            _ => "the usual `algorithm` of `[run]`, few-rounds,".into(),
         }
     }
 }
@@ -76,7 +75,10 @@ mod tests {
                 "no `few` among formula, trust, expected it, which the usual `algorithm` of `[run]`",
             ),
             (format!("{usual}checks = [\"mean of y\"]"), "expected it, which `checks` needs. Add it to `asks`"),
-            (format!("{usual}leave_one_out_draws = 10"), "no `leave_one_out` among formula, few, trust"),
+            (
+                format!("{usual}leave_one_out_draws = 10"),
+                "no `leave_one_out` among formula, few, trust, expected it, which `leave_one_out_draws` needs",
+            ),
             (format!("{usual}contrasts = [\"x: 1 - 0 averaged\"]"), "an averaged contrast of `contrasts` needs"),
             (format!("{usual}[run]\nheld_out_draws = 10"), "`held_out_draws` of `[run]` needs"),
             (

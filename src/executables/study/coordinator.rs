@@ -11,9 +11,9 @@ use partita_inference::{
 };
 
 use super::StudyFile;
-use super::agree::{self, Agreed, Announced, agree, announce, average, declined, fields, public_fields};
+use super::agree::{self, Announced, agree, announce, average, declined, fields, public_fields};
 use super::declared_rows::RowsSaid;
-use crate::executables::draws_file::{self, DRAWS};
+use crate::executables::draws_file::{DRAWS, draws_of};
 use crate::executables::questions::{Answers, PRIOR_PREDICTIVE, Questions, RowsAsked, RowsToPredict, write as put};
 use crate::executables::{
     CONTENT, CoordinatorFile, Desk, Fitting, PAGE, Planned, RESULT, connect, fit_options, fit_over, leave,
@@ -21,7 +21,7 @@ use crate::executables::{
 };
 use crate::formula::predict::globals;
 use crate::formula::shared_model::SharedModel;
-use crate::formula::{Contrast, Contrasted, Plan, PriorPredictive, SiloTable, StudyError, Whose};
+use crate::formula::{Agreed, Contrast, Contrasted, Plan, PriorPredictive, SiloTable, StudyError, Whose};
 use crate::private::clipping::Clipped;
 use crate::private::secure::SecureSums;
 
@@ -82,13 +82,13 @@ pub fn run_study_coordinator(study: &StudyFile, desk: Desk<'_>, asked: &StudyQue
         }
         own.notes_on(&agreed.agreement, &agreed.summary).iter().for_each(|line| log(line));
         own.notes_of_groups().iter().for_each(|line| log(line));
-        let plan = own.plan(&agreed.summary).map_err(|error| declined(&error))?;
+        let plan = own.plan(&agreed.summary).map_err(declined)?;
         plan.priors.iter().for_each(|line| log(&format!("prior: {line}")));
         let (shared, device) = (SharedModel { study: &own, plan: &plan, agreement: &agreed.agreement }, Device::flex());
-        let questions = questions(study, &shared, asked, &device).map_err(|error| declined(&error))?;
+        let questions = questions(study, &shared, asked, &device).map_err(declined)?;
         if let Some(count) = asked.prior_predictive {
-            let drawn = from_prior(&shared, questions, count, study.seed).map_err(|error| declined(&error))?;
-            put(&file.output, PRIOR_PREDICTIVE, &drawn.csv()).map_err(|error| declined(&error))?;
+            let drawn = from_prior(&shared, questions, count, study.seed).map_err(declined)?;
+            put(&file.output, PRIOR_PREDICTIVE, &drawn.csv()).map_err(declined)?;
             return Ok(StudyResult::Prior(drawn));
         }
         if let Some(privacy) = &study.privacy {
@@ -146,15 +146,14 @@ pub fn run_study_coordinator(study: &StudyFile, desk: Desk<'_>, asked: &StudyQue
             Ok(answers) => (answers, None),
             Err(error) => (Answers::default(), Some(error)),
         };
-        let mut written = answers.write(&draws, &file.output).map_err(|error| declined(&error))?;
+        let mut written = answers.write(&draws, &file.output).map_err(declined)?;
         if asked.arviz {
             let path = file.output.join(DRAWS);
-            draws_file::write_afar(&fitted, &plan.model, &*algorithm, &device, &path)
-                .map_err(|error| declined(&error))?;
+            fitted.write_arviz(&path, &plan.model, &*algorithm, &device, &draws_of(&[])).map_err(declined)?;
             written.push(DRAWS);
         }
         if let Some(error) = unanswered {
-            return Err(declined(&error).into());
+            return Err(declined(error).into());
         }
         log(&format!("{PAGE}, {RESULT}, {} are in {}", written.join(", "), file.output.display()));
         let (report, contrasts) = (Box::new(fitted.report), answers.contrasts);
@@ -248,7 +247,7 @@ const TOLD: Duration = Duration::from_secs(60);
 fn tell(file: &CoordinatorFile, draws: &AnswerDraws, exchange: &mut Flower, log: &Log) -> Result<()> {
     let text = |name: &str| {
         let path = file.output.join(name);
-        std::fs::read_to_string(&path).map_err(|error| Error::File { path, problem: error.to_string() })
+        std::fs::read_to_string(&path).map_err(|error| Error::file(&path, error))
     };
     let message = Message::new(agree::REPORT).setting("page", &text(PAGE)?).setting("result", &text(RESULT)?);
     let message = message.setting("content", &text(CONTENT)?).floats("draws", &globals(draws).concat());

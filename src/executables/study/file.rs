@@ -114,8 +114,7 @@ impl StudyFile {
     /// [`Error::File`], with the line of the mistake, or the place in the formula.
     pub fn read(path: &Path) -> Result<Self> {
         let study: Self = read_toml(path)?;
-        let checked = study.check();
-        checked.map_err(|error| Error::File { path: path.to_owned(), problem: problem(error) })?;
+        study.check().map_err(|error| Error::file(path, problem(error)))?;
         Ok(study)
     }
 
@@ -124,7 +123,7 @@ impl StudyFile {
     /// # Errors
     /// [`Error::Malformed`], with the line of the mistake, or the place in the formula.
     pub fn parse(text: &str) -> Result<Self> {
-        let study: Self = toml::from_str(text).map_err(|error| malformed(&error))?;
+        let study: Self = toml::from_str(text).map_err(malformed)?;
         study.check()?;
         Ok(study)
     }
@@ -133,7 +132,7 @@ impl StudyFile {
         let study = self.study(ReadOptions::default())?;
         if let Some(privacy) = &self.privacy {
             privacy.check(self)?;
-            study.declared_alone(&privacy.columns).map_err(|error| malformed(&error))?;
+            study.declared_alone(&privacy.columns).map_err(malformed)?;
         }
         self.check_asks()?;
         self.fit_options().map(drop)
@@ -156,9 +155,9 @@ impl StudyFile {
             }
         }
         let stand_in = privacy.map(|own| own.columns);
-        let mut study = Study::new(&self.formula, family).map_err(|error| malformed(&error))?;
+        let mut study = Study::new(&self.formula, family).map_err(malformed)?;
         for formula in &self.parameters {
-            study = study.with_parameter(formula).map_err(|error| malformed(&error))?;
+            study = study.with_parameter(formula).map_err(malformed)?;
         }
         Ok(Study { read, missing, declared, priors, units, stand_in, ..study })
     }
@@ -196,27 +195,27 @@ impl StudyFile {
         if let Some(privacy) = &self.privacy {
             self.write_promise(privacy, &mut entries)?;
         }
-        let run: RunFile = serde_json::from_value(Value::Object(entries)).map_err(|error| malformed(&error))?;
+        let run: RunFile = serde_json::from_value(Value::Object(entries)).map_err(malformed)?;
         // A difference of two parties is told by the entry of this file that differs.
-        let own = serde_json::to_value(self).map_err(|error| malformed(&error))?;
+        let own = serde_json::to_value(self).map_err(malformed)?;
         run.told_as(&ENTRIES.map(|name| (name, own[name].clone()))).listing(self.asks.as_deref())
     }
 
     /// The method that it names, without a promise.
     pub(super) fn named(&self) -> Result<AlgorithmChoice> {
-        let run: RunFile = serde_json::from_value(Value::Object(self.entries()?)).map_err(|error| malformed(&error))?;
+        let run: RunFile = serde_json::from_value(Value::Object(self.entries()?)).map_err(malformed)?;
         Ok(run.fit_options(&self.settings())?.algorithm)
     }
 
     /// The entries of the run file, but for what is promised.
     fn entries(&self) -> Result<Map<String, Value>> {
-        let all = serde_json::to_string(self).map_err(|error| malformed(&error))?;
+        let all = serde_json::to_string(self).map_err(malformed)?;
         let hash = ObjectId::of(all.as_bytes()).to_string();
         let most = if self.finds_its_end() { MOST_STEPS } else { MOST_ROUNDS };
         let mut entries =
             Map::from_iter([("algorithm".to_owned(), json!("few-rounds")), ("steps".to_owned(), json!(most))]);
         entries.extend(self.run.clone());
-        let checks = self.study(ReadOptions::default())?.checks(&self.checks).map_err(|error| malformed(&error))?;
+        let checks = self.study(ReadOptions::default())?.checks(&self.checks).map_err(malformed)?;
         let own = [
             ("model", json!(format!("`{}` ({})", self.formula, &hash[..12]))),
             ("silos", json!(self.silos)),
@@ -245,7 +244,7 @@ impl StudyFile {
     /// A hash of all that decides on what silos answer: contrasts follow from the posterior.
     pub(crate) fn asked_of_rows(&self) -> Result<String> {
         let own = Self { contrasts: Vec::new(), ..self.clone() };
-        let text = serde_json::to_string(&own).map_err(|error| malformed(&error))?;
+        let text = serde_json::to_string(&own).map_err(malformed)?;
         Ok(ObjectId::of(text.as_bytes()).to_string())
     }
 
@@ -281,7 +280,7 @@ pub(crate) fn problem(error: Error) -> String {
     }
 }
 
-fn malformed(error: &dyn std::error::Error) -> Error {
+fn malformed(error: impl std::fmt::Display) -> Error {
     Error::Malformed { what: "the file of a study", problem: error.to_string() }
 }
 

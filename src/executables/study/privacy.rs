@@ -3,19 +3,19 @@
 use std::path::{Path, PathBuf};
 
 use partita_core::{Device, Model};
-use partita_flower::{Error, Result};
+use partita_flower::Result;
 use partita_inference::{FitOptions, Privacy, PrivateRoundsOptions, Report, SiloProgram, write_atomically};
 use partita_privacy::{Accountant, Budget, Conversion, Ledger, Mark, SystemEntropy};
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
 use super::StudyFile;
-use super::agree::{Agreed, declined};
+use super::agree::declined;
 use super::owner::{begins, ledger_path, outside};
 use super::promise::StudyPrivacy;
-use crate::executables::masks::{behind, masking};
+use crate::executables::masks::{behind, masking, unwelcome};
 use crate::executables::{SiloFile, removed};
-use crate::formula::{Columns, Study};
+use crate::formula::{Agreed, Columns, Study};
 use crate::private::secure::{Departures, Masking};
 use crate::private::{self, ClippedRows, NoisedSums, Seated, Shares, Sums};
 
@@ -31,10 +31,6 @@ pub struct SiloPrivacy {
     /// another is named: a state folder that is put back to an earlier copy leaves it as it is.
     #[serde(default)]
     pub ledger: Option<PathBuf>,
-}
-
-pub(super) fn unwelcome<T>(what: &'static str, found: String, expected: String, remedy: &'static str) -> Result<T> {
-    Err(Error::Unwelcome { what, found, expected, remedy })
 }
 
 /// What a silo of a private study has: what is agreed, the promise, and the account of its owner.
@@ -71,7 +67,7 @@ impl PrivateSeat {
     /// The seat of a silo in a study; `None` where neither says anything of privacy.
     ///
     /// # Errors
-    /// [`Error::Unwelcome`] where study and owner do not ask for the same, or for rows that are not as declared.
+    /// [`partita_flower::Error::Unwelcome`] where study and owner do not ask for the same, or for rows that are not as declared.
     pub(super) fn of(study: &StudyFile, file: &SiloFile, own: &Study, rows: &Columns) -> Result<Option<Self>> {
         let (promise, allowed) = match (&study.privacy, &file.privacy) {
             (None, None) => return Ok(None),
@@ -109,7 +105,7 @@ impl PrivateSeat {
         }
         let sums = study.promised_sums(&promise)?;
         let asked = Accountant::of([sums.cost()?]).epsilon(allowed.delta, Conversion::Improved);
-        let asked = asked.map_err(|error| declined(&error))?;
+        let asked = asked.map_err(declined)?;
         if asked > allowed.epsilon {
             return unwelcome(
                 "the privacy budget of this silo's owner",
@@ -120,7 +116,7 @@ impl PrivateSeat {
         }
         let agreed = promise.agreed(own)?;
         let (unit, of_rows) = (promise.protected(own), own.protected());
-        let design = own.declared_design(rows, &agreed.agreement).map_err(|error| declined(&error))?;
+        let design = own.declared_design(rows, &agreed.agreement).map_err(declined)?;
         let count = match of_rows == PrivateRoundsOptions::UNIT {
             true => design.rows,
             false => design.random.first().map_or(design.rows, |term| term.levels.len()),
@@ -140,7 +136,7 @@ impl PrivateSeat {
         if !path.exists() {
             notes.push(begins(&path));
         }
-        let ledger = Ledger::open(&path, budget).map_err(|error| declined(&error))?;
+        let ledger = Ledger::open(&path, budget).map_err(declined)?;
         let own = Self {
             agreed,
             promise,
@@ -166,7 +162,7 @@ impl PrivateSeat {
 
     /// What the owner reads before the silo serves.
     pub(super) fn lines(&self) -> Result<Vec<String>> {
-        let spent = self.ledger.spent().map_err(|error| declined(&error))?;
+        let spent = self.ledger.spent().map_err(declined)?;
         let SiloPrivacy { epsilon, delta, .. } = self.allowed;
         let Shares { count, colluders } = self.sums.shares;
         let share = match colluders {
@@ -234,7 +230,7 @@ impl PrivateSeat {
     /// Writes into the state how far the ledger has come.
     pub(super) fn mark(&self) -> partita_inference::Result<()> {
         self.expect()?;
-        let Mark { entries, head } = self.ledger.mark().map_err(|error| declined(&error))?;
+        let Mark { entries, head } = self.ledger.mark().map_err(declined)?;
         let text = json!({ "entries": entries, "head": head }).to_string();
         write_atomically(&self.state.join(MARK), text.as_bytes())
     }
@@ -256,12 +252,12 @@ impl PrivateSeat {
             return Err(wrong(&"it is no place in a ledger"));
         };
         let mark = Mark { entries, head: head.to_owned() };
-        self.ledger.expect(&mark).map_err(|error| declined(&error))
+        self.ledger.expect(&mark).map_err(declined)
     }
 
     /// Writes what the study promised and what is spent, for the owner.
     pub(super) fn write_spent(&self, folder: &Path) -> partita_inference::Result<()> {
-        let spent = self.ledger.spent().map_err(|error| declined(&error))?;
+        let spent = self.ledger.spent().map_err(declined)?;
         let SiloPrivacy { epsilon, delta, .. } = self.allowed;
         let text = json!({
             "study": {

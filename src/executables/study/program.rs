@@ -11,15 +11,17 @@ use partita_inference::{
 };
 use partita_models::regression::RegressionRows;
 
-use super::agree::{self, Agreed, declined, get, put};
+use super::agree::{self, declined, get, put};
 use super::privacy::PrivateSeat;
 use super::saved_rows::SavedRows;
-use crate::executables::{CONTENT, PAGE, RESULT, is_json, write_local};
+use crate::executables::{CONTENT, PAGE, RESULT, SiloFile, is_json, write_local};
 use crate::formula::contrast::AveragedRows;
 use crate::formula::predict::KnownSilo;
 use crate::formula::prepare::RowPlaces;
 use crate::formula::shared_model::SharedModel;
-use crate::formula::{Agreement, Columns, Contrast, DesignSummary, Plan, Prediction, Profile, Study, StudyError};
+use crate::formula::{
+    Agreed, Agreement, Columns, Contrast, DesignSummary, Plan, Prediction, Profile, Study, StudyError,
+};
 
 /// Who a silo of a study is, and what it has.
 #[derive(Debug, Clone)]
@@ -36,12 +38,8 @@ pub(super) struct Seat {
     pub(super) profile: Profile,
     /// The folder of the report that it is told.
     pub(super) output: PathBuf,
-    /// Where the report of its own rows goes.
-    pub(super) own_rows: Option<PathBuf>,
-    /// Where predictive checks of its own rows go.
-    pub(super) own_checks: Option<PathBuf>,
-    /// Where what is expected of its own rows goes.
-    pub(super) fitted: Option<PathBuf>,
+    /// The owner's file.
+    pub(super) file: SiloFile,
     /// The contrasts of the study.
     pub(super) contrasts: Vec<Contrast>,
     /// Is set once the report is written.
@@ -93,7 +91,7 @@ impl StudySilo {
     fn design(&self, request: &Message) -> Result<Message> {
         self.is_open()?;
         let agreement: Agreement = get(request, "agreement")?;
-        let design = self.seat.study.design(&self.seat.columns, &agreement).map_err(|error| declined(&error))?;
+        let design = self.seat.study.design(&self.seat.columns, &agreement).map_err(declined)?;
         put(Message::new("formula.designed"), "design", &DesignSummary::of(&design).less(&self.seat.profile.refused))
     }
 
@@ -116,7 +114,7 @@ impl StudySilo {
     /// The silo of the model that was agreed on.
     fn seat(&self, agreed: Agreed) -> Result<Seated> {
         let Seat { study, fit, silos, index, columns, held_out, private, .. } = &self.seat;
-        let plan = study.plan(&agreed.summary).map_err(|error| declined(&error))?;
+        let plan = study.plan(&agreed.summary).map_err(declined)?;
         let rows_of = |columns: &Columns| -> std::result::Result<_, StudyError> {
             let design = match private {
                 Some(_) => study.declared_design(columns, &agreed.agreement)?,
@@ -125,8 +123,8 @@ impl StudySilo {
             let rows = study.rows(&design, &plan, &self.device)?;
             Ok((rows, RowPlaces::of(design)))
         };
-        let (rows, places) = rows_of(columns).map_err(|error| declined(&error))?;
-        let held_out = held_out.as_ref().map(rows_of).transpose().map_err(|error| declined(&error))?;
+        let (rows, places) = rows_of(columns).map_err(declined)?;
+        let held_out = held_out.as_ref().map(rows_of).transpose().map_err(declined)?;
         let model = plan.model.clone();
         let (program, count) = match private {
             Some(private) => private.silo((self.name(), *index), &model, &rows, &self.device, fit)?,
@@ -161,7 +159,7 @@ impl StudySilo {
         };
         let of = AveragedRows { columns: &self.seat.columns, place: self.seat.index.into() };
         let draws = Self::draws(own, request, &self.device)?;
-        let found = self.shared(own).averaged(contrast, of, &draws, &self.device).map_err(|error| declined(&error))?;
+        let found = self.shared(own).averaged(contrast, of, &draws, &self.device).map_err(declined)?;
         let sums = found.sums.concat();
         Ok(Message::new("average.contrasted").floats("differences", &sums).floats("weight", &[found.weight]))
     }
@@ -176,7 +174,7 @@ impl StudySilo {
         let moments = own.program.local_moments()?;
         let silo = KnownSilo { rows: &own.rows, places: &own.places, moments, place: self.seat.index as usize };
         let seed = self.seat.fit.settings.seed;
-        let found = self.shared(own).fitted(silo, &draws, seed, &self.device).map_err(|error| declined(&error))?;
+        let found = self.shared(own).fitted(silo, &draws, seed, &self.device).map_err(declined)?;
         write_atomically(path, Prediction::csv(&[(self.name().to_owned(), found)]).as_bytes())
     }
 
@@ -202,16 +200,17 @@ impl StudySilo {
 
     /// Writes what is for the owner alone.
     fn write_own(&self, own: &Seated, request: &Message) -> Result<()> {
-        if let Some(private) = &self.seat.private {
-            private.write_spent(&self.seat.output)?;
+        let Seat { private, output, file: SiloFile { own_rows, own_checks, fitted, .. }, .. } = &self.seat;
+        if let Some(private) = private {
+            private.write_spent(output)?;
         }
-        if let Some(path) = &self.seat.own_rows {
+        if let Some(path) = own_rows {
             write_local(&LocalReport::of(&*own.program, &own.plan.model, &own.rows, &self.device)?, path)?;
         }
-        if let (Some(path), Some(checks)) = (&self.seat.own_checks, own.program.own_checks()) {
+        if let (Some(path), Some(checks)) = (own_checks, own.program.own_checks()) {
             if is_json(path) { checks.write_json(path) } else { checks.write_html(path) }?;
         }
-        if let Some(path) = &self.seat.fitted {
+        if let Some(path) = fitted {
             self.write_fitted(own, request, path)?;
         }
         Ok(())

@@ -10,10 +10,9 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
 use super::StudyFile;
-use super::agree::{Agreed, declined};
-use super::privacy::unwelcome;
-use crate::formula::stand_in::AgreedAlone;
-use crate::formula::{DeclaredColumn, MissingCells, ReadOptions, Study};
+use super::agree::declined;
+use crate::executables::masks::unwelcome;
+use crate::formula::{Agreed, DeclaredColumn, MissingCells, ReadOptions, Study};
 use crate::private::{PrivateMethod, PrivateOptions, Sums};
 
 /// What is protected.
@@ -160,7 +159,7 @@ impl StudyPrivacy {
         let Self { epsilon, delta, .. } = self;
         let Sums { count, noise, rate, shares } = sums;
         let spent = Accountant::of([sums.cost()?]).epsilon(*delta, Conversion::Improved);
-        let spent = spent.map_err(|error| declined(&error))?;
+        let spent = spent.map_err(declined)?;
         let sample = if rate < 1.0 { format!(" of a sample of {rate} of all") } else { String::new() };
         let against = Privacy::against(shares.colluders);
         let together = match shares.colluders {
@@ -201,9 +200,7 @@ impl StudyPrivacy {
 
     /// What all parties of the study agree on.
     pub(super) fn agreed(&self, study: &Study) -> Result<Agreed> {
-        let AgreedAlone { agreement, summary } =
-            study.declared_alone(&self.columns).map_err(|error| declined(&error))?;
-        Ok(Agreed { agreement, summary })
+        Ok(study.declared_alone(&self.columns).map_err(declined)?)
     }
 }
 
@@ -234,21 +231,21 @@ impl StudyFile {
     pub(crate) fn private_options(&self, privacy: &StudyPrivacy) -> Result<PrivateOptions> {
         let method = privacy.method(&self.named()?)?;
         let study = self.study(ReadOptions::default())?;
-        let alone = study.declared_alone(&privacy.columns).map_err(|error| declined(&error))?;
+        let agreed = privacy.agreed(&study)?;
         let usual = match method {
             PrivateMethod::Sfvi { .. } => PrivateSfviOptions::ROUNDS,
             _ => PrivateRoundsOptions::ROUNDS,
         };
         let (rounds, clip) = (privacy.rounds.unwrap_or(usual), privacy.clip);
         let options = PrivateOptions::new(privacy.epsilon, privacy.delta);
-        let (middles, unit, colluders) = (alone.middles(), privacy.protected(&study), privacy.colluders);
+        let (middles, unit, colluders) = (agreed.middles(), privacy.protected(&study), privacy.colluders);
         Ok(PrivateOptions { method, rounds, clip, middles, unit, colluders, ..options })
     }
 
     /// The algorithm that keeps the promise, the steps of its run, and the globals of the model.
     fn promised(&self, privacy: &StudyPrivacy) -> Result<(AlgorithmChoice, u64, usize)> {
         let study = self.study(ReadOptions::default())?;
-        let plan = study.plan(&privacy.agreed(&study)?.summary).map_err(|error| declined(&error))?;
+        let plan = study.plan(&privacy.agreed(&study)?.summary).map_err(declined)?;
         let table = SiteTable::globals(&plan.model, &Device::flex()).map_err(partita_inference::Error::from)?;
         let globals = table.global_len();
         let unit = study.protected();

@@ -41,12 +41,12 @@ pub fn run_study_silo(study: &StudyFile, file: &SiloFile, stay: Stay, watch: Wat
     file.check_outputs()?;
     kept_averages(study, &file.allow).iter().for_each(|line| (watch.log)(line));
     let own = study.study(file.read.clone())?;
-    let columns = |path| own.columns(&SiloTable { name: file.name.clone(), path }).map_err(|error| declined(&error));
+    let columns = |path| own.columns(&SiloTable { name: file.name.clone(), path }).map_err(declined);
     let rows = columns(file.data.clone())?;
     let held_out = file.held_out.clone().map(columns).transpose()?;
     own.notes_of_file(&rows).iter().chain(&own.notes_of_groups()).for_each(|line| (watch.log)(line));
-    held_out.iter().try_for_each(|held_out| own.profile(held_out).map(drop)).map_err(|error| declined(&error))?;
-    let mut profile = own.profile(&rows).map_err(|error| declined(&error))?;
+    held_out.iter().try_for_each(|held_out| own.profile(held_out).map(drop)).map_err(declined)?;
+    let mut profile = own.profile(&rows).map_err(declined)?;
     for item in &file.refuse {
         if !profile.refuse(item) {
             return Err(Error::Unwelcome {
@@ -56,7 +56,7 @@ pub fn run_study_silo(study: &StudyFile, file: &SiloFile, stay: Stay, watch: Wat
                 remedy: "Correct `refuse` in the silo's file.",
             });
         }
-        own.does_without(item).map_err(|error| declined(&error))?;
+        own.does_without(item).map_err(declined)?;
     }
     let private = PrivateSeat::of(study, &file, &own, &rows)?;
     match &private {
@@ -75,9 +75,7 @@ pub fn run_study_silo(study: &StudyFile, file: &SiloFile, stay: Stay, watch: Wat
         held_out,
         profile,
         output: output.clone(),
-        own_rows: file.own_rows.clone(),
-        own_checks: file.own_checks.clone(),
-        fitted: file.fitted.clone(),
+        file: file.clone(),
         contrasts: study.contrasts.clone(),
         reported: Arc::clone(&reported),
         unwritten: Arc::clone(&unwritten),

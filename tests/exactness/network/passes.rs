@@ -60,7 +60,7 @@ fn apart<M: Model>(model: &M, data: &M::Data, minibatch: &[Minibatch], particles
     }
     assert!(sum.iter().filter(|number| **number != 0.0).count() > sum.len() / 2);
     let size = sum.iter().fold(0.0, |size: f64, own| size.max(own.abs()));
-    joined.iter().zip(&sum).map(|(a, b)| (a - b).abs() / size).fold(0.0, f64::max)
+    fixtures::largest(joined.iter().zip(&sum).map(|(a, b)| (a - b).abs() / size))
 }
 
 #[test]

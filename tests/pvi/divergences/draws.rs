@@ -58,8 +58,22 @@ impl Generator for Bent {
     }
 }
 
+/// Not a number.
+#[derive(Debug, Clone, Copy)]
+struct Undefined;
+
+impl Generator for Undefined {
+    fn value(&self, _: f64) -> f64 {
+        f64::NAN
+    }
+
+    fn curvature(&self, log_ratio: f64) -> f64 {
+        Logarithm.curvature(log_ratio)
+    }
+}
+
 #[test]
-fn generators_keep_their_laws_and_a_wrong_curvature_is_found() {
+fn generators_keep_their_laws_and_a_wrong_value_or_curvature_is_found() {
     let all: [(&str, &dyn Generator); 4] =
         [("log", &Logarithm), ("entropy", &Entropy), ("Hellinger", &Hellinger), ("Jensen-Shannon", &JensenShannon)];
     for (name, generator) in all {
@@ -67,6 +81,8 @@ fn generators_keep_their_laws_and_a_wrong_curvature_is_found() {
     }
     let violation = laws::generator("bent", &Bent).unwrap_err();
     assert!(matches!(violation.law, laws::GeneratorLaw::Curvature { .. }), "{violation}");
+    let violation = laws::generator("undefined", &Undefined).unwrap_err();
+    assert!(matches!(violation.law, laws::GeneratorLaw::AtOne { .. }), "{violation}");
 }
 
 /// Mean and standard error of a list.

@@ -87,7 +87,6 @@ pub fn partition_by_k_means(
 }
 
 fn standardised(inputs: &[f64], columns: usize) -> Vec<f64> {
-    #[expect(clippy::cast_precision_loss, reason = "there are far fewer than 2^52 rows")]
     let count = (inputs.len() / columns) as f64;
     let mut scaled = inputs.to_vec();
     for column in 0..columns {

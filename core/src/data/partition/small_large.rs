@@ -111,7 +111,6 @@ fn sizes(rows: usize, positives: usize, silos: usize, split: SmallLarge) -> Resu
     Ok([small - negatives, negatives])
 }
 
-#[expect(clippy::cast_precision_loss, reason = "numbers of rows and silos are far below 2^52")]
 fn real(count: usize) -> f64 {
     count as f64
 }

@@ -239,7 +239,6 @@ impl<'a> Scope<'a> {
             batch.check(total)?;
         }
         let chosen = batch.map(|batch| Chosen::Shared(Arc::clone(&batch.rows)));
-        #[expect(clippy::cast_precision_loss, reason = "row counts are far below 2^52")]
         let scale = batch.map_or(1.0, |batch| total as f64 * batch.repeats as f64 / batch.rows.len() as f64);
         let gathered = batch.map(|batch| batch.gathered.clone());
         let (products, repeats) = (self.products.clone(), batch.map_or(1, |batch| batch.repeats));

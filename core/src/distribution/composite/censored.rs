@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 use super::cumulative::{NO_CUMULATIVE, Tail};
 use super::mass::{EndSlots, Ends, Mass};
-use super::{Component, NumberOrTensor, ObservedOnly, Own, compose};
+use super::{Component, NumberOrTensor, ObservedOnly, Own, wrap};
 use crate::distribution::batch::Distribution;
 use crate::distribution::formula::{Formula, Known, Refusal, Slots};
 use crate::distribution::{Domain, ParameterRule, Support};
@@ -90,12 +90,9 @@ impl<const D: usize, S> Distribution<D, S> {
             Kind::Left => ParameterRule::number("detected", Domain::Boolean),
             Kind::Interval => ParameterRule::number("high", Domain::Bound),
         };
-        let name = self.law.density.name();
-        let mut has_tails = false;
-        let mut law = compose(vec![self.law], vec![Own { parameter: number.0, rule }], |components, rules| {
-            has_tails = components[0].has_tails();
-            Censored { components, rules, kind }
-        });
+        let (name, has_tails) = (self.law.density.name(), self.law.density.has_tails());
+        let own = vec![Own { parameter: number.0, rule }];
+        let mut law = wrap(self.law, own, |base, rules| Censored { base, rules, kind });
         if !has_tails {
             law.refuse_base(&name, NO_CUMULATIVE);
         }
@@ -106,7 +103,7 @@ impl<const D: usize, S> Distribution<D, S> {
 /// A distribution whose events may be censored.
 #[derive(Debug)]
 struct Censored {
-    components: Vec<Component>,
+    base: Component,
     rules: Vec<ParameterRule>,
     kind: Kind,
 }
@@ -121,13 +118,9 @@ enum Event {
 }
 
 impl Censored {
-    fn base(&self) -> &Component {
-        &self.components[0]
-    }
-
     #[expect(clippy::float_cmp, reason = "a status is exact, and equal ends are the same number")]
     fn event(&self, value: f64, parameters: &[&[f64]]) -> Event {
-        let own = parameters[self.base().range.end][0];
+        let own = parameters[self.base.range.end][0];
         match self.kind {
             Kind::Right | Kind::Left if own == 1.0 => Event::Exactly,
             Kind::Right => Event::In(Tail::Upper),
@@ -140,7 +133,7 @@ impl Censored {
 
 impl Formula for Censored {
     fn name(&self) -> Cow<'static, str> {
-        format!("Censored({})", self.base().form.name()).into()
+        format!("Censored({})", self.base.form.name()).into()
     }
 
     fn rules(&self) -> &[ParameterRule] {
@@ -148,11 +141,11 @@ impl Formula for Censored {
     }
 
     fn support(&self, parameters: &[&[f64]]) -> Support {
-        self.base().form.support(self.base().at(parameters))
+        self.base.form.support(self.base.at(parameters))
     }
 
     fn log_prob(&self, value: &[f64], parameters: &[&[f64]], slots: &mut Slots<'_, '_>) -> f64 {
-        let base = self.base();
+        let base = &self.base;
         match self.event(value[0], parameters) {
             Event::Exactly => base.log_prob(value, parameters, slots, 1.0),
             Event::In(tail) => base.log_tail(tail, value[0], parameters, &mut slots.scaled(base.range.clone(), 1.0)),
@@ -168,7 +161,7 @@ impl Formula for Censored {
     }
 
     fn censoring(&self) -> Option<Known> {
-        let status = self.base().range.end;
+        let status = self.base.range.end;
         Some(match self.kind {
             Kind::Right => Known::Right { status },
             Kind::Left => Known::Left { status },
@@ -177,23 +170,23 @@ impl Formula for Censored {
     }
 
     fn draw(&self, parameters: &[&[f64]], noise: &mut NoiseStream, out: &mut [f64]) {
-        self.base().form.draw(self.base().at(parameters), noise, out);
+        self.base.form.draw(self.base.at(parameters), noise, out);
     }
 
     fn mean(&self, parameters: &[&[f64]]) -> Option<Vec<f64>> {
-        self.base().form.mean(self.base().at(parameters))
+        self.base.form.mean(self.base.at(parameters))
     }
 
     fn variance(&self, parameters: &[&[f64]]) -> Option<Vec<f64>> {
-        self.base().form.variance(self.base().at(parameters))
+        self.base.form.variance(self.base.at(parameters))
     }
 
     fn check(&self, parameters: &[&[f64]], index: usize) -> Result<()> {
-        self.base().form.check(self.base().at(parameters), index)
+        self.base.form.check(self.base.at(parameters), index)
     }
 
     fn check_value(&self, value: &[f64], parameters: &[&[f64]]) -> std::result::Result<(), Refusal> {
-        let base = self.base();
+        let base = &self.base;
         let support = self.support(parameters);
         let (low, high) = support.ends().unwrap_or((f64::NEG_INFINITY, f64::INFINITY));
         let outside = || Err(Refusal::Outside(0, format!("{}, its ends included", support.describe())));

@@ -3,7 +3,7 @@
 use super::Component;
 use crate::array::Array;
 use crate::distribution::batch::Distribution;
-use crate::distribution::formula::{Formula, Slots};
+use crate::distribution::formula::{Form, Formula, Slots};
 use crate::distribution::law::Law;
 use crate::distribution::{Domain, ParameterRule};
 use crate::error::{Error, Result};
@@ -33,7 +33,9 @@ impl Component {
         };
         found.unwrap_or(f64::NAN)
     }
+}
 
+impl Form {
     /// Whether both tails are known, which does not depend on the parameters.
     pub(super) fn has_tails(&self) -> bool {
         // Parameters within every domain: bounds in order, probabilities, vectors that increase and are long enough.
@@ -47,12 +49,12 @@ impl Component {
             let length = if rule.event_rank == 0 { 1 } else { LONG };
             (0..length).map(|index| first + index as f64).collect()
         };
-        let rules = self.form.rules().iter().enumerate();
+        let rules = self.rules().iter().enumerate();
         let numbers: Vec<Vec<f64>> = rules.map(number).collect();
         let parameters: Vec<&[f64]> = numbers.iter().map(Vec::as_slice).collect();
-        self.form.event_rank() == 0
-            && self.form.log_cdf(1.0, &parameters, &mut Slots::none()).is_some()
-            && self.form.log_survival(1.0, &parameters, &mut Slots::none()).is_some()
+        self.event_rank() == 0
+            && self.log_cdf(1.0, &parameters, &mut Slots::none()).is_some()
+            && self.log_survival(1.0, &parameters, &mut Slots::none()).is_some()
     }
 }
 

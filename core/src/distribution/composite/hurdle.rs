@@ -7,7 +7,7 @@ use super::chance::{Chance, Inflated, Scale};
 use super::cumulative::Tail;
 use super::inverse::Search;
 use super::mass::{EndSlots, Ends, Mass};
-use super::{Component, ObservedOnly, compose};
+use super::{Component, ObservedOnly, wrap};
 use crate::distribution::batch::{Continuous, Discrete, Distribution};
 use crate::distribution::formula::{Formula, Refusal, Slots};
 use crate::distribution::law::Law;
@@ -75,7 +75,7 @@ impl<const D: usize> Distribution<D, Continuous> {
 
 fn hurdle<const D: usize>(law: Law, chance: Chance<D>) -> Law {
     let (scale, name, rank) = (chance.scale, law.density.name(), law.density.event_rank());
-    let mut law = compose(vec![law], vec![chance.own()], |components, rules| Hurdle { components, rules, scale });
+    let mut law = wrap(law, vec![chance.own()], |base, rules| Hurdle { base, rules, scale });
     if rank > 0 {
         law.refuse_base(&name, "a distribution of counts or of positive numbers, one by one");
     }
@@ -85,22 +85,18 @@ fn hurdle<const D: usize>(law: Law, chance: Chance<D>) -> Law {
 /// Zero, or a value above it.
 #[derive(Debug)]
 struct Hurdle {
-    components: Vec<Component>,
+    base: Component,
     rules: Vec<ParameterRule>,
     scale: Scale,
 }
 
 impl Hurdle {
-    fn base(&self) -> &Component {
-        &self.components[0]
-    }
-
     fn chance(&self, parameters: &[&[f64]]) -> f64 {
-        parameters[self.base().range.end][0]
+        parameters[self.base.range.end][0]
     }
 
     fn is_discrete(&self, parameters: &[&[f64]]) -> bool {
-        self.base().form.support(self.base().at(parameters)).is_discrete()
+        self.base.form.support(self.base.at(parameters)).is_discrete()
     }
 
     /// $-\log(1 - p_0(0))$, zero for a distribution without zeros; adds the derivatives.
@@ -108,28 +104,28 @@ impl Hurdle {
         if !self.is_discrete(parameters) {
             return 0.0;
         }
-        let log_zero = self.base().log_prob_at(0.0, parameters);
+        let log_zero = self.base.log_prob_at(0.0, parameters);
         if log_zero == f64::NEG_INFINITY {
             return 0.0;
         }
         let log = -log_one_minus_exp(log_zero);
         if slots.is_wanted() {
-            let mut own = slots.part(self.base().range.clone(), (log_zero + log).exp(), &mut []);
-            self.base().form.log_prob(&[0.0], self.base().at(parameters), &mut own);
+            let mut own = slots.part(self.base.range.clone(), (log_zero + log).exp(), &mut []);
+            self.base.form.log_prob(&[0.0], self.base.at(parameters), &mut own);
         }
         log
     }
 
     /// The logarithm of $P(X \le x)$ by what is not above `at` ≥ 0, which keeps its digits where that is little.
     fn log_below(&self, at: f64, parameters: &[&[f64]], slots: &mut Slots<'_, '_>) -> f64 {
-        let (range, chance) = (self.base().range.clone(), self.chance(parameters));
-        let counts = Mass::of(self.base(), parameters, Ends { low: 1.0, high: at });
+        let (range, chance) = (self.base.range.clone(), self.chance(parameters));
+        let counts = Mass::of(&self.base, parameters, Ends { low: 1.0, high: at });
         let share = counts.log + self.above_zero(parameters, &mut Slots::none());
         let Inflated { log, by_base, by_chance } = self.scale.inflate(chance, share);
         if slots.is_wanted() && log > f64::NEG_INFINITY {
             slots.add(range.end, by_chance);
             if by_base > 0.0 {
-                counts.add(self.base(), parameters, slots, by_base, EndSlots::default());
+                counts.add(&self.base, parameters, slots, by_base, EndSlots::default());
                 self.above_zero(parameters, &mut slots.scaled(0..range.end, by_base));
             }
         }
@@ -139,13 +135,13 @@ impl Hurdle {
     /// A draw above zero where zeros are frequent: the count whose upper tail is as large as a uniform number says.
     fn draw_by_inversion(&self, parameters: &[&[f64]], log_share: f64, noise: &mut NoiseStream) -> f64 {
         let log = noise.uniform().ln() - log_share;
-        Search { component: self.base(), parameters, tail: Tail::Upper, log }.count(1.0, f64::INFINITY)
+        Search { component: &self.base, parameters, tail: Tail::Upper, log }.count(1.0, f64::INFINITY)
     }
 }
 
 impl Formula for Hurdle {
     fn name(&self) -> Cow<'static, str> {
-        format!("Hurdle({})", self.base().form.name()).into()
+        format!("Hurdle({})", self.base.form.name()).into()
     }
 
     fn rules(&self) -> &[ParameterRule] {
@@ -153,11 +149,11 @@ impl Formula for Hurdle {
     }
 
     fn support(&self, parameters: &[&[f64]]) -> Support {
-        self.base().form.support(self.base().at(parameters)).with_zero()
+        self.base.form.support(self.base.at(parameters)).with_zero()
     }
 
     fn log_prob(&self, value: &[f64], parameters: &[&[f64]], slots: &mut Slots<'_, '_>) -> f64 {
-        let (place, chance) = (self.base().range.end, self.chance(parameters));
+        let (place, chance) = (self.base.range.end, self.chance(parameters));
         if value[0] <= 0.0 {
             let (log, by_chance) = self.scale.log_zero(chance);
             slots.add(place, by_chance);
@@ -165,7 +161,7 @@ impl Formula for Hurdle {
         }
         let (log, by_chance) = self.scale.log_other(chance);
         slots.add(place, by_chance);
-        let own = self.base().log_prob(value, parameters, slots, 1.0);
+        let own = self.base.log_prob(value, parameters, slots, 1.0);
         log + own + self.above_zero(parameters, slots)
     }
 
@@ -175,24 +171,24 @@ impl Formula for Hurdle {
             return;
         }
         let log_share = self.above_zero(parameters, &mut Slots::none());
-        if log_share > -log_one_minus_exp(REJECTION.ln()) && self.base().has_tails() {
+        if log_share > -log_one_minus_exp(REJECTION.ln()) && self.base.form.has_tails() {
             out[0] = self.draw_by_inversion(parameters, log_share, noise);
             return;
         }
-        self.base().form.draw(self.base().at(parameters), noise, out);
+        self.base.form.draw(self.base.at(parameters), noise, out);
         while out[0] <= 0.0 {
-            self.base().form.draw(self.base().at(parameters), noise, out);
+            self.base.form.draw(self.base.at(parameters), noise, out);
         }
     }
 
     fn mean(&self, parameters: &[&[f64]]) -> Option<Vec<f64>> {
-        let mean = *self.base().form.mean(self.base().at(parameters))?.first()?;
+        let mean = *self.base.form.mean(self.base.at(parameters))?.first()?;
         let share = self.above_zero(parameters, &mut Slots::none()).exp();
         Some(vec![(1.0 - self.scale.probability(self.chance(parameters))) * share * mean])
     }
 
     fn variance(&self, parameters: &[&[f64]]) -> Option<Vec<f64>> {
-        let (mean, variance) = self.base().mean_and_variance(parameters)?;
+        let (mean, variance) = self.base.mean_and_variance(parameters)?;
         let share = self.above_zero(parameters, &mut Slots::none()).exp();
         let factor = (1.0 - self.scale.probability(self.chance(parameters))) * share;
         Some(vec![factor * (variance + mean * mean) - (factor * mean).powi(2)])
@@ -221,7 +217,7 @@ impl Formula for Hurdle {
         if value < 0.0 {
             return Some(0.0);
         }
-        let base = self.base();
+        let base = &self.base;
         let own = base.form.log_survival(value, base.at(parameters), &mut slots.scaled(base.range.clone(), 1.0))?;
         if own == f64::NEG_INFINITY {
             return Some(own);
@@ -232,16 +228,16 @@ impl Formula for Hurdle {
     }
 
     fn check(&self, parameters: &[&[f64]], index: usize) -> Result<()> {
-        let own = self.base().at(parameters);
-        self.base().form.check(own, index)?;
-        let support = self.base().form.support(own);
+        let own = self.base.at(parameters);
+        self.base.form.check(own, index)?;
+        let support = self.base.form.support(own);
         if support.ends().is_some_and(|(low, _)| low >= 0.0) {
             return Ok(());
         }
         Err(Error::Argument {
             operation: self.name().into_owned(),
             argument: "distribution",
-            found: format!("{} on {}", self.base().form.name(), support.describe()),
+            found: format!("{} on {}", self.base.form.name(), support.describe()),
             expected: "a distribution of counts or of numbers above zero; truncate it at 0 first",
         })
     }
@@ -250,7 +246,7 @@ impl Formula for Hurdle {
         if Support::Boolean.contains(value) && value[0] <= 0.0 {
             return Ok(());
         }
-        match self.base().form.check_value(value, self.base().at(parameters)) {
+        match self.base.form.check_value(value, self.base.at(parameters)) {
             Err(Refusal::Outside(place, _)) => Err(Refusal::Outside(place, self.support(parameters).describe())),
             other => other,
         }

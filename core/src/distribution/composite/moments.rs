@@ -17,7 +17,7 @@ impl Truncated {
     pub(super) fn mean_and_variance(&self, parameters: &[&[f64]]) -> Option<(f64, f64)> {
         let (low, high) = self.support(parameters).ends()?;
         let bounded = low.is_finite() && high.is_finite();
-        if !bounded && self.base().mean_and_variance(parameters).is_none() {
+        if !bounded && self.base.mean_and_variance(parameters).is_none() {
             return None;
         }
         if self.support(parameters).is_discrete() {
@@ -48,7 +48,7 @@ impl Truncated {
         let (mut total, mut first, mut second) = (0.0, 0.0, 0.0);
         let mut count = low;
         for _ in 0..MOST {
-            let chance = (self.base().log_prob_at(count, parameters) - log_mass).exp();
+            let chance = (self.base.log_prob_at(count, parameters) - log_mass).exp();
             let from_low = count - low;
             total += chance;
             first += chance * from_low;

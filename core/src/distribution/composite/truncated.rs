@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use super::cumulative::NO_CUMULATIVE;
 use super::inverse::Search;
 use super::mass::{EndSlots, Ends, Mass};
-use super::{Component, NumberOrTensor, Own, compose};
+use super::{Component, NumberOrTensor, Own, wrap};
 use crate::distribution::batch::Distribution;
 use crate::distribution::formula::{Formula, Refusal, Slots};
 use crate::distribution::{Domain, ParameterRule, Support};
@@ -55,12 +55,8 @@ impl<const D: usize, S> Distribution<D, S> {
         let bound =
             |name, NumberOrTensor(parameter)| Own { parameter, rule: ParameterRule::number(name, Domain::Bound) };
         let own = vec![bound("low", low.into()), bound("high", high.into())];
-        let name = self.law.density.name();
-        let mut has_tails = false;
-        let mut law = compose(vec![self.law], own, |components, rules| {
-            has_tails = components[0].has_tails();
-            Truncated { components, rules }
-        });
+        let (name, has_tails) = (self.law.density.name(), self.law.density.has_tails());
+        let mut law = wrap(self.law, own, |base, rules| Truncated { base, rules });
         if !has_tails {
             law.refuse_base(&name, NO_CUMULATIVE);
         }
@@ -71,33 +67,29 @@ impl<const D: usize, S> Distribution<D, S> {
 /// A distribution between two bounds.
 #[derive(Debug)]
 pub(super) struct Truncated {
-    components: Vec<Component>,
+    pub(super) base: Component,
     rules: Vec<ParameterRule>,
 }
 
 impl Truncated {
-    pub(super) fn base(&self) -> &Component {
-        &self.components[0]
-    }
-
     fn ends(&self, parameters: &[&[f64]]) -> Ends {
-        let place = self.base().range.end;
+        let place = self.base.range.end;
         Ends { low: parameters[place][0], high: parameters[place + 1][0] }
     }
 
     fn places(&self) -> EndSlots {
-        let place = self.base().range.end;
+        let place = self.base.range.end;
         EndSlots { low: Some(place), high: Some(place + 1), low_is_value: false }
     }
 
     pub(super) fn mass(&self, parameters: &[&[f64]]) -> Mass {
-        Mass::of(self.base(), parameters, self.ends(parameters))
+        Mass::of(&self.base, parameters, self.ends(parameters))
     }
 
     /// The number below which `lower` of the mass lies, and above which `upper`.
     pub(super) fn quantile(&self, parameters: &[&[f64]], mass: &Mass, lower: f64, upper: f64) -> f64 {
-        let (tail, log) = mass.target(self.base(), parameters, lower, upper);
-        let search = Search { component: self.base(), parameters, tail, log };
+        let (tail, log) = mass.target(&self.base, parameters, lower, upper);
+        let search = Search { component: &self.base, parameters, tail, log };
         let support = self.support(parameters);
         let (low, high) = support.ends().unwrap_or((f64::NEG_INFINITY, f64::INFINITY));
         if support.is_discrete() {
@@ -119,7 +111,7 @@ impl Truncated {
         if part == ends {
             return 0.0;
         }
-        let (part, whole) = (Mass::of(self.base(), parameters, part), self.mass(parameters));
+        let (part, whole) = (Mass::of(&self.base, parameters, part), self.mass(parameters));
         if part.log == f64::NEG_INFINITY {
             return part.log;
         }
@@ -127,11 +119,11 @@ impl Truncated {
         if slots.is_wanted() {
             let mut by_value = [0.0];
             let places = if is_lower { EndSlots { high: None, ..own } } else { EndSlots { low: None, ..own } };
-            part.add(self.base(), parameters, slots, 1.0, places);
-            whole.add(self.base(), parameters, slots, -1.0, own);
+            part.add(&self.base, parameters, slots, 1.0, places);
+            whole.add(&self.base, parameters, slots, -1.0, own);
             // The derivative by the value is the density over the share.
             if !slots.value.is_empty() && !self.support(parameters).is_discrete() {
-                let density = self.base().log_prob_at(at, parameters) - part.log;
+                let density = self.base.log_prob_at(at, parameters) - part.log;
                 by_value[0] = if is_lower { density.exp() } else { -density.exp() };
             }
             slots.value.iter_mut().for_each(|slot| *slot += slots.scale * by_value[0]);
@@ -142,7 +134,7 @@ impl Truncated {
 
 impl Formula for Truncated {
     fn name(&self) -> Cow<'static, str> {
-        format!("Truncated({})", self.base().form.name()).into()
+        format!("Truncated({})", self.base.form.name()).into()
     }
 
     fn rules(&self) -> &[ParameterRule] {
@@ -151,7 +143,7 @@ impl Formula for Truncated {
 
     fn support(&self, parameters: &[&[f64]]) -> Support {
         let Ends { low, high } = self.ends(parameters);
-        self.base().form.support(self.base().at(parameters)).between(low, high)
+        self.base.form.support(self.base.at(parameters)).between(low, high)
     }
 
     fn log_prob(&self, value: &[f64], parameters: &[&[f64]], slots: &mut Slots<'_, '_>) -> f64 {
@@ -161,9 +153,9 @@ impl Formula for Truncated {
             return f64::NEG_INFINITY;
         }
         let mass = self.mass(parameters);
-        let log_prob = self.base().log_prob(value, parameters, slots, 1.0);
+        let log_prob = self.base.log_prob(value, parameters, slots, 1.0);
         if slots.is_wanted() {
-            mass.add(self.base(), parameters, slots, -1.0, self.places());
+            mass.add(&self.base, parameters, slots, -1.0, self.places());
         }
         log_prob - mass.log
     }
@@ -173,7 +165,7 @@ impl Formula for Truncated {
         let support = self.support(parameters);
         if mass.log > REJECTION.ln() {
             for _ in 0..TRIES {
-                self.base().form.draw(self.base().at(parameters), noise, out);
+                self.base.form.draw(self.base.at(parameters), noise, out);
                 if support.contains(out) {
                     return;
                 }
@@ -200,7 +192,7 @@ impl Formula for Truncated {
     }
 
     fn check(&self, parameters: &[&[f64]], index: usize) -> Result<()> {
-        self.base().form.check(self.base().at(parameters), index)?;
+        self.base.form.check(self.base.at(parameters), index)?;
         let Ends { low, high } = self.ends(parameters);
         let refuse = |parameter, found, expected| {
             Err(Error::Parameter { distribution: self.name(), parameter, found, index, expected })
@@ -215,7 +207,7 @@ impl Formula for Truncated {
     }
 
     fn check_value(&self, value: &[f64], parameters: &[&[f64]]) -> std::result::Result<(), Refusal> {
-        self.base().form.check_value(value, self.base().at(parameters))?;
+        self.base.form.check_value(value, self.base.at(parameters))?;
         let Ends { low, high } = self.ends(parameters);
         if value[0] >= low && value[0] <= high {
             return Ok(());

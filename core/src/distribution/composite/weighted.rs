@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use super::{Component, NumberOrTensor, ObservedOnly, Own, compose};
+use super::{Component, NumberOrTensor, ObservedOnly, Own, wrap};
 use crate::distribution::batch::Distribution;
 use crate::distribution::formula::{Formula, Known, Refusal, Slots};
 use crate::distribution::{Domain, ParameterRule, Support};
@@ -40,7 +40,7 @@ impl<const D: usize, S> Distribution<D, S> {
     pub fn weighted(self, weights: impl Into<NumberOrTensor<D>>) -> Distribution<D, ObservedOnly> {
         let rule = ParameterRule::number("weights", Domain::Real);
         let own = Own { parameter: weights.into().0, rule };
-        let law = compose(vec![self.law], vec![own], |components, rules| Weighted { components, rules });
+        let law = wrap(self.law, vec![own], |base, rules| Weighted { base, rules });
         Distribution::from_law(law)
     }
 }
@@ -48,23 +48,19 @@ impl<const D: usize, S> Distribution<D, S> {
 /// A distribution whose log density is multiplied by a weight.
 #[derive(Debug)]
 struct Weighted {
-    components: Vec<Component>,
+    base: Component,
     rules: Vec<ParameterRule>,
 }
 
 impl Weighted {
-    fn base(&self) -> &Component {
-        &self.components[0]
-    }
-
     fn weight(&self, parameters: &[&[f64]]) -> f64 {
-        parameters[self.base().range.end][0]
+        parameters[self.base.range.end][0]
     }
 }
 
 impl Formula for Weighted {
     fn name(&self) -> Cow<'static, str> {
-        format!("Weighted({})", self.base().form.name()).into()
+        format!("Weighted({})", self.base.form.name()).into()
     }
 
     fn rules(&self) -> &[ParameterRule] {
@@ -72,35 +68,35 @@ impl Formula for Weighted {
     }
 
     fn support(&self, parameters: &[&[f64]]) -> Support {
-        self.base().form.support(self.base().at(parameters))
+        self.base.form.support(self.base.at(parameters))
     }
 
     fn log_prob(&self, value: &[f64], parameters: &[&[f64]], slots: &mut Slots<'_, '_>) -> f64 {
         let weight = self.weight(parameters);
-        let log = self.base().log_prob(value, parameters, slots, weight);
-        slots.add(self.base().range.end, log);
+        let log = self.base.log_prob(value, parameters, slots, weight);
+        slots.add(self.base.range.end, log);
         weight * log
     }
 
     fn draw(&self, parameters: &[&[f64]], noise: &mut NoiseStream, out: &mut [f64]) {
-        self.base().form.draw(self.base().at(parameters), noise, out);
+        self.base.form.draw(self.base.at(parameters), noise, out);
     }
 
     fn mean(&self, parameters: &[&[f64]]) -> Option<Vec<f64>> {
-        self.base().form.mean(self.base().at(parameters))
+        self.base.form.mean(self.base.at(parameters))
     }
 
     fn variance(&self, parameters: &[&[f64]]) -> Option<Vec<f64>> {
-        self.base().form.variance(self.base().at(parameters))
+        self.base.form.variance(self.base.at(parameters))
     }
 
     fn event_rank(&self) -> usize {
-        self.base().form.event_rank()
+        self.base.form.event_rank()
     }
 
     fn censoring(&self) -> Option<Known> {
         // Its own parameters come first.
-        self.base().form.censoring()
+        self.base.form.censoring()
     }
 
     fn check(&self, parameters: &[&[f64]], index: usize) -> Result<()> {
@@ -109,10 +105,10 @@ impl Formula for Weighted {
             let (distribution, expected) = (self.name(), "a finite number >= 0");
             return Err(Error::Parameter { distribution, parameter: "weights", found, index, expected });
         }
-        self.base().form.check(self.base().at(parameters), index)
+        self.base.form.check(self.base.at(parameters), index)
     }
 
     fn check_value(&self, value: &[f64], parameters: &[&[f64]]) -> std::result::Result<(), Refusal> {
-        self.base().form.check_value(value, self.base().at(parameters))
+        self.base.form.check_value(value, self.base.at(parameters))
     }
 }

@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 
 use super::chance::{Chance, Scale};
-use super::{Component, compose};
+use super::{Component, wrap};
 use crate::distribution::batch::{Discrete, Distribution};
 use crate::distribution::formula::{Formula, Slots};
 use crate::distribution::{ParameterRule, Support};
@@ -35,8 +35,7 @@ impl<const D: usize> Distribution<D, Discrete> {
     #[must_use]
     pub fn zero_inflated(self, chance: Chance<D>) -> Self {
         let (scale, name, rank) = (chance.scale, self.law.density.name(), self.law.density.event_rank());
-        let mut law =
-            compose(vec![self.law], vec![chance.own()], |components, rules| ZeroInflated { components, rules, scale });
+        let mut law = wrap(self.law, vec![chance.own()], |base, rules| ZeroInflated { base, rules, scale });
         if rank > 0 {
             law.refuse_base(&name, "a distribution of counts one by one, such as Poisson or NegativeBinomial");
         }
@@ -47,18 +46,14 @@ impl<const D: usize> Distribution<D, Discrete> {
 /// Counts with an extra zero.
 #[derive(Debug)]
 struct ZeroInflated {
-    components: Vec<Component>,
+    base: Component,
     rules: Vec<ParameterRule>,
     scale: Scale,
 }
 
 impl ZeroInflated {
-    fn base(&self) -> &Component {
-        &self.components[0]
-    }
-
     fn chance(&self, parameters: &[&[f64]]) -> f64 {
-        parameters[self.base().range.end][0]
+        parameters[self.base.range.end][0]
     }
 
     /// The logarithm with the zero mixed into `base`, which adds its own derivatives with the factor it is given.
@@ -72,9 +67,9 @@ impl ZeroInflated {
         let found = self.scale.inflate(self.chance(parameters), own);
         if slots.is_wanted() {
             if found.by_base > 0.0 {
-                base(&mut slots.scaled(self.base().range.clone(), found.by_base));
+                base(&mut slots.scaled(self.base.range.clone(), found.by_base));
             }
-            slots.add(self.base().range.end, found.by_chance);
+            slots.add(self.base.range.end, found.by_chance);
         }
         Some(found.log)
     }
@@ -82,7 +77,7 @@ impl ZeroInflated {
 
 impl Formula for ZeroInflated {
     fn name(&self) -> Cow<'static, str> {
-        format!("ZeroInflated({})", self.base().form.name()).into()
+        format!("ZeroInflated({})", self.base.form.name()).into()
     }
 
     fn rules(&self) -> &[ParameterRule] {
@@ -90,20 +85,20 @@ impl Formula for ZeroInflated {
     }
 
     fn support(&self, parameters: &[&[f64]]) -> Support {
-        self.base().form.support(self.base().at(parameters)).with_zero()
+        self.base.form.support(self.base.at(parameters)).with_zero()
     }
 
     fn log_prob(&self, value: &[f64], parameters: &[&[f64]], slots: &mut Slots<'_, '_>) -> f64 {
         if value[0] > 0.0 {
             let (log, by_chance) = self.scale.log_other(self.chance(parameters));
-            slots.add(self.base().range.end, by_chance);
-            return log + self.base().log_prob(value, parameters, slots, 1.0);
+            slots.add(self.base.range.end, by_chance);
+            return log + self.base.log_prob(value, parameters, slots, 1.0);
         }
-        let own = self.base().at(parameters);
+        let own = self.base.at(parameters);
         // A base without zeros, such as a truncated one, adds none.
-        let has_zero = self.base().form.support(own).contains(&[0.0]);
+        let has_zero = self.base.form.support(own).contains(&[0.0]);
         let base = |slots: &mut Slots<'_, '_>| {
-            Some(if has_zero { self.base().form.log_prob(value, own, slots) } else { f64::NEG_INFINITY })
+            Some(if has_zero { self.base.form.log_prob(value, own, slots) } else { f64::NEG_INFINITY })
         };
         self.inflate(parameters, slots, base).unwrap_or(f64::NAN)
     }
@@ -112,17 +107,17 @@ impl Formula for ZeroInflated {
         if noise.uniform() < self.scale.probability(self.chance(parameters)) {
             out[0] = 0.0;
         } else {
-            self.base().form.draw(self.base().at(parameters), noise, out);
+            self.base.form.draw(self.base.at(parameters), noise, out);
         }
     }
 
     fn mean(&self, parameters: &[&[f64]]) -> Option<Vec<f64>> {
-        let mean = *self.base().form.mean(self.base().at(parameters))?.first()?;
+        let mean = *self.base.form.mean(self.base.at(parameters))?.first()?;
         Some(vec![(1.0 - self.scale.probability(self.chance(parameters))) * mean])
     }
 
     fn variance(&self, parameters: &[&[f64]]) -> Option<Vec<f64>> {
-        let (mean, variance) = self.base().mean_and_variance(parameters)?;
+        let (mean, variance) = self.base.mean_and_variance(parameters)?;
         let zero = self.scale.probability(self.chance(parameters));
         Some(vec![(1.0 - zero) * (variance + zero * mean * mean)])
     }
@@ -131,14 +126,14 @@ impl Formula for ZeroInflated {
         if value < 0.0 {
             return Some(f64::NEG_INFINITY);
         }
-        self.inflate(parameters, slots, |slots| self.base().form.log_cdf(value, self.base().at(parameters), slots))
+        self.inflate(parameters, slots, |slots| self.base.form.log_cdf(value, self.base.at(parameters), slots))
     }
 
     fn log_survival(&self, value: f64, parameters: &[&[f64]], slots: &mut Slots<'_, '_>) -> Option<f64> {
         if value < 0.0 {
             return Some(0.0);
         }
-        let base = self.base();
+        let base = &self.base;
         let own = base.form.log_survival(value, base.at(parameters), &mut slots.scaled(base.range.clone(), 1.0))?;
         let (log, by_chance) = self.scale.log_other(self.chance(parameters));
         if own > f64::NEG_INFINITY {
@@ -148,6 +143,6 @@ impl Formula for ZeroInflated {
     }
 
     fn check(&self, parameters: &[&[f64]], index: usize) -> Result<()> {
-        self.base().form.check(self.base().at(parameters), index)
+        self.base.form.check(self.base.at(parameters), index)
     }
 }

@@ -186,7 +186,6 @@ impl Model for Pooled {
             if let Augmentation::Auxiliary { .. } = self.augmentation {
                 return globals.head.observe(scope, all, rows);
             }
-            #[expect(clippy::cast_precision_loss, reason = "there are far fewer than 2^52 parties")]
             let share = 1.0 / self.parties.len() as f64;
             for ((party, own), auxiliary) in self.parties.iter().zip(contributions).zip(auxiliaries) {
                 let eta = all.clone() - auxiliary + own;

@@ -31,8 +31,7 @@ pub(crate) fn write(root: &Group, path: &Path, existing: ExistingFile) -> Result
         });
     }
     let folder = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    let fail =
-        |error: &dyn Display| Error::File { operation: "writing", path: path.to_owned(), reason: error.to_string() };
+    let fail = |error: &dyn Display| Error::file("writing", path, error);
     fs::create_dir_all(folder).map_err(|error| fail(&error))?;
     let beside = tempfile::Builder::new().prefix(".arviz").tempdir_in(folder).map_err(|error| fail(&error))?;
     let [new, old] = ["new", "old"].map(|name| beside.path().join(name));

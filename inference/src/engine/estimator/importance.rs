@@ -43,7 +43,6 @@ pub(crate) struct DrawWeights {
 impl DrawWeights {
     /// Draws of equal weight, with these sampled bounds.
     pub(crate) fn equal(bounds: &[f64]) -> Self {
-        #[expect(clippy::cast_precision_loss, reason = "there are far fewer than 2^52 draws")]
         let share = 1.0 / bounds.len() as f64;
         let ones = vec![1.0; bounds.len()];
         Self { bound: share * bounds.iter().sum::<f64>(), family: ones.clone(), theta: ones, share }
@@ -53,7 +52,6 @@ impl DrawWeights {
     fn importance(bounds: &[f64], gradient: ImportanceGradient) -> Self {
         let (largest, rest) = log_sum_exp_parts(bounds);
         let weights: Vec<f64> = bounds.iter().map(|bound| ((bound - largest) - rest).exp()).collect();
-        #[expect(clippy::cast_precision_loss, reason = "there are far fewer than 2^52 draws")]
         let bound = largest + (rest - (bounds.len() as f64).ln());
         let family = match gradient {
             ImportanceGradient::DoublyReparameterised => weights.iter().map(|weight| weight * weight).collect(),

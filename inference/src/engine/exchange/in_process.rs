@@ -4,6 +4,7 @@ use std::collections::VecDeque;
 use std::fmt;
 use std::time::Duration;
 
+use partita_core::{at_work, keep_awake};
 use rayon::prelude::*;
 
 use super::{Arrival, Exchange, Outcome, Request, SiloProgram, check_names, nothing_asked};
@@ -73,7 +74,13 @@ impl InProcess {
                 Some((silo, request))
             });
             let pairs: Vec<_> = silos.collect();
-            return pairs.into_par_iter().map(|(silo, request)| answer(silo.as_mut(), &request.message)).collect();
+            let others = self.threads.min(pairs.len()) - 1;
+            let one = |(silo, request): (&mut Box<dyn SiloProgram>, &Request)| {
+                at_work(|| answer(silo.as_mut(), &request.message))
+            };
+            let outcomes = pairs.into_par_iter().map(one).collect();
+            keep_awake(others);
+            return outcomes;
         }
         let mut slots: Vec<Option<Outcome>> = requests.iter().map(|_| None).collect();
         for index in (self.order)(requests.len()) {

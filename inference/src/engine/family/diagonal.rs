@@ -11,7 +11,6 @@ use crate::engine::error::Result;
 /// Components that one thread takes at a time; the result does not depend on how many threads there are.
 const PART: usize = 16_384;
 
-#[expect(clippy::cast_precision_loss, reason = "dimensions are far below 2^52")]
 pub(crate) fn real(count: usize) -> f64 {
     count as f64
 }

@@ -156,7 +156,6 @@ impl Family for FullRankGaussian {
         }
     }
 
-    #[expect(clippy::cast_precision_loss, reason = "dimensions are far below 2^52")]
     fn entropy(&self, parameters: &[f64]) -> f64 {
         self.split(parameters).1.iter().sum::<f64>() + self.len as f64 * (0.5 + HALF_LOG_TWO_PI)
     }

@@ -88,13 +88,11 @@ impl SmoothedWeights {
 }
 
 /// The shape up to which averages of so many draws are to be trusted.
-#[expect(clippy::cast_precision_loss, reason = "there are far fewer draws than 2^52")]
 pub(crate) fn threshold(draws: usize) -> f64 {
     (1.0 - 1.0 / (draws as f64).log10()).min(0.7)
 }
 
 /// The number of draws in the tail of so many.
-#[expect(clippy::cast_precision_loss, reason = "there are far fewer draws than 2^52")]
 #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a part of the number of draws")]
 fn tail_of(draws: usize) -> usize {
     let size = draws as f64;
@@ -105,13 +103,11 @@ fn tail_of(draws: usize) -> usize {
 ///
 /// The estimate of a shape $`k`$ from the $`M`$ draws of a tail is normal in the limit, with the standard deviation
 /// $`(1 + k)/\sqrt M`$ (Smith, 1987, Annals of Statistics 15): of 2,048 draws, $`M = 136`$, that of one half is 0.13.
-#[expect(clippy::cast_precision_loss, reason = "there are far fewer draws than 2^52")]
 pub(crate) fn shape_beyond(found: f64, draws: usize) -> f64 {
     found + ONE_IN_TWENTY * (1.0 + found.max(0.0)) / (tail_of(draws).max(1) as f64).sqrt()
 }
 
 /// Replaces the weights of a tail, given in ascending order, by quantiles of what was fitted to them; its shape.
-#[expect(clippy::cast_precision_loss, reason = "there are far fewer draws than 2^52")]
 fn smooth(log_weights: &mut [f64], tail: &[usize], cutoff: f64) -> f64 {
     if tail.len() < LEAST_TAIL {
         return f64::INFINITY;
@@ -136,7 +132,6 @@ struct Pareto {
 
 impl Pareto {
     /// Fitted to positive numbers in ascending order: an average over scales by their profile likelihood.
-    #[expect(clippy::cast_precision_loss, reason = "there are far fewer draws than 2^52")]
     fn fit(sorted: &[f64]) -> Self {
         let count = sorted.len();
         let size = count as f64;

@@ -188,7 +188,6 @@ impl DeviceFit {
     fn draw(&self, rows: &DeviceRows, noise: &ParticleNoise) -> Draw {
         let closed = self.settings.estimator == Estimator::ClosedFormEntropy;
         let globals = self.globals.draw(&rows.ready, noise, &self.device);
-        #[expect(clippy::cast_precision_loss, reason = "there are far fewer than 2^52 particles")]
         let particles = noise.particles as f64;
         let (mut entropy, mut constant) = (None, 0.0);
         if !rows.has_cavity {

@@ -10,7 +10,7 @@ use partita_core::{
 use super::evaluate::{DeviceRows, Draws, Sums};
 use super::{Cavity, GlobalUnits, Globals, Moving, RowBlock, Update, plus};
 use crate::engine::algorithm::finite;
-use crate::engine::checkpoint::NamedVectors;
+use crate::engine::checkpoint::{NamedVectors, named};
 use crate::engine::error::{Error, Result};
 use crate::engine::estimator::Estimator;
 use crate::engine::explosion::{real, whole};
@@ -232,7 +232,6 @@ impl DeviceFit {
 
     /// Moves all parameters up the mean gradients of a step.
     fn ascend(&mut self, step: u64, rows: &DeviceRows, sums: Sums, common: &Common<'_>) -> OneStep {
-        #[expect(clippy::cast_precision_loss, reason = "there are far fewer than 2^52 particles")]
         let particles = self.settings.particles as f64;
         let Common { interval, pull, .. } = common;
         let rate = (interval.rate)(step);
@@ -349,7 +348,6 @@ impl DeviceFit {
             norm = stepped.norm;
         }
         let Some(bounds) = bounds else { unreachable!("invariant: at least one step was taken") };
-        #[expect(clippy::cast_precision_loss, reason = "an interval has far fewer than 2^52 steps")]
         let bounds = bounds / heard as f64;
         let norm = norm.unwrap_or_else(|| bounds.zeros_like()).sqrt();
         let mut all = vec![bounds, norm];
@@ -429,7 +427,7 @@ impl DeviceFit {
 
     /// Restores what [`DeviceFit::state`] gave; false if it does not fit.
     pub(crate) fn load(&mut self, state: &[(String, Vec<f64>)]) -> bool {
-        let seen = state.iter().find(|(name, _)| name == SEEN).and_then(|(_, values)| values.first());
+        let seen = named(state, SEEN).and_then(<[f64]>::first);
         let Self { globals, rows, theta, device, .. } = self;
         let fits = globals.load(state, device)
             && rows.iter_mut().all(|block| block.load(state, device))

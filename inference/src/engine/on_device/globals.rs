@@ -292,7 +292,6 @@ impl Globals {
     }
 
     /// The entropy without $\sum\log\sigma$.
-    #[expect(clippy::cast_precision_loss, reason = "dimensions are far below 2^52")]
     pub(crate) fn entropy_constant(&self) -> f64 {
         let own = |part: &GlobalPart| part.log_scale.as_ref().map_or(0, |log_scale| log_scale.value().dims()[1]);
         self.parts.iter().map(own).sum::<usize>() as f64 * (0.5 + HALF_LOG_TWO_PI)
@@ -448,7 +447,6 @@ impl GlobalPart {
     }
 
     /// Adds to `into` the gradients of the expectation of a factor, once for each of so many draws.
-    #[expect(clippy::cast_precision_loss, reason = "there are far fewer than 2^52 draws")]
     fn add_expected(&self, cavity: &CavityPart, scale: &Tensor<2>, draws: usize, into: &mut [Option<Tensor<2>>; 3]) {
         let factor = self.lower.as_ref().map(|(lower, triangle)| triangle.identity.clone() + lower.value());
         let [mean, log_scale, lower] = cavity.expected(self.mean.value(), scale, factor);

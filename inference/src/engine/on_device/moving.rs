@@ -4,6 +4,7 @@ use burn::tensor::{DType, IndexingUpdateOp, Int, Tensor};
 use partita_core::kernel::AdamUpdate;
 use partita_core::{Device, Handle};
 
+use crate::engine::checkpoint::named;
 use crate::engine::error::Result;
 
 /// The rows of a minibatch with the constants of Adam that depend on how often each has moved.
@@ -142,9 +143,8 @@ impl<const D: usize> Moving<D> {
         let shape = self.value.dims();
         let length: usize = shape.iter().product();
         let find = |part: &str| {
-            let own = format!("{name}.{part}");
-            let values = state.iter().find(|(known, _)| *known == own).map(|(_, values)| values)?;
-            (values.len() == length).then(|| device.tensor(values.clone(), shape))
+            let values = named(state, &format!("{name}.{part}"))?;
+            (values.len() == length).then(|| device.tensor(values.to_vec(), shape))
         };
         let (Some(value), Some(first), Some(second)) = (find("value"), find("first"), find("second")) else {
             return false;

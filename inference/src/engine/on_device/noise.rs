@@ -26,7 +26,6 @@ pub(crate) struct BlockNoise {
 impl ParticleNoise {
     /// $\sum \tfrac12\varepsilon^2 + \tfrac12\log 2\pi$ over the globals of all particles: a tensor, and a number known on
     /// the host.
-    #[expect(clippy::cast_precision_loss, reason = "dimensions are far below 2^52")]
     pub(crate) fn energy(&self) -> (Option<Tensor<1>>, f64) {
         let Some(globals) = &self.globals else { return (None, 0.0) };
         let count = globals.dims().iter().product::<usize>() as f64;

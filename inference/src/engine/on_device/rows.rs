@@ -7,8 +7,10 @@ use partita_core::kernel::AdamUpdate;
 use partita_core::{Device, Handle, Part, SiteTable, ordered_sum};
 
 use super::{Moving, Places, Update, plus};
+use crate::engine::checkpoint::named;
 use crate::engine::error::{Error, Result};
 use crate::engine::estimator::Estimator;
+use crate::engine::explosion::{real, whole};
 use crate::engine::family::{CovarianceMatrix, HALF_LOG_TWO_PI, MarginalOver, RowGaussian};
 use crate::engine::rows::{Choices, ChosenRows};
 use crate::engine::settings::Settings;
@@ -214,7 +216,6 @@ impl RowBlock {
     }
 
     /// $\sum\rho$ of the rows of a step, and the rest of their expected entropy.
-    #[expect(clippy::cast_precision_loss, reason = "cell counts are far below 2^52")]
     pub(crate) fn entropy(&self, step: &RowStep) -> (Tensor<1>, f64) {
         let cells = step.mean.dims()[0] * self.points.iter().filter(|point| !**point).count();
         (ordered_sum(masked(step.log_scale.clone(), &self.masks[0])), cells as f64 * (0.5 + HALF_LOG_TWO_PI))
@@ -403,8 +404,7 @@ impl RowBlock {
                 state.extend(mover.save(&format!("local.{index}.{name}"))?);
             }
         }
-        #[expect(clippy::cast_precision_loss, reason = "a run has far fewer than 2^52 steps")]
-        let times = self.row_times.iter().chain([&self.time]).map(|time| *time as f64);
+        let times = self.row_times.iter().chain([&self.time]).copied().map(real);
         state.push((format!("local.{index}.times"), times.collect()));
         Ok(state)
     }
@@ -412,15 +412,12 @@ impl RowBlock {
     /// Restores what [`RowBlock::save`] gave; false if it does not fit.
     pub(crate) fn load(&mut self, state: &[(String, Vec<f64>)], device: &Device) -> bool {
         let index = self.index;
-        let times = format!("local.{index}.times");
-        let times = state.iter().find(|(name, _)| *name == times).map(|(_, values)| values.as_slice());
+        let times = named(state, &format!("local.{index}.times"));
         let Some(([row_times @ .., time], true)) = times.map(|times| (times, times.len() == self.row_times.len() + 1))
         else {
             return false;
         };
-        #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "the times were saved from u64")]
-        let whole = |time: &f64| *time as u64;
-        (self.row_times, self.time) = (row_times.iter().map(whole).collect(), whole(time));
+        (self.row_times, self.time) = (row_times.iter().copied().map(whole).collect(), whole(*time));
         let linear = [("linear", &mut self.linear), ("scale_linear", &mut self.scale_linear)];
         let mut own = self.own.iter_mut().flatten().zip(["mean", "log_scale"]);
         own.all(|(mover, name)| mover.load(&format!("local.{index}.{name}"), state, device))

@@ -1,12 +1,11 @@
 //! Lets a silo take its local steps on its device, with one read at their end, and keeps what both know in step.
 
 use super::fit::{DeviceFit, Interval, Owner, Read, Standing, Units};
-use crate::engine::checkpoint::NamedVectors;
+use crate::engine::checkpoint::{NamedVectors, named, prefixed, with_prefix};
 use crate::engine::error::Result;
 use crate::engine::party::Program;
 use crate::engine::terms::Silo;
 use crate::engine::terms::particles::Worker;
-use crate::engine::trainer::with_prefix;
 
 /// The local steps of a silo on its device.
 ///
@@ -106,14 +105,13 @@ impl DeviceSteps {
     pub(crate) fn save(&self) -> Result<NamedVectors> {
         let mut state = self.fit.state()?;
         state.push((AHEAD.to_owned(), vec![f64::from(u8::from(self.is_ahead))]));
-        Ok(state.into_iter().map(|(name, values)| (format!("{DEVICE}{name}"), values)).collect())
+        Ok(prefixed(DEVICE, state).collect())
     }
 
     /// Takes it back from a state that may hold other vectors; false if it does not fit.
     pub(crate) fn load(&mut self, state: &[(String, Vec<f64>)]) -> bool {
         let device = with_prefix(state, DEVICE);
-        let ahead = device.iter().find(|(name, _)| name == AHEAD).and_then(|(_, values)| values.first());
-        let Some(ahead) = ahead else { return false };
+        let Some([ahead, ..]) = named(&device, AHEAD) else { return false };
         self.is_ahead = *ahead > 0.5;
         self.fit.load(&device)
     }

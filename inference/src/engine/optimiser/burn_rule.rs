@@ -130,7 +130,6 @@ impl<O: Optimizer> UpdateRule for BurnRule<O> {
         parameters.copy_from_slice(&numbers(moved.into_data()));
     }
 
-    #[expect(clippy::cast_precision_loss, reason = "a run has far fewer than 2^52 steps")]
     fn save(&self) -> Vec<(String, Vec<f64>)> {
         let mut sink = StateSink::default();
         if let Some(state) = &self.state {

@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{Optimiser, RowPlaces, UpdateRule, defined, keeps};
 use crate::engine::error::Result;
+use crate::engine::explosion::{real, whole};
 
 /// Adam (Kingma and Ba, 2015); by default with the customary constants.
 ///
@@ -146,27 +147,25 @@ impl<M: Mean> UpdateRule for FusedAdam<M> {
         }
     }
 
-    #[expect(clippy::cast_precision_loss, reason = "a run has far fewer than 2^52 steps")]
     fn save(&self) -> Vec<(String, Vec<f64>)> {
         let [first, second] = Self::saved(&self.first, &self.second);
         let mut state =
-            vec![("time".into(), vec![self.time as f64]), ("first".into(), first), ("second".into(), second)];
+            vec![("time".into(), vec![real(self.time)]), ("first".into(), first), ("second".into(), second)];
         if !self.row_times.is_empty() {
-            state.push(("row_times".into(), self.row_times.iter().map(|time| *time as f64).collect()));
+            state.push(("row_times".into(), self.row_times.iter().copied().map(real).collect()));
         }
         state
     }
 
-    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "the time was saved from a u64")]
     fn load(&mut self, state: Vec<(String, Vec<f64>)>) -> bool {
         let (mut is_timed, mut means) = (false, [const { None }; 2]);
         self.row_times.clear();
         for (name, values) in state {
             match (name.as_str(), values.as_slice()) {
-                ("time", [time]) => (self.time, is_timed) = (*time as u64, true),
+                ("time", [time]) => (self.time, is_timed) = (whole(*time), true),
                 ("first", _) => means[0] = Some(values),
                 ("second", _) => means[1] = Some(values),
-                ("row_times", times) => self.row_times = times.iter().map(|time| *time as u64).collect(),
+                ("row_times", times) => self.row_times = times.iter().copied().map(whole).collect(),
                 _ => return false,
             }
         }
@@ -176,15 +175,13 @@ impl<M: Mean> UpdateRule for FusedAdam<M> {
     }
 
     /// Moments and times of these rows; empty before the first step.
-    #[expect(clippy::cast_precision_loss, reason = "a run has far fewer than 2^52 steps")]
     fn save_rows(&self, places: &RowPlaces<'_>) -> Option<Vec<(String, Vec<f64>)>> {
         let moments = |all: &[M]| if all.is_empty() { Vec::new() } else { places.gather(all) };
-        let times = places.rows.iter().map(|row| self.row_times.get(*row).map_or(0.0, |time| *time as f64));
+        let times = places.rows.iter().map(|row| self.row_times.get(*row).map_or(0.0, |time| real(*time)));
         let [first, second] = Self::saved(&moments(&self.first), &moments(&self.second));
         Some(vec![("first".into(), first), ("second".into(), second), ("row_times".into(), times.collect())])
     }
 
-    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "the times were saved from u64")]
     fn load_rows(&mut self, places: &RowPlaces<'_>, state: Vec<(String, Vec<f64>)>) -> bool {
         let [(_, first), (_, second), (_, times)] = state.as_slice() else { return false };
         let own = Self::loaded(first, second);
@@ -194,7 +191,7 @@ impl<M: Mean> UpdateRule for FusedAdam<M> {
         // Rows that were never moved have no times to restore.
         for (row, time) in places.rows.iter().zip(times) {
             if let Some(slot) = self.row_times.get_mut(*row) {
-                *slot = *time as u64;
+                *slot = whole(*time);
             }
         }
         times.len() == places.rows.len()

@@ -88,7 +88,6 @@ impl Schedule {
 
     /// The rate at `step` of a run of `steps`; of [`Schedule::Adaptive`] that of the methods which do not know phases.
     #[must_use]
-    #[expect(clippy::cast_precision_loss, reason = "a run has far fewer than 2^52 steps")]
     pub fn rate(self, step: u64, steps: u64) -> f64 {
         let progress = (step as f64 / steps.max(1) as f64).min(1.0);
         match self {

@@ -73,7 +73,6 @@ fn thinned(points: &[(f64, f64)]) -> Vec<(f64, f64)> {
 
 /// The mean over a centred window: a fiftieth of all points, less at its start, so that a steep start stays steep.
 fn running_mean(points: &[(f64, f64)]) -> Vec<(f64, f64)> {
-    #[expect(clippy::cast_precision_loss, reason = "a window has far fewer than 2^52 points")]
     let mean = |window: &[(f64, f64)]| window.iter().map(|point| point.1).sum::<f64>() / window.len() as f64;
     let window = |at: usize| {
         let half = (points.len() / 100).min(at / 10);

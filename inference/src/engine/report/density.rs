@@ -1,5 +1,6 @@
 //! Evaluates the densities that a picture of marginals compares, from moments or from draws.
 
+use crate::engine::family::real;
 use crate::engine::moments::mean_and_variance;
 use crate::engine::report::summary::quantile;
 
@@ -82,7 +83,7 @@ fn kernel_mean(sorted: &[f64], x: f64, width: f64) -> f64 {
     let from = sorted.partition_point(|&draw| draw < x - 8.0 * width);
     let to = sorted.partition_point(|&draw| draw <= x + 8.0 * width);
     let sum: f64 = sorted[from..to].iter().map(|draw| normal((x - draw) / width)).sum();
-    sum / (count(sorted) * width)
+    sum / (real(sorted.len()) * width)
 }
 
 /// Silverman's rule, with the standard deviation alone where half the draws are equal.
@@ -90,12 +91,7 @@ fn bandwidth(sorted: &[f64]) -> f64 {
     let sd = mean_and_variance(sorted).1.sqrt();
     let quartiles = (quantile(sorted, 0.75) - quantile(sorted, 0.25)) / 1.34;
     let spread = if quartiles > 0.0 { sd.min(quartiles) } else { sd };
-    0.9 * spread * count(sorted).powf(-0.2)
-}
-
-#[expect(clippy::cast_precision_loss, reason = "there are far fewer than 2^52 draws")]
-fn count(draws: &[f64]) -> f64 {
-    draws.len() as f64
+    0.9 * spread * real(sorted.len()).powf(-0.2)
 }
 
 fn sorted(draws: &[f64]) -> Vec<f64> {

@@ -156,7 +156,6 @@ impl Choices {
     }
 
     /// Some rows of an outermost block, with the rows of plates inside them.
-    #[expect(clippy::cast_precision_loss, reason = "row counts are far below 2^52")]
     pub(crate) fn some(&self, block: usize, rows: &[usize]) -> Chosen {
         let weight = self.blocks[block].rows as f64 / rows.len() as f64;
         let mut chosen = Chosen { share: 1.0 / weight, ..self.whole() };
@@ -167,7 +166,6 @@ impl Choices {
     /// All rows, in parts of the size of a minibatch where an encoder serves them, so that memory stays bounded.
     ///
     /// A share of a part, multiplied by [`Chosen::share`] and summed over the parts, is the share of all rows.
-    #[expect(clippy::cast_precision_loss, reason = "row counts are far below 2^52")]
     pub(crate) fn all(&self) -> Vec<Chosen> {
         let large = self.blocks.iter().position(|block| block.is_encoded && block.minibatches.is_some());
         let Some(large) = large else { return vec![self.whole()] };

@@ -2,6 +2,7 @@
 
 use partita_core::{AnyModel, Device, shared_theta, theta};
 
+use crate::engine::checkpoint::{named, prefixed, with_prefix};
 use crate::engine::error::Result;
 use crate::engine::estimator::ElboTerm;
 use crate::engine::optimiser::{Schedule, UpdateRule};
@@ -59,8 +60,7 @@ impl PrivateTheta {
         if self.values.is_empty() {
             return Vec::new();
         }
-        let rule = self.rule.save().into_iter().map(|(name, values)| (format!("{RULE}{name}"), values));
-        std::iter::once((VALUES.to_owned(), self.values.clone())).chain(rule).collect()
+        std::iter::once((VALUES.to_owned(), self.values.clone())).chain(prefixed(RULE, self.rule.save())).collect()
     }
 
     /// Restores what [`PrivateTheta::save`] gave; false if it does not fit.
@@ -68,12 +68,10 @@ impl PrivateTheta {
         if self.values.is_empty() {
             return true;
         }
-        let values = state.iter().find(|(name, _)| name == VALUES).map(|(_, values)| values);
-        let own = |(name, values): &(String, Vec<f64>)| Some((name.strip_prefix(RULE)?.to_owned(), values.clone()));
-        match values {
+        match named(state, VALUES) {
             Some(values) if values.len() == self.values.len() => {
-                self.values.clone_from(values);
-                self.rule.load(state.iter().filter_map(own).collect())
+                self.values.copy_from_slice(values);
+                self.rule.load(with_prefix(state, RULE))
             }
             _ => false,
         }

@@ -4,24 +4,42 @@ use super::*;
 use crate::engine::family::RowOptions;
 use crate::engine::optimiser::{Adam, Optimiser, RowPlaces};
 
-/// Adam by rows that does not say so: steps enter and leave the units of all rows.
-struct OfAll(Box<dyn UpdateRule>);
+/// Adam by rows, and what it says of the rows that a step leaves out.
+struct Told {
+    rule: Box<dyn UpdateRule>,
+    others: Others,
+}
 
-impl UpdateRule for OfAll {
+enum Others {
+    /// Steps enter and leave the units of their own rows.
+    Wait,
+    /// Steps enter and leave the units of all rows.
+    Move,
+}
+
+impl UpdateRule for Told {
     fn step(&mut self, rate: f64, parameters: &mut [f64], gradient: &[f64]) {
-        self.0.step(rate, parameters, gradient);
+        self.rule.step(rate, parameters, gradient);
     }
 
     fn step_rows(&mut self, rate: f64, parameters: &mut [f64], gradient: &[f64], places: &RowPlaces<'_>) {
-        self.0.step_rows(rate, parameters, gradient, places);
+        self.rule.step_rows(rate, parameters, gradient, places);
     }
 
     fn save(&self) -> Vec<(String, Vec<f64>)> {
-        self.0.save()
+        self.rule.save()
     }
 
     fn load(&mut self, state: Vec<(String, Vec<f64>)>) -> bool {
-        self.0.load(state)
+        self.rule.load(state)
+    }
+
+    fn save_rows(&self, places: &RowPlaces<'_>) -> Option<Vec<(String, Vec<f64>)>> {
+        assert!(places.rows.is_empty(), "a step copies the moments of rows {:?}", places.rows);
+        match self.others {
+            Others::Wait => self.rule.save_rows(places),
+            Others::Move => None,
+        }
     }
 }
 
@@ -48,8 +66,8 @@ fn a_minibatch_in_units_moves_as_if_all_rows_entered_them() {
         start: numbers(10, 0.3),
         rule,
     };
-    let rule = || Adam::default().start(&Device::flex());
-    let (mut some, mut all) = (block(rule()), block(Box::new(OfAll(rule()))));
+    let rule = |others| Box::new(Told { rule: Adam::default().start(&Device::flex()), others });
+    let (mut some, mut all) = (block(rule(Others::Wait)), block(rule(Others::Move)));
     for rows in [vec![1, 4], vec![0, 2], vec![4, 3], vec![2, 1]] {
         let gradient = numbers(2 * family.row_parameter_len(), 10.0);
         let rows = ChosenRows { rows, outer: Vec::new(), weight: 2.5 };

@@ -155,7 +155,7 @@ impl Lines {
         };
         make()
             .map(|_| Self { path: path.to_owned(), file: None, begun: false, resume: false })
-            .map_err(|error| Error::File { operation: "creating", path: path.to_owned(), reason: error.to_string() })
+            .map_err(|error| Error::file("creating", path, error))
     }
 
     /// Keeps what came before the first step of a run that is resumed, and nothing of another; gives the last step

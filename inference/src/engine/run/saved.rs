@@ -8,6 +8,7 @@ use crate::engine::algorithm::{Algorithm, replies};
 use crate::engine::checkpoint;
 use crate::engine::error::{Error, Result};
 use crate::engine::exchange::{Exchange, Request};
+use crate::engine::explosion::{real, whole};
 use crate::engine::wire::manifest::Manifest;
 use crate::engine::wire::message::{LARGEST_COUNT, Message};
 
@@ -27,20 +28,15 @@ pub(super) fn save(
         Some(own) => own.save(&folder)?,
         None => tell(exchange, "silo.save", &folder, deadline, step)?,
     }
-    let (steps, elbos): (Vec<f64>, Vec<f64>) = record.trace.iter().map(|(step, elbo)| (as_float(*step), *elbo)).unzip();
+    let (steps, elbos): (Vec<f64>, Vec<f64>) = record.trace.iter().map(|(step, elbo)| (real(*step), *elbo)).unzip();
     let mut counters = record.counters;
-    let counts = counters.each().map(|count| as_float(*count));
+    let counts = counters.each().map(|count| real(*count));
     let state = state
         .floats("run.counters", &counts)
         .floats("run.seconds", &[course.seconds()])
         .floats("run.trace.steps", &steps)
         .floats("run.trace.elbos", &elbos);
     checkpoint::commit(root, &folder, &marks.save(stop.save(state)))
-}
-
-#[expect(clippy::cast_precision_loss, reason = "counts of a run are far below 2^52")]
-fn as_float(count: u64) -> f64 {
-    count as f64
 }
 
 /// Has every silo save its state in a folder, or restore it from there.
@@ -60,7 +56,6 @@ fn tell(
 }
 
 /// Goes on from the latest checkpoint, with everyone as they were then.
-#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "saved from unsigned counts")]
 pub(super) fn resume(
     algorithm: &mut dyn Algorithm,
     exchange: &mut dyn Exchange,
@@ -82,11 +77,11 @@ pub(super) fn resume(
     let counters = record.counters.each();
     let counts = state.expect_floats("run.counters", counters.len())?;
     for (counter, count) in counters.into_iter().zip(counts) {
-        *counter = count as u64;
+        *counter = whole(count);
     }
     record.seconds = state.expect_floats("run.seconds", 1)?[0];
     let (steps, elbos) = (state.get_floats("run.trace.steps")?, state.get_floats("run.trace.elbos")?);
-    record.trace = steps.into_iter().map(|step| step as u64).zip(elbos).collect();
+    record.trace = steps.into_iter().map(whole).zip(elbos).collect();
     stop.load(&state)?;
     marks.load(&state)?;
     let step = state.get_count("step", LARGEST_COUNT)?;

@@ -4,6 +4,7 @@ use std::collections::VecDeque;
 
 use crate::engine::algorithm::Posterior;
 use crate::engine::error::Result;
+use crate::engine::explosion::{real, whole};
 use crate::engine::trust::round::MOST_GLOBALS;
 use crate::engine::wire::message::Message;
 
@@ -26,7 +27,6 @@ pub(super) struct Marks {
     marks: VecDeque<(u64, Vec<f64>)>,
 }
 
-#[expect(clippy::cast_precision_loss, reason = "steps are far below 2^52")]
 fn is_early(mark: u64, step: u64) -> bool {
     mark as f64 <= EARLY * step as f64
 }
@@ -59,20 +59,18 @@ impl Marks {
     }
 
     /// Adds all marks to the state of a run.
-    #[expect(clippy::cast_precision_loss, reason = "steps are far below 2^52")]
     pub(super) fn save(&self, state: Message) -> Message {
         let (steps, means): (Vec<f64>, Vec<&[f64]>) =
-            self.marks.iter().map(|(step, mean)| (*step as f64, mean.as_slice())).unzip();
+            self.marks.iter().map(|(step, mean)| (real(*step), mean.as_slice())).unzip();
         state.floats(STEPS, &steps).floats(MEANS, &means.concat())
     }
 
     /// Takes them back; there are none where nothing was saved.
-    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "saved from unsigned counts")]
     pub(super) fn load(&mut self, state: &Message) -> Result<()> {
         if state.has(STEPS) {
             let (steps, means) = (state.get_floats(STEPS)?, state.get_floats(MEANS)?);
             let length = means.len().checked_div(steps.len()).unwrap_or_default().max(1);
-            self.marks = steps.iter().map(|step| *step as u64).zip(means.chunks(length).map(<[f64]>::to_vec)).collect();
+            self.marks = steps.iter().copied().map(whole).zip(means.chunks(length).map(<[f64]>::to_vec)).collect();
         }
         Ok(())
     }

@@ -1,7 +1,8 @@
 //! Keeps what the coordinator of a method over silos knows: the model's globals, their posterior, and who the silos are.
 
 use partita_core::{
-    AnyModel, Device, Precision, Purpose, SiteTable, device_theta, shared_theta, theta, with_shared_theta, with_theta,
+    AnyModel, Device, Part, Precision, Purpose, Site, SiteTable, device_theta, shared_theta, theta, with_shared_theta,
+    with_theta,
 };
 
 use super::climbing::Ascent;
@@ -283,6 +284,11 @@ impl Coordinator {
         self.end_climb_of_past();
         self.show_theta()
     }
+}
+
+/// The global site that component `index` of a global vector belongs to.
+pub(crate) fn global_site(table: &SiteTable, index: usize) -> Option<&Site> {
+    table.latents(Part::Global).find(|site| (site.offset()..site.offset() + site.width()).contains(&index))
 }
 
 /// The lengths of the tensors of θ.

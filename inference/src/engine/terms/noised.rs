@@ -106,7 +106,6 @@ impl Silo {
     }
 
     /// How many rows were clipped in a sum, with noise: the mean over the sums for a request; `None` where rows are not hidden.
-    #[expect(clippy::cast_precision_loss, reason = "steps are far below 2^52")]
     pub(crate) fn clipped_rows(&self, steps: u64) -> Option<f64> {
         self.noised.as_ref().map(|own| own.clipped / steps.max(1) as f64)
     }
@@ -128,7 +127,6 @@ impl Silo {
         let at: Vec<_> = (0..).take(draw.count).map(at).collect();
         let local = self.local_gradients(globals, draw)?;
         let len = self.family.len();
-        #[expect(clippy::cast_precision_loss, reason = "draws are few")]
         let clip = clip * (draw.count as f64).sqrt();
         let mut contributions = |chosen: &[usize]| {
             let alone = Draws { weight: 1.0, entropy_weight: 1.0, ..draw };

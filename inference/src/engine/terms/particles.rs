@@ -3,7 +3,7 @@
 use std::ops::Range;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use partita_core::{AnyData, AnyModel, Device, Key, LogDensity, Part, Purpose, SiteTable};
+use partita_core::{AnyData, AnyModel, Device, Key, LogDensity, Part, Purpose, SiteTable, at_work, keep_awake};
 use rayon::prelude::*;
 
 use crate::engine::error::Result;
@@ -163,7 +163,6 @@ impl Context<'_> {
         let Some(layers) = self.layers.as_ref().filter(|_| may_join && count > 1 && particles_join(self.table)) else {
             return Ok(None);
         };
-        #[expect(clippy::cast_precision_loss, reason = "there are far fewer than 2^52 particles")]
         let weight = weight / count as f64;
         let (tapes, moments) = (tapes(count), self.locals.layer_moments(layers, self.key(0)));
         let parts = spread(workers, tapes.len(), |Worker { model, data }: &Worker, tape| {
@@ -239,9 +238,10 @@ pub(crate) fn spread<W: Send, T: Send>(
         .map(|worker| {
             let taken =
                 std::iter::from_fn(|| Some(next.fetch_add(1, Ordering::Relaxed)).filter(|index| *index < count));
-            taken.map(|index| (index, evaluate(worker, index))).collect()
+            at_work(|| taken.map(|index| (index, evaluate(worker, index))).collect())
         })
         .collect();
+    keep_awake(workers.len() - 1);
     let mut found: Vec<Option<Result<T>>> = (0..count).map(|_| None).collect();
     lists.into_iter().flatten().for_each(|(index, own)| found[index] = Some(own));
     found.into_iter().flatten().collect()

@@ -1,8 +1,9 @@
 //! Keeps the gradients of a silo's own parameters until the coordinator says what each draw weighs.
 
-use crate::engine::checkpoint::NamedVectors;
+use crate::engine::checkpoint::{NamedVectors, named};
 use crate::engine::error::{Error, Result};
 use crate::engine::estimator::descent;
+use crate::engine::explosion::{real, whole};
 use crate::engine::terms::Silo;
 use crate::engine::wire::message::{LARGEST_COUNT, Message};
 
@@ -82,8 +83,7 @@ impl Pending {
 
     /// Everything as named vectors.
     fn save(&self) -> NamedVectors {
-        #[expect(clippy::cast_precision_loss, reason = "steps are far below 2^52")]
-        let mut state = vec![(STEP.to_owned(), vec![self.step as f64, self.rate])];
+        let mut state = vec![(STEP.to_owned(), vec![real(self.step), self.rate])];
         for (draw, blocks) in self.draws.iter().enumerate() {
             let named = |(block, values): (usize, &Vec<f64>)| (format!("pending.{draw}.{block}"), values.clone());
             state.extend(blocks.iter().enumerate().map(named));
@@ -91,22 +91,16 @@ impl Pending {
         state
     }
 
-    /// Whether a saved state has gradients that wait.
-    fn is_in(state: &[(String, Vec<f64>)]) -> bool {
-        state.iter().any(|(name, _)| name == STEP)
-    }
-
     /// What [`Pending::save`] gave, for this many draws of blocks with these lengths; `None` if it does not fit.
     fn load(state: &[(String, Vec<f64>)], draws: usize, lengths: &[usize]) -> Option<Self> {
-        let find = |name: &str| state.iter().find(|(known, _)| known == name).map(|(_, values)| values);
-        let [step, rate] = *find(STEP)?.as_slice() else { return None };
+        let [step, rate] = *named(state, STEP)? else { return None };
         let block = |draw: usize, (index, length): (usize, &usize)| {
-            find(&format!("pending.{draw}.{index}")).filter(|values| values.len() == *length).cloned()
+            let saved = named(state, &format!("pending.{draw}.{index}"));
+            saved.filter(|values| values.len() == *length).map(<[f64]>::to_vec)
         };
         let blocks = |draw| lengths.iter().enumerate().map(|place| block(draw, place)).collect();
         let draws = (0..draws).map(blocks).collect::<Option<_>>()?;
-        #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "saved from a step")]
-        Some(Self { step: step as u64, rate, draws })
+        Some(Self { step: whole(step), rate, draws })
     }
 }
 
@@ -138,12 +132,11 @@ impl Silo {
     pub(crate) fn restore(&mut self, state: &[(String, Vec<f64>)]) -> bool {
         let lengths: Vec<usize> = self.locals.parameters().iter().map(Vec::len).collect();
         self.pending = Pending::load(state, self.settings.particles, &lengths);
-        let given = state.iter().find(|(name, _)| name == GIVEN).map(|(_, values)| values.as_slice());
-        match (&mut self.noised, given) {
+        match (&mut self.noised, named(state, GIVEN)) {
             (Some(noised), Some([given])) => noised.given = given.to_bits(),
             (None, None) => {}
             _ => return false,
         }
-        self.pending.is_some() == Pending::is_in(state) && self.load_seen(state) && self.locals.load(state)
+        self.pending.is_some() == named(state, STEP).is_some() && self.load_seen(state) && self.locals.load(state)
     }
 }

@@ -6,13 +6,14 @@ use partita_core::{
 };
 
 use crate::engine::algorithm::{finite, movable};
-use crate::engine::checkpoint::NamedVectors;
+use crate::engine::checkpoint::{NamedVectors, named};
 use crate::engine::error::{Error, Result};
 use crate::engine::estimator::{DrawWeights, ElboTerm, Estimator, LayerMoments, add, check_layers, check_points};
 use crate::engine::family::{CovarianceMatrix, Family};
 use crate::engine::party::{Commit, Program, Standing};
 use crate::engine::rows::{Locals, StepRows};
 use crate::engine::settings::Settings;
+use crate::engine::terms::coordinator::global_site;
 use crate::engine::terms::messages::{EstimateRequest, Sizes, SlopeRequest, StepRequest, Terms};
 use crate::engine::terms::noised::NoisedRows;
 use crate::engine::terms::particles::{AllEvaluated, Context, Draws, Evaluated, LocalGradients, Worker};
@@ -161,7 +162,7 @@ impl Silo {
 
     /// Takes back what [`Silo::save_seen`] gave, or that there was nothing; false if it does not fit.
     pub(super) fn load_seen(&mut self, state: &[(String, Vec<f64>)]) -> bool {
-        let seen = state.iter().find(|(name, _)| name == SEEN).map(|(_, values)| values.clone()).unwrap_or_default();
+        let seen = named(state, SEEN).unwrap_or_default().to_vec();
         let fits = seen.is_empty() || seen.len() == self.family.parameter_len();
         self.seen = if fits { seen } else { Vec::new() };
         fits
@@ -410,10 +411,10 @@ impl Silo {
     }
 }
 
-/// The name of the global site that component `index` of a global vector belongs to.
+/// Where component `index` of a gradient by the globals is, in words.
 pub(crate) fn describe_global(table: &SiteTable, index: usize) -> String {
-    let site = table.latents(Part::Global).find(|site| (site.offset()..site.offset() + site.width()).contains(&index));
-    site.map_or_else(|| format!("component {index}"), |site| format!("the gradient by site `{}`", site.name))
+    global_site(table, index)
+        .map_or_else(|| format!("component {index}"), |site| format!("the gradient by site `{}`", site.name))
 }
 
 /// The key of the global noise of an owner: all parties, or a silo in its local steps.

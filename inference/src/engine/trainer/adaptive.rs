@@ -3,9 +3,8 @@
 mod window;
 
 use self::window::{Average, Window};
-use crate::engine::checkpoint::NamedVectors;
+use crate::engine::checkpoint::{NamedVectors, named, prefixed, with_prefix};
 use crate::engine::explosion::{real, whole};
-use crate::engine::trainer::with_prefix;
 
 /// The rate of a phase in that of the one before.
 const FACTOR: f64 = 0.5;
@@ -261,14 +260,13 @@ impl Adaptive {
         state.push(("answer".to_owned(), [&[real(self.answer.count)], self.answer.sum.as_slice()].concat()));
         state.extend(self.start.iter().map(|bound| ("start".to_owned(), vec![*bound])));
         state.extend(self.before.iter().map(|average| ("before".to_owned(), average.clone())));
-        let window = self.window.iter().flat_map(Window::save);
-        state.extend(window.map(|(name, values)| (format!("{WINDOW}{name}"), values)));
+        state.extend(prefixed(WINDOW, self.window.iter().flat_map(Window::save).collect()));
         state
     }
 
     /// Restores what [`Adaptive::save`] gave of vectors of this length; false if it does not fit.
     pub(crate) fn load(&mut self, state: &[(String, Vec<f64>)], length: usize) -> bool {
-        let find = |name: &str| state.iter().find(|(known, _)| known == name).map(|(_, values)| values.as_slice());
+        let find = |name: &str| named(state, name);
         let (Some(counts), Some([rate]), Some(anchor)) = (find("counts"), find("rate"), find("anchor")) else {
             return false;
         };

@@ -3,7 +3,7 @@
 use faer::Mat;
 
 use super::units;
-use crate::engine::checkpoint::NamedVectors;
+use crate::engine::checkpoint::{NamedVectors, named};
 use crate::engine::climb::Footing;
 use crate::engine::family::{Family, FullRankGaussian, row_major};
 
@@ -96,7 +96,7 @@ impl Chart {
 
     /// The chart of a saved state over so many parameters, if it has one.
     pub(super) fn load(state: &[(String, Vec<f64>)], parameters: usize) -> Option<Self> {
-        let find = |name: &str| state.iter().find(|(known, _)| known == name).map(|(_, values)| values.clone());
+        let find = |name: &str| named(state, name).map(<[f64]>::to_vec);
         if let Some(units) = find(UNITS).filter(|units| units.len() == parameters) {
             return Some(Self::Units(units));
         }

@@ -23,7 +23,6 @@ pub(crate) fn of_family(family: &dyn Family, parameters: &[f64], known: Option<&
 
 /// The units of θ in tensors of these lengths: of each the root mean square of its values. A tensor whose values are all
 /// the same has no size: it takes the unit of the tensor before, as a bias that starts at zero, and one number alone one.
-#[expect(clippy::cast_precision_loss, reason = "tensors are far smaller than 2^52")]
 pub(crate) fn of_theta(values: &[f64], lengths: &[usize]) -> Vec<f64> {
     let (mut rest, mut units, mut last) = (values, Vec::with_capacity(values.len()), 1.0);
     for length in lengths {

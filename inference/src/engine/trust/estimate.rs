@@ -39,7 +39,6 @@ impl ElboEstimate {
     /// The mean of sampled bounds.
     pub(super) fn of(elbos: &[f64], gradient_variance: Option<f64>) -> Self {
         let (elbo, variance) = mean_and_variance(elbos);
-        #[expect(clippy::cast_precision_loss, reason = "draw counts are far below 2^52")]
         let standard_error = (variance / elbos.len().max(1) as f64).sqrt();
         Self { elbo, standard_error, draws: elbos.len(), gradient_variance, still_moving: None, still_widening: None }
     }
@@ -63,13 +62,15 @@ pub fn estimate_elbo(
 #[derive(Debug)]
 pub(crate) struct Estimated {
     pub(crate) bound: ElboEstimate,
+    /// The sampled bounds that it is the mean of; none where the round of trust gave it.
+    pub(crate) elbos: Vec<f64>,
     /// [`crate::ElboSamples::reweighted`] of all requests.
     pub(crate) reweighted: Vec<Vec<f64>>,
 }
 
 impl From<ElboEstimate> for Estimated {
     fn from(bound: ElboEstimate) -> Self {
-        Self { bound, reweighted: Vec::new() }
+        Self { bound, elbos: Vec::new(), reweighted: Vec::new() }
     }
 }
 
@@ -118,7 +119,6 @@ pub(crate) fn estimate_elbo_within(
             }
         }
     }
-    #[expect(clippy::cast_precision_loss, reason = "draw counts are far below 2^52")]
     let count = seen as f64;
     let spread = |(sum, square): (&f64, &f64)| (square - sum * sum / count) / (count - 1.0);
     let gradient_variance = (seen > 1 && !sums.is_empty()).then(|| sums.iter().zip(&squares).map(spread).sum());
@@ -126,5 +126,5 @@ pub(crate) fn estimate_elbo_within(
     let gradients = Gradients { count, sums: &sums, squares: &squares };
     let still_widening = StillWidening::of(&algorithm.posterior(), MOST_GLOBALS, gradients);
     let bound = ElboEstimate { still_moving, still_widening, ..ElboEstimate::of(&elbos, gradient_variance) };
-    Ok(Estimated { bound, reweighted })
+    Ok(Estimated { bound, elbos, reweighted })
 }

@@ -15,6 +15,7 @@ use crate::engine::algorithm::{Algorithm, Posterior, finite, replies};
 use crate::engine::error::{Error, Result};
 use crate::engine::exchange::{Exchange, Request, SiloProgram};
 use crate::engine::family::Family;
+use crate::engine::moments::mean_and_variance;
 use crate::engine::run::{Counters, counted};
 use crate::engine::settings::Settings;
 use crate::engine::wire::manifest::{Field, Manifest};
@@ -102,7 +103,6 @@ impl Evaluation {
     /// Spiegelhalter (1986), Probabilistic prediction in patient management and clinical trials, Statistics in Medicine 5;
     /// Dawid and Musio (2014), Theory and applications of proper scoring rules, METRON 72.
     #[must_use]
-    #[expect(clippy::cast_precision_loss, reason = "replicates are few")]
     pub fn calibration(&self) -> Option<f64> {
         let count = self.silos.iter().map(|silo| silo.replicated.len()).min()?;
         if count < LEAST_REPLICATES {
@@ -110,16 +110,14 @@ impl Evaluation {
         }
         let total = |replicate: usize| self.silos.iter().map(|silo| silo.replicated[replicate]).sum::<f64>();
         let totals: Vec<f64> = (0..count).map(total).collect();
-        let mean = totals.iter().sum::<f64>() / count as f64;
-        let square: f64 = totals.iter().map(|own| (own - mean).powi(2)).sum();
-        let deviation = (square / (count - 1) as f64).sqrt();
+        let (mean, variance) = mean_and_variance(&totals);
+        let deviation = variance.sqrt();
         let found = self.silos.iter().map(|silo| silo.log_density).sum::<f64>();
         (deviation > 0.0).then(|| (found - mean) / deviation)
     }
 
     /// The mean log posterior-predictive density of a row over all silos, in nats; not a number without rows.
     #[must_use]
-    #[expect(clippy::cast_precision_loss, reason = "rows are far fewer than 2^52")]
     pub fn mean(&self) -> f64 {
         self.silos.iter().map(|silo| silo.log_density).sum::<f64>() / self.rows() as f64
     }
@@ -303,7 +301,6 @@ impl Judged<'_> {
             sums.resize(densities.len(), f64::NEG_INFINITY);
             sums.iter_mut().zip(densities).for_each(|(sum, density)| *sum = log_sum_exp(&[*sum, density]));
         }
-        #[expect(clippy::cast_precision_loss, reason = "draws are at most 2^20")]
         let count = self.draws as f64;
         sums.iter_mut().for_each(|sum| *sum -= count.ln());
         Ok(sums)

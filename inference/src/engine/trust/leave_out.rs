@@ -112,7 +112,6 @@ fn of_observations(by_draw: &[Vec<Observation>]) -> LeaveOneOut {
         let column = |of: fn(&Observation) -> f64| by_draw.iter().map(|own| of(&own[index])).collect::<Vec<_>>();
         all.push(&column(|own| own.left_out), &column(|own| own.seen));
         let unreached: f64 = column(|own| if own.is_reached { 0.0 } else { 1.0 }).iter().sum();
-        #[expect(clippy::cast_precision_loss, reason = "draws are far fewer than 2^52")]
         let most = UNREACHED * by_draw.len() as f64;
         if let Some(own) = all.pareto_k.last_mut().filter(|_| unreached > most) {
             *own = f64::INFINITY;

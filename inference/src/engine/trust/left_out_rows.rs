@@ -6,6 +6,7 @@ use super::judging::Sizes;
 use super::predictive::MOST_DRAWS;
 use crate::engine::algorithm::finite;
 use crate::engine::error::{Error, Result};
+use crate::engine::explosion::real;
 use crate::engine::metrics::{LeaveOneOut, pareto_k_threshold};
 use crate::engine::report::{Severity, Warning};
 use crate::engine::wire::message::{LARGEST_COUNT, Message};
@@ -56,33 +57,21 @@ message! {
 /// # Errors
 /// [`Error::NotFinite`] for rows whose densities are not finite.
 pub(super) fn left_out_answer(silo: &str, found: [&LeaveOneOut; 2], draws: usize) -> Result<Message> {
-    let threshold = pareto_k_threshold(draws);
-    let of = |found: &LeaveOneOut| {
-        let own = SiloLeaveOneOut {
-            silo: silo.to_owned(),
-            sum: found.sum(),
-            standard_error: found.standard_error(),
-            effective_parameters: found.effective_parameters(),
-            rows: found.log_densities.len() as u64,
-            unknown: found.above(threshold) as u64,
-        };
-        own.check()?;
-        Ok::<_, Error>(own)
+    let (threshold, [rows, observations]) = (pareto_k_threshold(draws), found);
+    let answer = LeftOutRows {
+        sum: rows.sum(),
+        standard_error: rows.standard_error(),
+        effective_parameters: rows.effective_parameters(),
+        rows: rows.log_densities.len() as u64,
+        unknown: rows.above(threshold) as u64,
+        observation_sum: observations.sum(),
+        observation_standard_error: observations.standard_error(),
+        observation_effective_parameters: observations.effective_parameters(),
+        observations: observations.log_densities.len() as u64,
+        unknown_observations: observations.above(threshold) as u64,
     };
-    let [rows, observations] = [of(found[0])?, of(found[1])?];
-    Ok(LeftOutRows {
-        sum: rows.sum,
-        standard_error: rows.standard_error,
-        effective_parameters: rows.effective_parameters,
-        rows: rows.rows,
-        unknown: rows.unknown,
-        observation_sum: observations.sum,
-        observation_standard_error: observations.standard_error,
-        observation_effective_parameters: observations.effective_parameters,
-        observations: observations.rows,
-        unknown_observations: observations.unknown,
-    }
-    .write())
+    answer.of_silo(silo).iter().try_for_each(SiloLeaveOneOut::check)?;
+    Ok(answer.write())
 }
 
 impl LeftOutRows {
@@ -189,9 +178,9 @@ impl LeaveOneOutOfSilos {
     /// $`\bar x`$.
     #[must_use]
     pub fn standard_error(&self) -> f64 {
-        let mean = self.sum() / count(self.rows());
+        let mean = self.sum() / real(self.rows());
         let of = |own: &SiloLeaveOneOut| {
-            let rows = count(own.rows);
+            let rows = real(own.rows);
             let apart = if own.rows == 0 { 0.0 } else { own.sum / rows - mean };
             own.standard_error.powi(2) + rows * apart.powi(2)
         };
@@ -237,9 +226,4 @@ impl LeaveOneOutOfSilos {
         let of_observations = self.by_observation().and_then(|own| warn(&own, "observations"));
         warn(self, "rows").into_iter().chain(of_observations).collect()
     }
-}
-
-#[expect(clippy::cast_precision_loss, reason = "rows are far fewer than 2^52")]
-fn count(rows: u64) -> f64 {
-    rows as f64
 }

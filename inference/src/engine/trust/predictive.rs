@@ -205,7 +205,6 @@ impl PredictiveChecks {
     /// Twice the smaller tail of a p-value, with the data as one replicate more, so that no number of replicates gives
     /// zero.
     #[must_use]
-    #[expect(clippy::cast_precision_loss, reason = "draws are at most 2^20")]
     pub fn both_tails(&self, p_value: f64) -> f64 {
         let draws = self.draws as f64;
         (2.0 * (p_value.min(1.0 - p_value) * draws + 1.0) / (draws + 1.0)).min(1.0)

@@ -4,6 +4,7 @@ use partita_core::kernel::dot;
 use partita_core::special::{HALF_LOG_TWO_PI, ln_gamma, log_sum_exp};
 use partita_core::{Key, Noise, NoiseKind, Purpose};
 
+use crate::engine::explosion::real;
 use crate::engine::normal::Normal;
 use crate::engine::terms::silo::global_key;
 
@@ -118,11 +119,6 @@ impl Proposal {
         let share = |(kind, count): (f64, u64)| kind + (real(count) / real(OF_ALL as u64)).ln();
         log_sum_exp(&kinds.into_iter().zip(SHARES).map(share).collect::<Vec<_>>()) - log_det
     }
-}
-
-#[expect(clippy::cast_precision_loss, reason = "dimensions and degrees of freedom are small")]
-fn real(count: u64) -> f64 {
-    count as f64
 }
 
 #[cfg(test)]

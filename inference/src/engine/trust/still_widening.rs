@@ -1,7 +1,7 @@
 //! Says how much a deviation of a posterior would still grow or shrink, from the gradients behind the bound of a report.
 
+use faer::Side;
 use faer::linalg::solvers::DenseSolveCore;
-use faer::{Mat, Side};
 use serde::{Deserialize, Serialize};
 
 use super::still_moving::ERRORS;
@@ -71,12 +71,10 @@ impl StillWidening {
 
 /// $`(\Sigma^{-1})_{ii} \Sigma_{ii}`$ of each component; `None` for a covariance without an inverse.
 fn conditional(covariance: &CovarianceMatrix) -> Option<Vec<f64>> {
-    let covariance = match covariance {
-        CovarianceMatrix::Diagonal(deviations) => return Some(vec![1.0; deviations.len()]),
-        CovarianceMatrix::Full(covariance) => covariance,
-    };
-    let len = covariance.len().isqrt();
-    let covariance = Mat::from_fn(len, len, |i, j| covariance[i * len + j]);
+    if let CovarianceMatrix::Diagonal(deviations) = covariance {
+        return Some(vec![1.0; deviations.len()]);
+    }
+    let (len, covariance) = (covariance.len(), covariance.matrix());
     let precision = covariance.llt(Side::Lower).ok()?.inverse();
     Some((0..len).map(|index| precision[(index, index)] * covariance[(index, index)]).collect())
 }

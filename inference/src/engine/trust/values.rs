@@ -3,6 +3,7 @@
 use partita_core::{Loss, Precision, SiteTable};
 
 use super::judging::JudgingSilo;
+pub(crate) use super::judging::Sizes;
 use super::proposal::{MOST_DEGREES, Proposal};
 use crate::engine::error::{Error, Result};
 use crate::engine::integral::{AtDraws, RowIntegral, Until};
@@ -17,16 +18,8 @@ use crate::engine::wire::typed::message;
 /// The most draws in one request.
 pub(crate) const MOST_VALUES: usize = 4_096;
 
-/// What the lengths of a request follow from.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Sizes {
-    /// Parameters of a normal distribution over the globals.
-    parameters: u64,
-    /// Numbers of θ that parties share.
-    theta: u64,
-}
-
 impl Sizes {
+    /// Those of a normal distribution over so many globals.
     pub(crate) fn of(globals: usize, theta: usize) -> Self {
         Self { parameters: (globals + pairs(globals)) as u64, theta: theta as u64 }
     }

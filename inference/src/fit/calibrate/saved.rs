@@ -28,7 +28,7 @@ impl Folder {
                 return Err(Error::Checkpoint { path: file, problem: problem.into() });
             }
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => write_atomically(&file, text.as_bytes())?,
-            Err(error) => return Err(reading(&file, &error)),
+            Err(error) => return Err(Error::file("reading", &file, error)),
         }
         Ok(folder)
     }
@@ -45,7 +45,7 @@ impl Folder {
             let text = match std::fs::read_to_string(&file) {
                 Ok(text) => text,
                 Err(error) if error.kind() == std::io::ErrorKind::NotFound => continue,
-                Err(error) => return Err(reading(&file, &error)),
+                Err(error) => return Err(Error::file("reading", &file, error)),
             };
             let outcome = serde_json::from_str(&text).map_err(|error| Error::Checkpoint {
                 path: file,
@@ -59,17 +59,9 @@ impl Folder {
     /// Keeps one fit.
     pub(super) fn write(&self, number: u32, outcome: &Outcome) -> Result<()> {
         let file = self.file(number);
-        let text = serde_json::to_string(outcome).map_err(|error| Error::File {
-            operation: "writing",
-            path: file.clone(),
-            reason: error.to_string(),
-        })?;
+        let text = serde_json::to_string(outcome).map_err(|error| Error::file("writing", &file, error))?;
         write_atomically(&file, text.as_bytes())
     }
-}
-
-fn reading(path: &Path, error: &std::io::Error) -> Error {
-    Error::File { operation: "reading", path: path.to_owned(), reason: error.to_string() }
 }
 
 /// What fits depend on; neither their number nor threads.

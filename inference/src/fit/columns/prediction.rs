@@ -128,7 +128,6 @@ pub fn predict(
             densities.iter_mut().zip(own).for_each(|(row, value)| row.push(value));
         }
     }
-    #[expect(clippy::cast_precision_loss, reason = "there are far fewer than 2^52 draws")]
     let count = how.draws as f64;
     sums.iter_mut().for_each(|sum| *sum /= count);
     let log_density = densities.iter().map(|row| log_sum_exp(row) - count.ln()).collect();

@@ -77,10 +77,8 @@ impl NutsFit {
         let (mut observed, mut likelihood, mut predictive) = (ReadRows::new(), ReadRows::new(), ReadRows::new());
         for own in options.silos() {
             let silo = OpenSilo::new(model, own, &self.silos, device)?;
-            let draws = || {
-                let all = self.unconstrained.iter().flat_map(|chain| chain.chunks_exact(self.layout.len()));
-                all.map(|draw| (&draw[..self.layout.globals], self.layout.locals(silo.place, draw)))
-            };
+            let draws =
+                || self.every_draw().map(|draw| (&draw[..self.layout.globals], self.layout.locals(silo.place, draw)));
             let name = || own.0.clone();
             observed.push((name(), silo.observed()?));
             likelihood.push((name(), silo.pointwise(draws())?));

@@ -86,9 +86,9 @@ pub(super) fn sample(
             summary.warmup_gradients += info.num_steps;
             continue;
         }
-        draws.extend_from_slice(&values);
-        if let (Some(chart), Some(draw)) = (shown, draws.len().checked_sub(values.len())) {
-            chart.latents(&values, &mut draws[draw..]);
+        match shown {
+            Some(chart) => draws.extend(chart.latents(&values)),
+            None => draws.extend_from_slice(&values),
         }
         steps += info.num_steps;
         // A tree of depth d has at most 2^d - 1 steps.
@@ -107,7 +107,6 @@ pub(super) fn sample(
             diverging: info.diverging,
         });
     }
-    #[expect(clippy::cast_precision_loss, reason = "there are far fewer than 2^52 draws")]
     let count = nuts.draws as f64;
     summary.gradients = steps;
     summary.mean_depth = depths / count;

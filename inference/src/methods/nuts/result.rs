@@ -52,8 +52,12 @@ impl NutsFit {
 
     /// The globals of every draw on the unconstrained scale, chain after chain.
     pub fn globals(&self) -> impl Iterator<Item = &[f64]> {
-        let draws = self.unconstrained.iter().flat_map(|chain| chain.chunks_exact(self.layout.len()));
-        draws.map(|draw| &draw[..self.layout.globals])
+        self.every_draw().map(|draw| &draw[..self.layout.globals])
+    }
+
+    /// Every draw on the unconstrained scale, chain after chain.
+    pub(super) fn every_draw(&self) -> impl Iterator<Item = &[f64]> {
+        self.unconstrained.iter().flat_map(|chain| chain.chunks_exact(self.layout.len()))
     }
 
     /// Means and standard deviations of the local latents of the silo at this place on the unconstrained scale, block by
@@ -61,7 +65,7 @@ impl NutsFit {
     #[must_use]
     pub fn local_moments(&self, silo: usize) -> Vec<(Vec<f64>, Vec<f64>)> {
         let Some(blocks) = self.layout.blocks.get(silo) else { return Vec::new() };
-        let draws = || self.unconstrained.iter().flat_map(|chain| chain.chunks_exact(self.layout.len()));
+        let draws = || self.every_draw();
         let count = draws().count() as f64;
         let of = |(block, length): (usize, &usize)| {
             let start = self.layout.start(silo, block);
@@ -94,7 +98,7 @@ impl NutsFit {
         };
         let table = SiteTable::of(model, device, data)?;
         let mut all: NaturalDraws = Vec::new();
-        for draw in self.unconstrained.iter().flat_map(|chain| chain.chunks_exact(self.layout.len())) {
+        for draw in self.every_draw() {
             let locals = self.layout.locals(place, draw);
             let latents = Latents { globals: &draw[..self.layout.globals], locals: &locals };
             summary::append(natural_values(model, device, &table, data, latents)?, &mut all);

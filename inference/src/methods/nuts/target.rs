@@ -2,8 +2,10 @@
 
 use partita_core::kernel::add_scaled;
 use partita_core::{
-    AnyData, AnyModel, Device, Error, Latents, LogDensity, Part, Result, SiteTable, pointwise_log_likelihood,
+    AnyData, AnyModel, Device, Error, Latents, LogDensity, Part, Result, Site, SiteTable, pointwise_log_likelihood,
 };
+
+use crate::engine::terms::coordinator::global_site;
 
 /// Where the numbers of each party stand in the vector: the globals first, then silo by silo and block by block.
 #[derive(Debug, Clone, PartialEq)]
@@ -123,21 +125,17 @@ impl<'a> Target<'a> {
 
     /// The latent site that owns a number of the vector.
     pub(super) fn site_at(&self, place: usize) -> String {
-        let owner = |table: &SiteTable, part, within: &dyn Fn(&partita_core::Site) -> bool| {
-            table.latents(part).find(|site| within(site)).map(|site| site.name.clone())
-        };
-        let own = |site: &partita_core::Site, at: usize| (site.offset()..site.offset() + site.width()).contains(&at);
+        let name = |site: Option<&Site>| site.map_or_else(String::new, |site| site.name.clone());
         if place < self.layout.globals {
-            let found = self.tables.first().and_then(|table| owner(table, Part::Global, &|site| own(site, place)));
-            return found.unwrap_or_default();
+            return name(self.tables.first().and_then(|table| global_site(table, place)));
         }
         for (silo, table) in self.tables.iter().enumerate() {
             for (block, shape) in table.blocks().iter().enumerate() {
                 let start = self.layout.start(silo, block);
                 if (start..start + shape.rows * shape.width).contains(&place) {
                     let column = (place - start) % shape.width;
-                    let found = owner(table, Part::Local, &|site| site.block() == block && own(site, column));
-                    return found.unwrap_or_default();
+                    let holds = |site: &&Site| (site.offset()..site.offset() + site.width()).contains(&column);
+                    return name(table.latents(Part::Local).filter(|site| site.block() == block).find(holds));
                 }
             }
         }

@@ -2,13 +2,13 @@
 
 use partita_core::Result;
 
-use super::chart::Chart;
 use super::target::Target;
+use crate::fit::whitening::Whitening;
 
 /// A target in coordinates of a chart; in the unconstrained latents themselves without one.
 pub(super) struct Walk<'a> {
     pub(super) target: Target<'a>,
-    pub(super) chart: Option<&'a Chart>,
+    pub(super) chart: Option<&'a Whitening>,
 }
 
 impl Walk<'_> {
@@ -22,18 +22,14 @@ impl Walk<'_> {
 
     /// The latents at a place.
     pub(super) fn latents(&self, place: &[f64]) -> Vec<f64> {
-        let mut latents = place.to_vec();
-        if let Some(chart) = self.chart {
-            chart.latents(place, &mut latents);
-        }
-        latents
+        self.chart.map_or_else(|| place.to_vec(), |chart| chart.latents(place))
     }
 
     /// The place of latents.
-    pub(super) fn place(&self, mut latents: Vec<f64>) -> Vec<f64> {
-        if let Some(chart) = self.chart {
-            chart.coordinates(&mut latents);
+    pub(super) fn place(&self, latents: Vec<f64>) -> Vec<f64> {
+        match self.chart {
+            Some(chart) => chart.coordinates(&latents),
+            None => latents,
         }
-        latents
     }
 }

@@ -236,7 +236,6 @@ impl PviOptions {
     ///
     /// # Errors
     /// [`Error::Setting`] if one is above 1.
-    #[expect(clippy::cast_precision_loss, reason = "counts of observations are far below 2^52")]
     pub(super) fn dampings_by_size(&self, sizes: &[usize]) -> Result<Vec<f64>> {
         let (count, rows) = (sizes.len(), sizes.iter().sum::<usize>());
         let damping = self.damping_of(count, false);
@@ -256,7 +255,6 @@ impl PviOptions {
     }
 
     /// $`\rho`$ with so many silos, for one whose factor is still 1 or for others.
-    #[expect(clippy::cast_precision_loss, reason = "silos are far fewer than 2^52")]
     pub(super) fn damping_of(&self, silos: usize, is_first: bool) -> f64 {
         if is_first && let Some(damping) = self.first_damping {
             return damping;

@@ -118,7 +118,6 @@ impl LocalProblem for PriorProblem<'_> {
         (Noise::new(self.coordinator.settings.seed), Key::new(Purpose::Fit, step).silo(OWNER))
     }
 
-    #[expect(clippy::cast_precision_loss, reason = "particles are far fewer than 2^52")]
     fn sample(&mut self, parameters: &[f64], step: u64, _: f64) -> Result<Sampled> {
         let (coordinator, estimator) = (self.coordinator, self.coordinator.settings.estimator);
         let weight = 1.0 / coordinator.settings.particles as f64;

@@ -1,9 +1,10 @@
 //! Multiplies silos' changes into the posterior, and refuses a product that is no density.
 
-use partita_core::{Part, SiteTable};
+use partita_core::SiteTable;
 
 use crate::engine::error::{Error, Result};
 use crate::engine::natural::ExponentialFamily;
+use crate::engine::terms::coordinator::global_site;
 use crate::methods::pvi::Pvi;
 
 impl Pvi {
@@ -64,7 +65,5 @@ impl Pvi {
 }
 
 fn site_of(table: &SiteTable, component: usize) -> String {
-    let site =
-        table.latents(Part::Global).find(|site| (site.offset()..site.offset() + site.width()).contains(&component));
-    site.map_or_else(|| format!("component {component}"), |site| site.name.clone())
+    global_site(table, component).map_or_else(|| format!("component {component}"), |site| site.name.clone())
 }

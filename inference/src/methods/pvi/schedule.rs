@@ -145,7 +145,6 @@ impl Turn {
     }
 
     /// How long the `visit`-th visit of a silo takes.
-    #[expect(clippy::cast_precision_loss, reason = "silos are far fewer than 2^52")]
     pub(crate) fn delay(delays: Delays, silo: usize, silos: usize, update: u64) -> f64 {
         let uniform = Self::clock(delays, silo, update, 0);
         let place = silo as f64 / (silos.max(2) - 1) as f64;

@@ -3,7 +3,7 @@
 use partita_core::{Key, LogDensity, Noise, Purpose};
 
 use crate::engine::algorithm::finite;
-use crate::engine::checkpoint::NamedVectors;
+use crate::engine::checkpoint::{NamedVectors, named, prefixed, with_prefix};
 use crate::engine::divergence::{Divergence, KullbackLeibler};
 use crate::engine::error::{Error, Result};
 use crate::engine::estimator::add;
@@ -17,7 +17,6 @@ use crate::engine::terms::climbing::climb;
 use crate::engine::terms::objective::GlobalPrior;
 use crate::engine::terms::particles::{Draws, Worker};
 use crate::engine::terms::silo::{Silo, describe_global};
-use crate::engine::trainer::with_prefix;
 use crate::engine::wire::message::Message;
 use crate::methods::pvi::messages::{Answer, Solve};
 use crate::methods::pvi::on_device::Solving;
@@ -165,8 +164,7 @@ impl PviSilo {
             state.push(("pvi.pending.version".into(), vec![f64::from_bits(pending.version)]));
             state.push(("pvi.pending.change".into(), pending.change.clone()));
         }
-        let solver = self.solving.save_solver().into_iter();
-        state.extend(solver.map(|(name, values)| (format!("{SOLVER}{name}"), values)));
+        state.extend(prefixed(SOLVER, self.solving.save_solver()));
         state.extend(self.solving.steps().map_or_else(|| Ok(Vec::new()), DeviceSteps::save)?);
         Ok(state)
     }
@@ -176,13 +174,12 @@ impl PviSilo {
         if let Solving::OnHost(solver) = &mut self.solving {
             *solver = self.options.solver.start(&self.silo.settings, &self.silo.device);
         }
-        let find = |name: &str| state.iter().find(|(own, _)| own == name).map(|(_, values)| values.clone());
-        let Some(factor) = find("pvi.factor").filter(|own| own.len() == self.factor.len()) else { return false };
+        let like_factor = |name| named(state, name).filter(|own| own.len() == self.factor.len()).map(<[f64]>::to_vec);
+        let (factor, change) = (like_factor("pvi.factor"), like_factor("pvi.pending.change"));
+        let Some(factor) = factor else { return false };
         self.factor = factor;
-        self.pending = match (find("pvi.pending.version").as_deref(), find("pvi.pending.change")) {
-            (Some([version]), Some(change)) if change.len() == self.factor.len() => {
-                Some(Pending { version: version.to_bits(), change })
-            }
+        self.pending = match (named(state, "pvi.pending.version"), change) {
+            (Some([version]), Some(change)) => Some(Pending { version: version.to_bits(), change }),
             _ => None,
         };
         self.solving.load(with_prefix(state, SOLVER), state)

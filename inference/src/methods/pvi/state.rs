@@ -1,9 +1,9 @@
 //! Saves the coordinator of PVI and restores it to the same bits.
 
 use crate::engine::algorithm::same_run;
+use crate::engine::checkpoint::{prefixed, with_prefix};
 use crate::engine::clipped::ClippedCount;
 use crate::engine::error::{Error, Result};
-use crate::engine::trainer::with_prefix;
 use crate::engine::wire::message::Message;
 use crate::methods::pvi::schedule::Work;
 use crate::methods::pvi::{Counts, Pvi};
@@ -31,10 +31,9 @@ impl Pvi {
             Some(dampings) => state.floats("pvi.dampings", dampings),
             None => state,
         };
-        let rule = self.theta_descent.save().into_iter().map(|(name, values)| (format!("{RULE}{name}"), values));
-        let solver = self.prior_solver.iter().flat_map(|solver| solver.save());
-        let solver = solver.map(|(name, values)| (format!("{SOLVER}{name}"), values));
-        let state = rule.chain(solver).fold(state, |state, (name, values)| state.floats(&name, &values));
+        let solver = self.prior_solver.iter().flat_map(|solver| prefixed(SOLVER, solver.save()));
+        let vectors = prefixed(RULE, self.theta_descent.save()).chain(solver);
+        let state = vectors.fold(state, |state, (name, values)| state.floats(&name, &values));
         let state = self.work.iter().enumerate().fold(state, |state, (silo, work)| match work {
             Some(work) => state
                 .number(&format!("pvi.work.{silo}.until"), work.until)

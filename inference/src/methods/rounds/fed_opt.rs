@@ -3,17 +3,18 @@
 use partita_core::{AnyModel, Device, Model, Noise};
 
 use super::fed_opt_options::FedOptOptions;
-use super::join::{Join, Joined, LocalSteps, as_float};
+use super::join::{Join, Joined, LocalSteps};
 use super::messages::POINT_ROUND;
 use super::server::ServerRule;
 use crate::engine::algorithm::{Algorithm, ElboSamples, Posterior, StepInfo, finite, same_run};
+use crate::engine::checkpoint::{prefixed, with_prefix};
 use crate::engine::error::{Error, Result};
 use crate::engine::exchange::{Outcome, Request};
+use crate::engine::family::real;
 use crate::engine::report::Privacy;
 use crate::engine::settings::Settings;
 use crate::engine::terms::coordinator::Coordinator;
 use crate::engine::terms::silo::global_signature;
-use crate::engine::trainer::with_prefix;
 use crate::engine::trust::objective::Objective;
 use crate::engine::turn::subset;
 use crate::engine::wire::manifest::Manifest;
@@ -93,7 +94,7 @@ impl Algorithm for FedOpt {
         let prior = if self.options.prior { 1.0 / self.join.total() } else { 0.0 };
         let shared = self.join.shared();
         let ask = |silo| {
-            let weight = 1.0 / as_float(self.join.sizes[silo]);
+            let weight = 1.0 / real(self.join.sizes[silo]);
             let proximal = self.options.proximal;
             self.join.ask(
                 silo,
@@ -119,8 +120,8 @@ impl Algorithm for FedOpt {
     fn incoming_in_turn(&mut self, outcomes: &mut dyn Iterator<Item = Result<Outcome>>) -> Result<StepInfo> {
         let (step, asked) = (self.join.first_step(), self.asked());
         let names: Vec<String> = asked.iter().map(|&silo| self.join.globals.silos[silo].clone()).collect();
-        let present: f64 = asked.iter().map(|&silo| as_float(self.join.sizes[silo])).sum();
-        let weights: Vec<f64> = asked.iter().map(|&silo| as_float(self.join.sizes[silo]) / present).collect();
+        let present: f64 = asked.iter().map(|&silo| real(self.join.sizes[silo])).sum();
+        let weights: Vec<f64> = asked.iter().map(|&silo| real(self.join.sizes[silo]) / present).collect();
         let total = self.join.total();
         let (mut elbo, mut clipped_steps, mut members) = (0.0, 0, Vec::with_capacity(names.len()));
         let clipped_rows = self.join.each_answer(outcomes, &names, |mut answer| {
@@ -158,8 +159,8 @@ impl Algorithm for FedOpt {
     }
 
     fn save(&self) -> Message {
-        let named = self.server.save().into_iter();
-        named.fold(self.join.save(STATE), |state, (name, values)| state.floats(&format!("{RULE}{name}"), &values))
+        let rule = prefixed(RULE, self.server.save());
+        rule.fold(self.join.save(STATE), |state, (name, values)| state.floats(&name, &values))
     }
 
     fn load(&mut self, state: &Message) -> Result<()> {

@@ -5,6 +5,7 @@ use crate::engine::algorithm::{ElboSamples, StepInfo, Tally, each_reply, finite}
 use crate::engine::clipped::ClippedCount;
 use crate::engine::error::{Error, Result};
 use crate::engine::exchange::{Outcome, Request};
+use crate::engine::family::real;
 use crate::engine::private_steps::PrivateSteps;
 use crate::engine::report::Privacy;
 use crate::engine::terms::coordinator::{Bounds, Coordinator};
@@ -83,7 +84,7 @@ impl Join {
 
     /// The observations of all silos.
     pub(super) fn total(&self) -> f64 {
-        as_float(self.sizes.iter().sum())
+        real(self.sizes.iter().sum())
     }
 
     /// What requests of the present round have in common.
@@ -151,7 +152,7 @@ impl Join {
             };
             if let Some(rows) = answer.clipped_rows.filter(|_| is_late) {
                 finite(silo, step, |_| "its number of clipped rows".into(), &[rows])?;
-                clipped_rows.add(rows, 1.0 / as_float(silos.len()));
+                clipped_rows.add(rows, 1.0 / real(silos.len()));
             }
             take(Answered { global, theta, elbo, clipped_steps: clipped })
         })?;
@@ -277,9 +278,4 @@ fn sizes_of(globals: &Coordinator, local_steps: u64) -> Sizes {
         theta: globals.trainer.theta().len() as u64,
         local_steps,
     }
-}
-
-#[expect(clippy::cast_precision_loss, reason = "counts of observations are far below 2^52")]
-pub(super) fn as_float(count: usize) -> f64 {
-    count as f64
 }

@@ -4,13 +4,13 @@ use partita_core::{AnyModel, Device, Model, Precision};
 use serde::{Deserialize, Serialize};
 
 use super::average::{Averaging, Barycentre, Members, WeightedMean};
-use super::join::{Join, Joined, LocalSteps, as_float};
+use super::join::{Join, Joined, LocalSteps};
 use super::messages::Round;
 use crate::engine::algorithm::{Algorithm, ElboSamples, Ending, Posterior, StepInfo};
 use crate::engine::error::{Error, Result};
 use crate::engine::estimator::Estimator;
 use crate::engine::exchange::{Outcome, Request};
-use crate::engine::family::Family;
+use crate::engine::family::{Family, real};
 use crate::engine::plug::Plug;
 use crate::engine::private_steps::PrivateSteps;
 use crate::engine::report::Privacy;
@@ -126,8 +126,8 @@ impl SfviAvg {
 
     /// What each silo counts in an average.
     fn weights(&self) -> Vec<f64> {
-        let (equal, total) = (1.0 / as_float(self.join.sizes.len()), self.join.total());
-        let weight = |size: &usize| if self.options.by_size { as_float(*size) / total } else { equal };
+        let (equal, total) = (1.0 / real(self.join.sizes.len()), self.join.total());
+        let weight = |size: &usize| if self.options.by_size { real(*size) / total } else { equal };
         self.join.sizes.iter().map(weight).collect()
     }
 
@@ -185,7 +185,7 @@ impl Algorithm for SfviAvg {
         let rates = self.join.globals.trainer.rates(self.join.local_steps);
         let shared = self.join.shared();
         let round = |(silo, size): (usize, &usize)| {
-            let weight = self.join.total() / as_float(*size);
+            let weight = self.join.total() / real(*size);
             let entropy = if self.options.scale_entropy { weight } else { 1.0 };
             let keep_optimiser = self.options.keep_optimiser;
             let (kind, prior, proximal) = (Round::KIND, 1.0, 0.0);

@@ -4,7 +4,7 @@ use partita_core::{Part, Precision, Purpose};
 
 use super::messages::{POINT_ROUND, Round, RoundAnswer, Sizes};
 use super::private::NoisedChange;
-use crate::engine::checkpoint::NamedVectors;
+use crate::engine::checkpoint::{NamedVectors, prefixed, with_prefix};
 use crate::engine::error::{Error, Result};
 use crate::engine::moments::mean_and_variance;
 use crate::engine::party::{Commit, Program, Standing};
@@ -12,7 +12,7 @@ use crate::engine::terms::coordinator::tensors;
 use crate::engine::terms::objective::GlobalPrior;
 use crate::engine::terms::particles::Draws;
 use crate::engine::terms::silo::{Silo, check_rate};
-use crate::engine::trainer::{Coordinates, Descent, units, with_prefix};
+use crate::engine::trainer::{Coordinates, Descent, units};
 use crate::engine::wire::message::{LARGEST_COUNT, Message};
 
 /// What names of the state of the optimiser of globals begin with.
@@ -74,7 +74,6 @@ pub(super) fn check_points(silo: &Silo) -> Result<()> {
 
 impl RoundPace {
     /// The rate of a step of so many: on a straight line.
-    #[expect(clippy::cast_precision_loss, reason = "a round has far fewer than 2^52 steps")]
     pub(super) fn rate(&self, step: u64, steps: u64) -> f64 {
         let [first, last] = self.rates;
         first + (last - first) * (step as f64 / steps.saturating_sub(1).max(1) as f64)
@@ -205,7 +204,7 @@ impl Program for AveragingSilo {
 
     fn save(&self) -> Result<NamedVectors> {
         let mut state = self.silo.state();
-        state.extend(self.descent.save().into_iter().map(|(name, values)| (format!("{GLOBAL}{name}"), values)));
+        state.extend(prefixed(GLOBAL, self.descent.save()));
         Ok(state)
     }
 

@@ -6,7 +6,7 @@ use std::path::Path;
 use partita_inference::{FitOptions, coordinator};
 
 use super::*;
-use crate::executables::{SiloFile, StudyFile};
+use crate::executables::StudyFile;
 use crate::formula::{ReadOptions, SiloTable};
 
 const STUDY: &str = "formula = \"y ~ x + (1 | child)\"\nfamily = \"bernoulli\"\nsilos = [\"north\"]\n[privacy]\nunit = \"row\"\n\
@@ -44,9 +44,7 @@ fn with_delta(folder: &Path, text_of_study: &str, delta: &str) -> partita_flower
         columns,
         held_out: None,
         output: folder.to_owned(),
-        own_rows: None,
-        own_checks: None,
-        fitted: None,
+        file,
         contrasts: Vec::new(),
         reported: Arc::default(),
         unwritten: Arc::default(),

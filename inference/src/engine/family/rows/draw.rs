@@ -131,7 +131,6 @@ impl RowGaussian {
     }
 
     /// $\sum -(\rho + S\delta) - \tfrac12\varepsilon^2 - \tfrac12\log 2\pi$ over the cells that are no point masses.
-    #[expect(clippy::cast_precision_loss, reason = "cell counts are far below 2^52")]
     fn log_density(&self, log_scale: &[f64], noise: &[f64]) -> f64 {
         if self.options.delta.contains(&true) {
             let cells = log_scale.iter().zip(noise).zip(self.options.delta.iter().cycle());

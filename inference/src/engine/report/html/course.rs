@@ -39,7 +39,6 @@ impl Page<'_> {
     }
 
     fn trace(&self) -> Option<Markup> {
-        #[expect(clippy::cast_precision_loss, reason = "steps are far below 2^52")]
         let points: Vec<(f64, f64)> = self.content.trace.iter().map(|(step, value)| (*step as f64, *value)).collect();
         let Course { steps, frame, curves: [raw, smooth], unseen } = Course::of(&points)?;
         let across = Span { low: steps.start, high: steps.end, spacing: Spacing::Linear };

@@ -109,7 +109,6 @@ fn forest(id: &str, unit: &str, scale: Scale, shown: &[&Shown<'_>]) -> Markup {
         shown.iter().flat_map(|own| &own.lines).filter_map(|line| line.interval).flat_map(|own| [own.low, own.high]);
     let across =
         Span::of(ends.map(|end| end.clamp(least.min(most), most.max(least))).chain(scale.no_effect()), spacing);
-    #[expect(clippy::cast_precision_loss, reason = "a page has few lines")]
     let count = shown.iter().map(|own| own.lines.len() + 1).sum::<usize>() as f64;
     let up = Span { low: 0.0, high: 1.0, spacing: Spacing::Linear };
     let frame = Frame { left: 230.0, top: 24.0, width: 330.0, height: count * LINE + 6.0, across, up };

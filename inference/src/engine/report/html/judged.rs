@@ -75,7 +75,6 @@ fn sums(found: &LeaveOneOutOfSilos, caption: &str, counts: [&str; 2]) -> Markup 
 
 /// A line a check with a circle a silo; failed ones are filled and named.
 fn strips(found: &PredictiveChecks, names: &[String]) -> Markup {
-    #[expect(clippy::cast_precision_loss, reason = "checks are few")]
     let height = LINE * names.len() as f64;
     let across = Span { low: 0.0, high: 1.0, spacing: Spacing::Linear };
     let frame = Frame { left: 220.0, top: 12.0, width: 500.0, height, across, up: across };

@@ -1,6 +1,6 @@
 //! Keeps what is to be known of the iterates of a phase: means and variances of chunks of them, and their average.
 
-use crate::engine::checkpoint::NamedVectors;
+use crate::engine::checkpoint::{NamedVectors, named};
 use crate::engine::explosion::{self, Stretch, real, whole};
 
 /// Coordinates that are watched: of more, as many at equal distances.
@@ -220,7 +220,7 @@ impl Window {
 
     /// What [`Window::save`] gave of vectors of this length; `None` if it does not fit.
     pub(super) fn load(state: &[(String, Vec<f64>)], length: usize) -> Option<Self> {
-        let find = |name: &str| state.iter().find(|(known, _)| known == name).map(|(_, values)| values.as_slice());
+        let find = |name: &str| named(state, name);
         let places = watched(length);
         let chunk = |index: usize| {
             let (numbers, sums) = find(&format!("chunk.{index}"))?.split_first_chunk::<4>()?;

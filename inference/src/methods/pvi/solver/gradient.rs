@@ -4,6 +4,7 @@ use partita_core::Device;
 use serde::{Deserialize, Serialize};
 
 use super::{LocalProblem, LocalSolver, LocalUpdate, Sampled, Solved, SolverState};
+use crate::engine::checkpoint::prefixed;
 use crate::engine::error::{Error, Result};
 use crate::engine::family::Family;
 use crate::engine::natural::ExponentialFamily;
@@ -336,7 +337,7 @@ impl SolverState for GradientSolver {
     fn save(&self) -> Vec<(String, Vec<f64>)> {
         let mut state = vec![("previous".to_owned(), self.previous.clone())];
         if self.options.keep_optimiser {
-            state.extend(self.descent.save().into_iter().map(|(name, values)| (format!("rule.{name}"), values)));
+            state.extend(prefixed("rule.", self.descent.save()));
         }
         state
     }
@@ -371,7 +372,6 @@ impl Watch {
         Self { rule, sum: [0.0; 2], count: 0, best_value, best: None, log_likelihood: f64::NAN, without: 0 }
     }
 
-    #[expect(clippy::cast_precision_loss, reason = "windows are far shorter than 2^52")]
     fn is_over(&mut self, sampled: &Sampled, parameters: &[f64]) -> bool {
         self.sum[0] += sampled.free_energy;
         self.sum[1] += sampled.log_likelihood;

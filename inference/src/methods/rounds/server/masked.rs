@@ -71,7 +71,6 @@ impl Masked {
 }
 
 /// The share by which those who moved each number up outnumber those who moved it down, or the other way round.
-#[expect(clippy::cast_precision_loss, reason = "there are far fewer than 2^52 silos")]
 fn agreement(before: &[f64], members: &[Vec<f64>]) -> Vec<f64> {
     let mut votes = vec![0_i64; before.len()];
     for member in members {

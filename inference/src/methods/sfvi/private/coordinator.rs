@@ -69,7 +69,6 @@ impl Gathered {
 
     /// The variance of a number around the linear function of so many draws that fits best: draws of mean zero and unit
     /// covariance make the coefficients means.
-    #[expect(clippy::cast_precision_loss, reason = "draws are few")]
     fn scatter(&self, count: usize) -> f64 {
         let (len, draws) = (self.gradient.len(), count as f64);
         let explained = self.gradient.iter().map(|value| value * value).sum::<f64>() + self.outer.squared_norm_l2();
@@ -151,7 +150,6 @@ impl PrivateSfvi {
 
     /// Moves what is believed by the sums of a whole round, whose noise for privacy had this variance a number and
     /// exchange.
-    #[expect(clippy::cast_precision_loss, reason = "draws are few")]
     fn hear(&mut self, known: f64) -> Result<()> {
         let gathered = std::mem::replace(&mut self.gathered, Gathered::new(self.run.table.global_len()));
         // Where the posterior is right, squares of a number of the rows' gradients sum to one: what draws and samples of
