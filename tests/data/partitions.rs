@@ -2,7 +2,8 @@
 
 use partita_core::{
     DataError, Fold, Key, Noise, Purpose, Scaling, SmallLarge, distinct_labels, folds, partition_by_class,
-    partition_by_k_means, partition_by_shards, partition_each_row, partition_small_large, stratified_folds,
+    partition_by_k_means, partition_by_key, partition_by_label_skew, partition_by_shards, partition_by_sizes,
+    partition_each_row, partition_equally, partition_groups, partition_small_large, stratified_folds,
 };
 
 /// Fails unless the silos hold each of `rows` rows exactly once, ascending, and none is empty.
@@ -41,15 +42,20 @@ fn every_way_of_splitting_gives_each_row_to_one_silo_and_depends_on_the_seed_onl
             (613, partition_small_large(&positive, 8, split, &noise).unwrap()),
             (613, partition_each_row(613).unwrap()),
             (210, partition_by_k_means(&points, 2, 6, Scaling::Standardised, &noise).unwrap()),
+            (537, partition_by_key(&labels[..537]).unwrap()),
+            (537, partition_equally(537, 10, &noise).unwrap()),
+            (537, partition_by_sizes(537, &[300, 237], &noise).unwrap()),
+            (537, partition_by_label_skew(&labels[..537], 5, 0.3, &noise).unwrap()),
+            (537, partition_groups(&labels[..537], |groups| partition_equally(groups, 3, &noise)).unwrap()),
         ]
     };
-    for seed in 0..10 {
+    for seed in 0..20 {
         all(seed).iter().for_each(|(rows, silos)| assert_partition(silos, *rows));
         assert_eq!(all(seed), all(seed));
     }
     let (one, two) = (all(1), all(2));
-    // For whole classes and single rows nothing is random.
-    assert!([1, 2, 3, 5].iter().all(|way| one[*way].1 != two[*way].1));
+    // For whole classes, single rows and keys nothing is random; seven groups may fall alike.
+    assert!([1, 2, 3, 5, 7, 8, 9].iter().all(|way| one[*way].1 != two[*way].1));
 }
 
 #[test]

@@ -1,8 +1,8 @@
 //! Holds SFVI to exact answers: zero gradient and the evidence at the posterior, and recovery of it from a cold start.
 
 use fixtures::{
-    ConjugateGaussian, ConjugatePosterior, ConjugateSettings, Parties, conjugate, exact_locals, groups, split,
-    structured,
+    ConjugateGaussian, ConjugatePosterior, ConjugateSettings, Parties, conjugate, conjugate_silos, exact_locals,
+    groups, split, structured,
 };
 use partita::burn::tensor::Tensor;
 use partita::inference::{Algorithm, Exchange, Sgd, Silo};
@@ -112,12 +112,7 @@ fn cold_start_recovers_the_exact_posterior_for_one_two_and_five_silos() {
     let (device, model, groups) = (Device::flex(), conjugate(), groups(GROUPS, 4));
     let exact = model.posterior(&groups);
     for silos in [1, 2, 5] {
-        let parts = split(&groups, silos);
-        let data: Vec<(String, Tensor<2>)> = parts
-            .iter()
-            .enumerate()
-            .map(|(index, part)| (format!("silo-{index}"), ConjugateGaussian::data(part, &device).unwrap()))
-            .collect();
+        let data = conjugate_silos(&groups, silos);
         let settings = Settings {
             steps: 6_000,
             family: structured(),

@@ -3,12 +3,10 @@
 use fixtures::far;
 use fixtures::worlds::{Visit, every_world};
 use partita::inference::{Adam, DeviceAveragingSilo, FedOpt, InProcess, RmsProp, Sgd, Silo};
-use partita::{
-    AlgorithmChoice, Device, FedOptOptions, Fit, FitOptions, Model, Precision, Schedule, Settings, SiteTable, fit,
-};
+use partita::{AlgorithmChoice, Device, FedOptOptions, FitOptions, Model, Precision, Schedule, Settings, SiteTable};
 
 use super::device_rounds::rounds_are_one_read_of_each_silo;
-use super::on_device::same_course;
+use super::on_device::{conjugate_fit, same_course, twins};
 
 /// Local steps of a round, and rounds.
 const STEPS: u64 = 12;
@@ -21,19 +19,6 @@ pub(super) fn has_latent_rows<M: Model>(model: &M, data: &M::Data, device: &Devi
 
 fn settings(settings: &Settings) -> Settings {
     Settings { steps: STEPS * ROUNDS, schedule: Schedule::Constant { rate: 0.02 }, ..settings.clone() }
-}
-
-/// A fit of two silos with the same rows, whose minibatches differ.
-fn fitted<M: Model>(
-    (model, data): (&M, &M::Data),
-    device: &Device,
-    settings: Settings,
-    how: FedOptOptions,
-) -> Result<Fit, partita::inference::Error> {
-    let silos = ["north", "south"].map(|name| (name.to_owned(), data.clone()));
-    let algorithm = AlgorithmChoice::FedOpt(how);
-    let options = FitOptions { algorithm, settings, summary_draws: 2, trust_draws: Some(0), ..FitOptions::default() };
-    fit(model, &silos, device, &options, None)
 }
 
 /// Averaging by plain gradients, a proximal term with momentum and without a prior, and Adam in silos and server.
@@ -60,7 +45,7 @@ impl Visit for SamePoints {
         for how in methods() {
             let run = |on_device| {
                 let how = FedOptOptions { on_device, ..how.clone() };
-                fitted((model, data), &device, settings(own), how).unwrap()
+                twins((model, data), &device, AlgorithmChoice::FedOpt(how), &settings(own)).unwrap()
             };
             let (host, resident) = (run(false), run(true));
             same_course(&format!("{name}, {how:?}"), ["points", "rounds"], &resident, &host);
@@ -89,7 +74,7 @@ impl Visit for Points {
             return;
         }
         let how = FedOptOptions { on_device: self.on_device, ..FedOptOptions::fed_avg(STEPS) };
-        let fit = fitted((model, data), &self.device, settings(own), how).unwrap();
+        let fit = twins((model, data), &self.device, AlgorithmChoice::FedOpt(how), &settings(own)).unwrap();
         let posterior = fit.posterior();
         self.found.push((name.to_owned(), [posterior.parameters, posterior.theta].concat()));
     }
@@ -143,14 +128,15 @@ fn a_round_of_points_is_one_read_of_each_silo() {
 
 #[test]
 fn what_has_no_device_form_is_refused_in_words() {
-    let (device, model) = (Device::flex(), fixtures::conjugate());
-    let data = fixtures::ConjugateGaussian::data(&fixtures::groups(6, 3), &device).unwrap();
     let on_device = FedOptOptions { on_device: true, ..FedOptOptions::fed_avg(STEPS) };
-    let found = fitted((&model, &data), &device, Settings::default(), on_device.clone()).unwrap_err().to_string();
+    let algorithm = AlgorithmChoice::FedOpt(on_device.clone());
+    let found = conjugate_fit(&FitOptions { algorithm, ..FitOptions::default() }).unwrap_err().to_string();
     assert!(found.contains("FedOpt for a model whose site"), "{found}");
+    let device = Device::flex();
     let rows = fixtures::regression::silos(&[5], 2, false, &device).remove(0).1;
     let regression = fixtures::regression::Regression { columns: 2, binary: false };
     let how = FedOptOptions { optimiser: RmsProp { momentum: 0.0 }.into(), ..on_device };
-    let found = fitted((&regression, &rows), &device, Settings::default(), how).unwrap_err().to_string();
+    let found = twins((&regression, &rows), &device, AlgorithmChoice::FedOpt(how), &Settings::default());
+    let found = found.unwrap_err().to_string();
     assert!(found.contains("RmsProp") && found.contains("Sgd"), "{found}");
 }

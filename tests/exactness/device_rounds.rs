@@ -7,9 +7,9 @@ use partita::inference::{
     Algorithm, AveragingSilo, DeviceAveragingSilo, Exchange, InProcess, Outcome, ParameterMean, SfviAvg, Silo,
     SiloProgram, StartFrom,
 };
-use partita::{AlgorithmChoice, Clip, Device, Fit, FitOptions, Model, RoundOptions, Schedule, Settings, fit};
+use partita::{AlgorithmChoice, Clip, Device, FitOptions, Model, RoundOptions, Schedule, Settings};
 
-use super::on_device::{flat, same_course, same_ends};
+use super::on_device::{conjugate_fit, flat, goes_on_to_the_same_bits, same_course, same_ends, twins};
 
 /// Local steps of a round, and rounds.
 const STEPS: u64 = 12;
@@ -20,21 +20,6 @@ fn rounds(on_device: bool) -> RoundOptions {
     RoundOptions { scale_entropy: true, averaging: ParameterMean.into(), on_device, ..RoundOptions::paper(STEPS) }
 }
 
-/// A fit of two silos, of which the second has the same rows with another noise.
-fn fitted<M: Model>(model: &M, data: &M::Data, settings: &Settings, how: RoundOptions) -> Fit {
-    let silos = ["north", "south"].map(|name| (name.to_owned(), data.clone()));
-    let options = FitOptions {
-        algorithm: AlgorithmChoice::SfviAvg(how),
-        // After a start at a mode the host has coordinates of the covariance, and the device units.
-        settings: Settings { steps: STEPS * ROUNDS, start: StartFrom::Declared, ..settings.clone() },
-        elbo_draws: 3,
-        summary_draws: 2,
-        trust_draws: Some(0),
-        ..FitOptions::default()
-    };
-    fit(model, &silos, &Device::flex(), &options, None).unwrap()
-}
-
 struct SameRounds;
 
 impl Visit for SameRounds {
@@ -42,8 +27,13 @@ impl Visit for SameRounds {
         for (schedule, keep_optimiser) in
             [(Schedule::cosine(), false), (Schedule::cosine(), true), (Schedule::adaptive(), false)]
         {
-            let settings = Settings { schedule, ..settings.clone() };
-            let run = |on_device| fitted(model, data, &settings, RoundOptions { keep_optimiser, ..rounds(on_device) });
+            // After a start at a mode the host has coordinates of the covariance, and the device units.
+            let (steps, start) = (STEPS * ROUNDS, StartFrom::Declared);
+            let settings = Settings { steps, start, schedule, ..settings.clone() };
+            let run = |on_device| {
+                let how = RoundOptions { keep_optimiser, ..rounds(on_device) };
+                twins((model, data), &Device::flex(), AlgorithmChoice::SfviAvg(how), &settings).unwrap()
+            };
             let (mut host, mut device) = (run(false), run(true));
             let at = format!("{name}, {schedule:?}, {keep_optimiser}");
             same_course(&at, ["parameters", "rounds"], &device, &host);
@@ -98,14 +88,6 @@ fn a_round_is_one_read_of_each_silo() {
     every_world(&Device::flex(), &mut CountReads);
 }
 
-/// A fit of the conjugate model to two silos.
-pub(super) fn conjugate_fit(options: &FitOptions) -> Result<Fit, partita::inference::Error> {
-    let device = Device::flex();
-    let data = |groups| fixtures::ConjugateGaussian::data(&fixtures::groups(groups, 3), &device).unwrap();
-    let silos = [("north".to_owned(), data(6)), ("south".to_owned(), data(4))];
-    fit(&fixtures::conjugate(), &silos, &device, options, None)
-}
-
 fn options() -> FitOptions {
     FitOptions {
         algorithm: AlgorithmChoice::SfviAvg(rounds(true)),
@@ -115,19 +97,6 @@ fn options() -> FitOptions {
         private_seed: Some(7),
         ..FitOptions::default()
     }
-}
-
-/// Cuts a fit of the conjugate model at its first checkpoint, and compares where it then leads with the whole fit.
-pub(super) fn goes_on_to_the_same_bits(options: &FitOptions, every: u64) {
-    let folder = tempfile::tempdir().unwrap();
-    let whole = conjugate_fit(options).unwrap();
-    let checkpoint = Some((folder.path().to_owned(), every));
-    let interrupt = Some(std::sync::Arc::new(std::sync::atomic::AtomicBool::new(true)));
-    let cut = conjugate_fit(&FitOptions { checkpoint: checkpoint.clone(), interrupt, ..options.clone() }).unwrap();
-    assert!(cut.report.gradient_steps < whole.report.gradient_steps);
-    let resumed = conjugate_fit(&FitOptions { checkpoint, resume: true, ..options.clone() }).unwrap();
-    assert_eq!(resumed.posterior().parameters, whole.posterior().parameters);
-    assert_eq!(resumed.report.elbo.to_bits(), whole.report.elbo.to_bits());
 }
 
 #[test]

@@ -10,12 +10,11 @@ use partita::inference::{
 };
 use partita::{
     AlgorithmChoice, Clip, Device, Estimator, FamilyPlan, Fit, FitOptions, Gaussian, Model, Precision, PviOptions,
-    Schedule, Settings, fit,
+    Schedule, Settings,
 };
 
 use super::device_points::has_latent_rows;
-use super::device_rounds::{conjugate_fit, goes_on_to_the_same_bits};
-use super::on_device::{flat, same_course, same_ends};
+use super::on_device::{conjugate_fit, flat, goes_on_to_the_same_bits, same_course, same_ends, twins};
 
 /// Local steps of a visit, and visits.
 const STEPS: u64 = 12;
@@ -25,24 +24,14 @@ fn visits(on_device: bool, solver: GradientDescent) -> PviOptions {
     PviOptions { on_device, solver: solver.into(), ..PviOptions::new(STEPS) }
 }
 
-/// A fit of two silos, of which the second has the same rows with another noise.
 fn fitted<M: Model>(
-    (model, data): (&M, &M::Data),
+    world: (&M, &M::Data),
     device: &Device,
     settings: &Settings,
     how: PviOptions,
 ) -> Result<Fit, Error> {
-    let silos = ["north", "south"].map(|name| (name.to_owned(), data.clone()));
     let settings = Settings { steps: STEPS * VISITS, start: StartFrom::Declared, ..settings.clone() };
-    let options = FitOptions {
-        algorithm: AlgorithmChoice::Pvi(how),
-        settings,
-        elbo_draws: 3,
-        summary_draws: 2,
-        trust_draws: Some(0),
-        ..FitOptions::default()
-    };
-    fit(model, &silos, device, &options, None)
+    twins(world, device, AlgorithmChoice::Pvi(how), &settings)
 }
 
 /// How many fits were compared.

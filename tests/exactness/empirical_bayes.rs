@@ -1,6 +1,6 @@
 //! Holds training of a model's own parameters θ over silos to the closed-form maximum of the evidence.
 
-use fixtures::split;
+use fixtures::{named, split};
 use partita::burn::module::{Module, Param};
 use partita::burn::tensor::Tensor;
 use partita::core::{Key, LogDensity, Noise, Purpose, theta, with_theta};
@@ -50,11 +50,7 @@ fn theta_reaches_the_maximum_of_the_evidence_for_one_two_and_five_silos() {
     let second_moment = y.iter().map(|y| y * y).sum::<f64>() / y.len() as f64;
     let exact = 0.5 * (second_moment - 1.0).ln();
     for silos in [1, 2, 5] {
-        let data: Vec<(String, Tensor<1>)> = split(&y, silos)
-            .into_iter()
-            .enumerate()
-            .map(|(index, own)| (format!("silo-{index}"), device.tensor(own.clone(), [own.len()])))
-            .collect();
+        let data = named(split(&y, silos).iter().map(|own| device.tensor(own.clone(), [own.len()])));
         let settings =
             Settings { steps: 4_000, schedule: Schedule::Cosine { initial: 0.05, last: 0.0 }, ..Settings::default() };
         let options = FitOptions { settings, ..FitOptions::default() };

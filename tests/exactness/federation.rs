@@ -1,12 +1,15 @@
 //! Holds the split over silos to be exact: federated gradient = pooled gradient, for any threads and order.
 
 use fixtures::{Parties, six_cities_data, six_cities_family, six_cities_model, split, step};
-use partita::core::{Key, Latents, LogDensity, Noise, Purpose};
+use partita::core::{Key, Latents, LogDensity, Noise, NoiseKind, Purpose};
 use partita::inference::{
-    Algorithm, BlockDraw, ElboTerm, Family, FullRankGaussian, InProcess, RowGaussian, RowOptions, SiloProgram,
+    Algorithm, BlockDraw, ElboTerm, Family, FullRankGaussian, ImportanceGradient, InProcess, RowGaussian, RowOptions,
+    SiloProgram,
 };
 use partita::models::{MixedLogistic, RepeatedBinary, six_cities};
-use partita::{Device, Estimator, Precision, Settings, SiteTable};
+use partita::{AlgorithmChoice, Device, Estimator, FitOptions, Precision, Settings, SiteTable, fit};
+
+use super::importance::GRADIENTS;
 
 const CHILDREN: usize = 537;
 
@@ -219,10 +222,9 @@ fn the_vectors_of_a_silo_pull_back_to_the_derivative_of_its_bound_by_the_global_
 }
 
 /// The bits of the global posterior after some steps.
-fn bits_after(silos: usize, particles: usize, threads: usize, order: fn(usize) -> Vec<usize>) -> Vec<u64> {
+fn bits_after(settings: &Settings, silos: usize, threads: usize, order: fn(usize) -> Vec<usize>) -> Vec<u64> {
     let device = Device::flex();
-    let settings =
-        Settings { steps: 200, particles, threads: Some(threads), family: six_cities_family(), ..Settings::default() };
+    let settings = Settings { steps: 200, threads: Some(threads), family: six_cities_family(), ..settings.clone() };
     let parties = Parties::new(&six_cities_model(), &six_cities_data(silos, &device), &device, &settings);
     let boxed = parties.silos.into_iter().map(|silo| Box::new(silo) as Box<dyn SiloProgram>).collect();
     let mut algorithm = parties.algorithm;
@@ -244,14 +246,21 @@ fn backwards(count: usize) -> Vec<usize> {
 
 #[test]
 fn one_and_two_threads_give_the_same_bits() {
-    for (silos, particles) in [(1, 4), (2, 1), (7, 3)] {
-        assert_eq!(bits_after(silos, particles, 1, forwards), bits_after(silos, particles, 2, forwards), "J = {silos}");
+    let with = |particles| Settings { particles, ..Settings::default() };
+    let estimator = Estimator::ImportanceWeighted { gradient: ImportanceGradient::Total };
+    let weighted = |noise| (2, Settings { estimator, noise, ..with(6) });
+    let plain = [(1, with(4)), (2, with(1)), (7, with(3))];
+    let noises = [NoiseKind::Independent, NoiseKind::Antithetic, NoiseKind::Sobol];
+    for (silos, settings) in plain.into_iter().chain(noises.map(weighted)) {
+        let bits = |threads| bits_after(&settings, silos, threads, forwards);
+        assert_eq!(bits(1), bits(2), "J = {silos}, {settings:?}");
     }
 }
 
 #[test]
 fn order_of_replies_changes_no_bit() {
-    assert_eq!(bits_after(7, 1, 1, forwards), bits_after(7, 1, 1, backwards));
+    let bits = |order| bits_after(&Settings::default(), 7, 1, order);
+    assert_eq!(bits(forwards), bits(backwards));
 }
 
 #[test]
@@ -272,22 +281,32 @@ fn a_silo_sends_the_pulled_back_gradient_where_that_is_smaller_than_vectors() {
 
 #[test]
 fn pooled_fit_takes_the_same_steps_as_one_silo_of_sfvi() {
-    use partita::{AlgorithmChoice, FitOptions, fit};
     let device = Device::flex();
-    let silos = vec![("all".to_owned(), six_cities_data(1, &device).remove(0))];
+    let silos = [("all".to_owned(), six_cities_data(1, &device).remove(0))];
+    let with = |steps, particles, estimator| Settings {
+        steps,
+        particles,
+        estimator,
+        family: six_cities_family(),
+        ..Settings::default()
+    };
     // With three particles the silo sends the vjp, with fewer the vectors: both must equal the joint pass.
-    for particles in [1, 2, 3] {
-        let settings = Settings { steps: 100, particles, family: six_cities_family(), ..Settings::default() };
+    let plain = [1, 2, 3].map(|particles| (with(100, particles, Estimator::StickingTheLanding), 1e-6));
+    let weighted = GRADIENTS.map(|gradient| (with(30, 3, Estimator::ImportanceWeighted { gradient }), 1e-6));
+    let enhanced = (with(20, 1, Estimator::LocallyEnhanced { inner: 3 }), 1e-8);
+    for (settings, of_bounds) in plain.into_iter().chain(weighted).chain([enhanced]) {
         let run = |algorithm| {
             let settings = settings.clone();
-            let options = FitOptions { algorithm, settings, elbo_draws: 16, summary_draws: 2, ..FitOptions::default() };
-            let fit = fit(&six_cities_model(), &silos, &device, &options, None).unwrap();
-            (fit.posterior().parameters.to_vec(), fit.report.elbo)
+            let options = FitOptions { algorithm, settings, elbo_draws: 30, summary_draws: 2, ..FitOptions::default() };
+            let mut fit = fit(&six_cities_model(), &silos, &device, &options, None).unwrap();
+            let locals = fit.exchange.programs()[0].local_moments().unwrap().remove(0).0;
+            ([fit.posterior().parameters.to_vec(), locals].concat(), fit.report.elbo)
         };
         let (central, central_elbo) = run(AlgorithmChoice::Central);
         let (federated, federated_elbo) = run(AlgorithmChoice::Sfvi);
         // 100 steps of Adam amplify rounding of 1e-16 slightly.
-        assert!(discrepancy(&federated, &central) < 1e-9, "{particles} particles");
-        assert!((federated_elbo - central_elbo).abs() < 1e-6, "{particles} particles");
+        let apart = fixtures::largest(central.iter().zip(&federated).map(|(a, b)| (a - b).abs()));
+        assert!(apart < 1e-9, "{settings:?}: {apart:e}");
+        assert!((federated_elbo - central_elbo).abs() < of_bounds, "{settings:?}");
     }
 }

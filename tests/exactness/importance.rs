@@ -6,8 +6,8 @@ mod reports;
 mod silos;
 
 use fixtures::{
-    ConjugateGaussian, Parties, conjugate, exact_locals, groups, six_cities_data, six_cities_family, six_cities_model,
-    split, structured,
+    ConjugateGaussian, Parties, conjugate, conjugate_silos, exact_locals, groups, six_cities_data, six_cities_family,
+    six_cities_model, split, structured,
 };
 use partita::burn::tensor::Tensor;
 use partita::core::{Key, LogDensity, Noise, NoiseKind, Purpose};
@@ -20,7 +20,7 @@ use partita::{
     fit,
 };
 
-const GRADIENTS: [ImportanceGradient; 3] =
+pub(super) const GRADIENTS: [ImportanceGradient; 3] =
     [ImportanceGradient::Total, ImportanceGradient::StickingTheLanding, ImportanceGradient::DoublyReparameterised];
 
 /// Rounding of sums of some hundred terms of size up to 100 in f64.
@@ -266,11 +266,7 @@ fn one_draw_is_the_ordinary_bound_for_every_algorithm() {
         (AlgorithmChoice::SfviAvg(RoundOptions::paper(10)), 2),
         (AlgorithmChoice::SfviAvg(RoundOptions { most: Some(2), ..RoundOptions::paper(10) }), 2),
     ] {
-        let data: Vec<(String, Tensor<2>)> = split(&groups, silos)
-            .iter()
-            .zip(["a", "b", "c"])
-            .map(|(part, name)| (name.to_owned(), ConjugateGaussian::data(part, &device).unwrap()))
-            .collect();
+        let data = conjugate_silos(&groups, silos);
         for gradient in GRADIENTS {
             let ordinary =
                 if gradient == ImportanceGradient::Total { Estimator::Total } else { Estimator::StickingTheLanding };

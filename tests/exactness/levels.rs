@@ -309,9 +309,7 @@ fn the_mean_over_minibatches_of_outermost_rows_is_the_full_batch_at_every_level(
 /// The bits of posterior, marginals and bound after twelve steps, in one run or resumed after the eighth.
 fn bits(algorithm: AlgorithmChoice, hospitals: Hospitals, is_interrupted: bool) -> Vec<u64> {
     let (device, all) = (Device::flex(), fixtures::levels::hospitals());
-    let part =
-        |(index, own): (usize, std::ops::Range<usize>)| (format!("silo-{index}"), WardData::new(&all[own], &device));
-    let mut silos: Vec<(String, WardData)> = split(hospitals).into_iter().enumerate().map(part).collect();
+    let mut silos = fixtures::named(split(hospitals).into_iter().map(|own| WardData::new(&all[own], &device)));
     if matches!(algorithm, AlgorithmChoice::Central) {
         silos.truncate(1);
     }

@@ -1,7 +1,8 @@
 //! Holds the locally enhanced bound to exact evidences, to the ordinary bound, and its gradients to differences.
 
 use fixtures::{
-    ConjugateGaussian, conjugate, groups, six_cities_data, six_cities_family, six_cities_model, structured,
+    ConjugateGaussian, conjugate, conjugate_silos, groups, six_cities_data, six_cities_family, six_cities_model,
+    structured,
 };
 use partita::burn::module::Module;
 use partita::burn::tensor::Tensor;
@@ -236,11 +237,7 @@ fn a_factor_with_a_number_for_each_row_is_as_good_as_an_observation() {
 
 fn conjugate_fit(estimator: Estimator, family: FamilyPlan, elbo_draws: usize) -> (Fit, f64) {
     let (device, groups) = (Device::flex(), groups(10, 2));
-    let data: Vec<(String, Tensor<2>)> = fixtures::split(&groups, 2)
-        .iter()
-        .zip(["a", "b"])
-        .map(|(part, name)| (name.to_owned(), ConjugateGaussian::data(part, &device).unwrap()))
-        .collect();
+    let data = conjugate_silos(&groups, 2);
     let settings = Settings {
         steps: 5_000,
         estimator,
@@ -317,25 +314,4 @@ fn a_model_with_local_latents_outside_one_plate_is_refused() {
     let none = FitOptions { settings: settings(Estimator::LocallyEnhanced { inner: 0 }), ..FitOptions::default() };
     let refused = fit(&six_cities_model(), &silos, &device, &none, None).unwrap_err();
     assert!(matches!(refused, Error::Setting { setting: "inner draws", .. }), "{refused}");
-}
-
-#[test]
-fn pooled_data_has_the_locally_enhanced_bound_of_one_silo() {
-    let device = Device::flex();
-    let silos = [("all".to_owned(), six_cities_data(1, &device).remove(0))];
-    let run = |algorithm| {
-        let settings = Settings {
-            steps: 20,
-            estimator: Estimator::LocallyEnhanced { inner: 3 },
-            family: six_cities_family(),
-            ..Settings::default()
-        };
-        let options = FitOptions { algorithm, settings, elbo_draws: 4, summary_draws: 0, ..FitOptions::default() };
-        let fitted = fit(&six_cities_model(), &silos, &device, &options, None).unwrap();
-        (fitted.posterior().parameters.to_vec(), fitted.report.elbo)
-    };
-    let ((pooled, bound), (federated, expected)) = (run(AlgorithmChoice::Central), run(AlgorithmChoice::Sfvi));
-    // The same sums in another order, twenty times.
-    assert!(pooled.iter().zip(&federated).all(|(a, b)| (a - b).abs() < 1e-9));
-    assert!((bound - expected).abs() < 1e-8, "{bound} against {expected}");
 }

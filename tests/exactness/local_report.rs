@@ -2,7 +2,7 @@
 
 use burn::module::Module;
 use burn::tensor::Tensor;
-use fixtures::{ConjugateGaussian, conjugate, groups, split};
+use fixtures::{conjugate, conjugate_silos, groups};
 use partita::core::{HalfNormal, LogNormal, special::normal_quantile};
 use partita::inference::{Error, LocalReport, LocalScale, fit};
 use partita::{Device, FitOptions, Model, Normal, Result, Scope};
@@ -11,12 +11,7 @@ use partita::{Device, FitOptions, Model, Normal, Result, Scope};
 fn rows_have_the_marginal_moments_and_quantiles_of_the_exact_posterior() {
     let (model, device, groups) = (conjugate(), Device::flex(), groups(6, 3));
     let exact = model.posterior(&groups);
-    let parts = split(&groups, 2);
-    let silos: Vec<(String, Tensor<2>)> = ["north", "south"]
-        .into_iter()
-        .zip(&parts)
-        .map(|(name, part)| (name.to_owned(), ConjugateGaussian::data(part, &device).unwrap()))
-        .collect();
+    let silos = conjugate_silos(&groups, 2);
     let mut fit = fit(&model, &silos, &device, &FitOptions::default(), None).unwrap();
     // That of b given mu, and that of mu times the slope.
     let sd = exact.group_sd.hypot(exact.slope * exact.sd);

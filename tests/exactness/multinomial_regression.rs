@@ -1,5 +1,6 @@
 //! Claims that sparse covariates and threads change only the time, and that golden numbers hold.
 
+use fixtures::numbers;
 use partita::burn::module::Module;
 use partita::burn::tensor::Tensor;
 use partita::core::{Array, Key, Latents, LogDensity, Noise, NoiseStream, Purpose, with_theta};
@@ -86,10 +87,6 @@ fn minibatches_take_the_rows_of_the_sparse_matrix() {
     assert!((product[1] - expected).abs() < SAME && product[0].to_bits() == product[2].to_bits());
 }
 
-fn numbers(value: &Value) -> Vec<f64> {
-    value.as_array().unwrap().iter().map(|number| number.as_f64().unwrap()).collect()
-}
-
 #[test]
 fn densities_and_gradients_are_the_golden_ones() {
     let device = Device::flex();
@@ -129,7 +126,7 @@ fn the_model_passes_the_check_before_a_run() {
 #[test]
 fn threads_change_no_bit_of_a_fit_by_steps_or_by_rounds() {
     let device = Device::flex();
-    let silos: Vec<_> = (0..3).map(|index| (format!("silo-{index}"), data(20 + index, 30, 4, &device))).collect();
+    let silos = fixtures::named((0..3).map(|index| data(20 + index, 30, 4, &device)));
     let model = MultinomialRegression::new([30, 4], &device);
     for algorithm in [AlgorithmChoice::Sfvi, AlgorithmChoice::SfviAvg(RoundOptions::paper(10))] {
         let parameters = |threads: usize| {

@@ -3,7 +3,7 @@
 
 use fixtures::regression::{Regression, Rows};
 use fixtures::vertical::LinearWorld;
-use fixtures::{ConjugateGaussian, conjugate, groups, six_cities_data, split};
+use fixtures::{conjugate, conjugate_silos, groups, named, six_cities_data};
 use partita::burn::module::Module;
 use partita::burn::tensor::Tensor;
 use partita::core::{Key, Noise, Purpose, elementwise};
@@ -19,10 +19,6 @@ const ROUNDING: f64 = 1e-9;
 
 /// Standard errors that a correct sampler exceeds once in 1.7 million numbers.
 const ERRORS: f64 = 5.0;
-
-fn named<T>(parts: Vec<T>) -> Vec<(String, T)> {
-    parts.into_iter().enumerate().map(|(index, part)| (format!("silo-{index}"), part)).collect()
-}
 
 fn convergence<'f>(fit: &'f NutsFit, label: &str) -> &'f Convergence {
     fit.diagnostics.convergence.iter().find(|one| one.label == label).unwrap()
@@ -63,7 +59,7 @@ fn chains_that_cannot_be_judged_are_refused() {
 fn draws_have_the_moments_of_an_exact_posterior() {
     let (device, model, groups) = (Device::flex(), conjugate(), groups(12, 4));
     let exact = model.posterior(&groups);
-    let silos = named(split(&groups, 3).iter().map(|part| ConjugateGaussian::data(part, &device).unwrap()).collect());
+    let silos = conjugate_silos(&groups, 3);
     let nuts = Nuts { warmup: 400, draws: 1_000, chains: 4, seed: 5, threads: 2, ..Nuts::default() };
     let fit = nuts.sample(&model, &silos, &device).unwrap();
     assert!(fit.diagnostics.warnings.is_empty(), "{fit}");
@@ -96,10 +92,7 @@ fn draws_have_the_moments_of_an_exact_posterior() {
 fn silos_are_sampled_as_the_pooled_data_are() {
     let (device, model, groups) = (Device::flex(), conjugate(), groups(6, 3));
     let nuts = Nuts { warmup: 30, draws: 5, chains: 1, seed: 2, ..Nuts::default() };
-    let of = |silos| {
-        let parts = split(&groups, silos).iter().map(|part| ConjugateGaussian::data(part, &device).unwrap()).collect();
-        nuts.sample(&model, &named(parts), &device).unwrap()
-    };
+    let of = |silos| nuts.sample(&model, &conjugate_silos(&groups, silos), &device).unwrap();
     let (pooled, apart) = (of(1), of(3));
     // One density, evaluated in one pass or three: trajectories part only by rounding, which a few draws do not amplify
     // beyond the ninth digit.

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use fixtures::cut::cut_and_resumed;
 use fixtures::far;
 use fixtures::worlds::{Visit, every_world};
 use partita::burn::module::Module;
@@ -11,7 +12,9 @@ use partita::core::{
     OrderedLogistic, OrderedProbit, Part, Purpose, SkewNormal, SparseRows, VonMises, WishartCholesky, cholesky,
     custom_vjp, host_reads, ln_gamma, log_sum_exp, low_rank_multinomial,
 };
-use partita::inference::{Algorithm, Central, Exchange, InProcess, OnDeviceSilo, Severity, Sgd, StartFrom};
+use partita::inference::{
+    Algorithm, Central, Error, Exchange, InProcess, OnDeviceSilo, Progress, Severity, Sgd, StartFrom,
+};
 use partita::models::{Activation, BayesianNetwork, Head, LabelledRows, Mlp};
 use partita::{
     AlgorithmChoice, Censoring, Chance, Clip, Device, Estimator, FamilyPlan, Fit, FitOptions, Gaussian, Mixture, Model,
@@ -123,20 +126,10 @@ impl Visit for SameRun {
         let device = Device::flex();
         let silos = [("all".to_owned(), data.clone())];
         for estimator in [Estimator::StickingTheLanding, Estimator::Total, Estimator::ClosedFormEntropy] {
-            let run = |algorithm| {
-                // Fits on the device start as declared and know no phases: so does the pooled fit.
-                let (schedule, start) = (Schedule::cosine(), StartFrom::Declared);
-                let settings = Settings { steps: STEPS, estimator, schedule, start, ..settings.clone() };
-                let options = FitOptions {
-                    algorithm,
-                    settings,
-                    elbo_draws: 3,
-                    summary_draws: 2,
-                    trust_draws: Some(0),
-                    ..FitOptions::default()
-                };
-                fit(model, &silos, &device, &options, None).unwrap()
-            };
+            // Fits on the device start as declared and know no phases: so does the pooled fit.
+            let (schedule, start) = (Schedule::cosine(), StartFrom::Declared);
+            let settings = Settings { steps: STEPS, estimator, schedule, start, ..settings.clone() };
+            let run = |algorithm| fit(model, &silos, &device, &options(algorithm, &settings), None).unwrap();
             let (mut host, mut resident) =
                 (run(AlgorithmChoice::Central), run(AlgorithmChoice::OnDevice { interval: STEPS }));
             let at = format!("{name}, {estimator:?}");
@@ -150,6 +143,23 @@ impl Visit for SameRun {
             same(&at, "local posteriors differ", &moments(&mut resident), &moments(&mut host));
         }
     }
+}
+
+/// Options of a fit of these settings, with few draws after it.
+pub(super) fn options(algorithm: AlgorithmChoice, settings: &Settings) -> FitOptions {
+    let (settings, trust_draws) = (settings.clone(), Some(0));
+    FitOptions { algorithm, settings, elbo_draws: 3, summary_draws: 2, trust_draws, ..FitOptions::default() }
+}
+
+/// A fit of two silos with the same rows, whose noise and minibatches differ.
+pub(super) fn twins<M: Model>(
+    (model, data): (&M, &M::Data),
+    device: &Device,
+    algorithm: AlgorithmChoice,
+    settings: &Settings,
+) -> Result<Fit, Error> {
+    let silos = ["north", "south"].map(|name| (name.to_owned(), data.clone()));
+    fit(model, &silos, device, &options(algorithm, settings), None)
 }
 
 pub(super) fn flat(moments: Vec<(Vec<f64>, Vec<f64>)>) -> Vec<f64> {
@@ -187,32 +197,40 @@ fn ten_steps_on_the_device_are_one_read() {
     every_world(&Device::flex(), &mut CountReads);
 }
 
-fn conjugate_fit(options: &FitOptions) -> Result<Fit, partita::inference::Error> {
+/// A fit of the conjugate model: on a device of one silo, otherwise of two.
+pub(super) fn conjugate_fit(options: &FitOptions) -> Result<Fit, Error> {
+    conjugate_fit_shown(options, None)
+}
+
+fn conjugate_fit_shown(options: &FitOptions, progress: Option<&mut dyn Progress>) -> Result<Fit, Error> {
     let device = Device::flex();
-    let data = fixtures::ConjugateGaussian::data(&fixtures::groups(6, 3), &device).unwrap();
-    fit(&fixtures::conjugate(), &[("all".to_owned(), data)], &device, options, None)
+    let data = |groups| fixtures::ConjugateGaussian::data(&fixtures::groups(groups, 3), &device).unwrap();
+    let mut silos = vec![("north".to_owned(), data(6)), ("south".to_owned(), data(4))];
+    if matches!(options.algorithm, AlgorithmChoice::OnDevice { .. }) {
+        silos.truncate(1);
+    }
+    fit(&fixtures::conjugate(), &silos, &device, options, progress)
+}
+
+/// Cuts a fit of the conjugate model at its first checkpoint, and compares where it then leads with the whole fit.
+///
+/// Gives the steps of the fit that was cut.
+pub(super) fn goes_on_to_the_same_bits(options: &FitOptions, every: u64) -> u64 {
+    let whole = conjugate_fit(options).unwrap();
+    let [cut, resumed] =
+        cut_and_resumed(options, [1, every], |options, progress| conjugate_fit_shown(options, progress).unwrap());
+    assert!(cut.report.gradient_steps < whole.report.gradient_steps);
+    assert_eq!(resumed.posterior().parameters, whole.posterior().parameters);
+    assert_eq!(resumed.report.elbo.to_bits(), whole.report.elbo.to_bits());
+    cut.report.gradient_steps
 }
 
 #[test]
 fn a_run_cut_at_a_checkpoint_goes_on_to_the_same_bits() {
-    let folder = tempfile::tempdir().unwrap();
     let settings = Settings { steps: 40, family: fixtures::structured(), ..Settings::default() };
-    let options = FitOptions {
-        algorithm: AlgorithmChoice::OnDevice { interval: 10 },
-        settings: settings.clone(),
-        elbo_draws: 2,
-        summary_draws: 2,
-        ..FitOptions::default()
-    };
-    let whole = conjugate_fit(&options).unwrap();
-    // Interrupted after the first interval: the state is saved.
-    let checkpoint = Some((folder.path().to_owned(), 10));
-    let interrupt = Some(std::sync::Arc::new(std::sync::atomic::AtomicBool::new(true)));
-    let cut = conjugate_fit(&FitOptions { checkpoint: checkpoint.clone(), interrupt, ..options.clone() }).unwrap();
-    assert_eq!(cut.report.gradient_steps, 10);
-    let resumed = conjugate_fit(&FitOptions { checkpoint, resume: true, ..options }).unwrap();
-    assert_eq!(resumed.posterior().parameters, whole.posterior().parameters);
-    assert_eq!(resumed.report.elbo.to_bits(), whole.report.elbo.to_bits());
+    let algorithm = AlgorithmChoice::OnDevice { interval: 10 };
+    let options = FitOptions { algorithm, settings, elbo_draws: 2, summary_draws: 2, ..FitOptions::default() };
+    assert_eq!(goes_on_to_the_same_bits(&options, 10), 10);
 }
 
 #[test]
@@ -436,17 +454,8 @@ fn with_five_draws<M: Model>(model: &M, data: &M::Data, batch: Option<usize>) ->
         let party = OnDeviceSilo::new("all", model, data, &device, &settings).unwrap();
         let own = format!("{party:?}").contains("has_draws_together: true");
         assert_eq!(*together.get_or_insert(own), own);
-        let run = |algorithm| {
-            let options = FitOptions {
-                algorithm,
-                settings: settings.clone(),
-                elbo_draws: 3,
-                summary_draws: 2,
-                trust_draws: Some(0),
-                ..FitOptions::default()
-            };
-            fit(model, &[("all".to_owned(), data.clone())], &device, &options, None).unwrap()
-        };
+        let silos = [("all".to_owned(), data.clone())];
+        let run = |algorithm| fit(model, &silos, &device, &options(algorithm, &settings), None).unwrap();
         let (host, found) = (run(AlgorithmChoice::Central), run(AlgorithmChoice::OnDevice { interval: 20 }));
         let off = far(found.posterior().parameters, host.posterior().parameters);
         let trace = host.record.trace.iter().map(|(_, elbo)| elbo).sum::<f64>() / 20.0;

@@ -8,7 +8,7 @@ use partita::core::{Array, Latents, LogDensity, Minibatch, predictive_draw, thet
 use partita::inference::{Error as FitError, check};
 use partita::{Device, Error, Gamma, HalfNormal, LogNormal, MultivariateNormal, Normal, SiteTable, Uniform};
 
-use super::{Recipe, hierarchy, inner, says, short_fit, silos, sound, table, vector};
+use super::{Local, Recipe, hierarchy, inner, says, short_fit, silos, sound, table, vector};
 
 #[test]
 fn a_site_declared_twice_is_refused_with_the_sites_so_far() {
@@ -184,49 +184,42 @@ fn is_late(model: usize) -> bool {
 }
 
 #[test]
-fn a_site_that_changes_its_name_is_refused() {
-    let model = Recipe::local(|scope, mu, data| {
-        let name = if is_late(0) { "other" } else { "y" };
-        scope.observe(name, Normal::new(mu.clone().expand(data.dims()), 1.0), data.clone())
-    });
-    let error = short_fit(&model, |_| {}).unwrap_err();
-    assert!(matches!(inner(&error), Error::ChangingStructure { .. }), "{error:?}");
-    says(&error, &["declares `other Normal [", "site table has `y Normal [", "same sites in the same order"]);
-}
-
-#[test]
-fn a_site_that_appears_later_is_refused() {
-    let model = Recipe::local(|scope, mu, data| {
-        scope.observe("y", Normal::new(mu.clone().expand(data.dims()), 1.0), data.clone())?;
-        if is_late(1) { scope.sample("new", Normal::new(0.0, 1.0)).map(drop) } else { Ok(()) }
-    });
-    let error = short_fit(&model, |_| {}).unwrap_err();
-    assert!(matches!(inner(&error), Error::ChangingStructure { .. }), "{error:?}");
-    says(&error, &["declares `new Normal [1]`", "no further site"]);
-}
-
-#[test]
-fn a_site_that_disappears_is_refused() {
-    let model = Recipe::local(|scope, mu, data| {
-        if is_late(2) {
-            return Ok(());
-        }
-        scope.observe("y", Normal::new(mu.clone().expand(data.dims()), 1.0), data.clone())
-    });
-    let error = short_fit(&model, |_| {}).unwrap_err();
-    assert!(matches!(inner(&error), Error::ChangingStructure { .. }), "{error:?}");
-    says(&error, &["declares `no further site`", "site table has `y Normal ["]);
-}
-
-#[test]
-fn a_site_that_changes_its_distribution_is_refused() {
-    let model = Recipe::local(|scope, _, _| {
-        let prior = if is_late(3) { HalfNormal::new(1.0) } else { Normal::new(0.0, 1.0) };
-        scope.sample("z", prior).map(drop)
-    });
-    let error = short_fit(&model, |_| {}).unwrap_err();
-    assert!(matches!(inner(&error), Error::ChangingStructure { .. }), "{error:?}");
-    says(&error, &["declares `z HalfNormal [1]`", "site table has `z Normal [1]`"]);
+fn a_site_that_changes_its_name_or_distribution_appears_or_disappears_in_mid_run_is_refused() {
+    let changing: [(Local, &[&str]); 4] = [
+        (
+            |scope, mu, data| {
+                let name = if is_late(0) { "other" } else { "y" };
+                scope.observe(name, Normal::new(mu.clone().expand(data.dims()), 1.0), data.clone())
+            },
+            &["declares `other Normal [", "site table has `y Normal [", "same sites in the same order"],
+        ),
+        (
+            |scope, mu, data| {
+                scope.observe("y", Normal::new(mu.clone().expand(data.dims()), 1.0), data.clone())?;
+                if is_late(1) { scope.sample("new", Normal::new(0.0, 1.0)).map(drop) } else { Ok(()) }
+            },
+            &["declares `new Normal [1]`", "no further site"],
+        ),
+        (
+            |scope, mu, data| match is_late(2) {
+                true => Ok(()),
+                false => scope.observe("y", Normal::new(mu.clone().expand(data.dims()), 1.0), data.clone()),
+            },
+            &["declares `no further site`", "site table has `y Normal ["],
+        ),
+        (
+            |scope, _, _| {
+                let prior = if is_late(3) { HalfNormal::new(1.0) } else { Normal::new(0.0, 1.0) };
+                scope.sample("z", prior).map(drop)
+            },
+            &["declares `z HalfNormal [1]`", "site table has `z Normal [1]`"],
+        ),
+    ];
+    for (local, words) in changing {
+        let error = short_fit(&Recipe::local(local), |_| {}).unwrap_err();
+        assert!(matches!(inner(&error), Error::ChangingStructure { .. }), "{error:?}");
+        says(&error, words);
+    }
 }
 
 /// A model whose globals depend on the number of its evaluations, like two versions of a model.

@@ -4,6 +4,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
 use std::sync::{Arc, Mutex};
 
+use fixtures::between::between;
 use fixtures::vertical::LinearWorld;
 use fixtures::vertical_run::{BinaryWorld, Hand};
 use fixtures::{ConjugateGaussian, conjugate, groups, split, structured};
@@ -172,29 +173,6 @@ impl World for Vertical {
     }
 }
 
-/// A silo that keeps the last request with its reply, and may reply something else instead.
-struct Tapped {
-    silo: Box<dyn SiloProgram>,
-    heard: Arc<Mutex<Option<(Message, Message)>>>,
-    instead: Option<Message>,
-}
-
-impl SiloProgram for Tapped {
-    fn name(&self) -> &str {
-        self.silo.name()
-    }
-
-    fn local_moments(&self) -> partita::inference::Result<Vec<(Vec<f64>, Vec<f64>)>> {
-        self.silo.local_moments()
-    }
-
-    fn answer(&mut self, request: &Message) -> partita::inference::Result<Message> {
-        let reply = self.silo.answer(request)?;
-        *self.heard.lock().unwrap() = Some((request.clone(), reply.clone()));
-        Ok(self.instead.clone().unwrap_or(reply))
-    }
-}
-
 /// What is left where a silo was taken out of its exchange.
 struct Gone;
 
@@ -303,8 +281,13 @@ fn interrogate<T>(
     let heard: Arc<Mutex<Option<(Message, Message)>>> = Arc::default();
     let asked = |instead: Option<Message>| {
         let mut programs = silos();
-        let silo = programs.remove(0);
-        programs.insert(0, Box::new(Tapped { silo, heard: Arc::clone(&heard), instead }));
+        let (silo, heard) = (programs.remove(0), Arc::clone(&heard));
+        let tapped = between(silo, move |silo, request| {
+            let reply = silo.answer(request)?;
+            *heard.lock().unwrap() = Some((request.clone(), reply.clone()));
+            Ok(instead.clone().unwrap_or(reply))
+        });
+        programs.insert(0, tapped);
         ask(&mut InProcess::new(programs, 1).unwrap())
     };
     asked(None).unwrap();

@@ -1,6 +1,6 @@
 //! Runs averaging with its options and point estimation by the executables: the bits are those of one process.
 
-use fixtures::engine::{Deployment, Pace, installed};
+use fixtures::engine::Deployment;
 use fixtures::programs::{Folder, NAMES, ROUNDS, found_by, run_file};
 use partita::compiled_in::{CompiledIn, labelled_data};
 use partita::flower::RunFile;
@@ -10,14 +10,12 @@ use serde_json::{Value, json};
 
 #[test]
 fn averaging_with_a_scaled_entropy_and_a_warm_start_is_fitted_by_the_executables_with_the_bits_of_one_process() {
-    let Some(programs) = installed() else { return };
+    let Some((scratch, deployment)) = Deployment::capped(2) else { return };
     // Two rounds, and two steps of SFVI after them.
     let steps = run_file("sfvi-avg").replace(&format!("steps = {}\n", 20 * ROUNDS), "steps = 42\n");
     let text = format!("{steps}[sfvi-avg]\nscale_entropy = true\nby_size = true\nmost = 2\n");
     let run = RunFile::parse(&text).unwrap();
     let expected = found_by(&run.fit_options(&CompiledIn::SixCities.settings()).unwrap());
-    let scratch = tempfile::tempdir().unwrap();
-    let deployment = Deployment::start(&programs, scratch.path(), 2, Pace::Capped);
     let silos = [&deployment.silo(0), &deployment.silo(1)];
     let folder = Folder::new(scratch.path().join("run"), "sfvi-avg", &deployment.coordinator(), silos, "");
     std::fs::write(folder.path("run.toml"), text).unwrap();
@@ -42,9 +40,7 @@ fn table(silo: usize) -> String {
 
 #[test]
 fn point_estimation_is_fitted_by_the_executables_with_the_bits_of_one_process() {
-    let Some(programs) = installed() else { return };
-    let scratch = tempfile::tempdir().unwrap();
-    let deployment = Deployment::start(&programs, scratch.path(), 2, Pace::Capped);
+    let Some((scratch, deployment)) = Deployment::capped(2) else { return };
     let silos = [&deployment.silo(0), &deployment.silo(1)];
     let folder = Folder::new(scratch.path().join("run"), "fed-opt", &deployment.coordinator(), silos, "");
     std::fs::write(folder.path("run.toml"), POINTS).unwrap();

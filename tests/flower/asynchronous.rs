@@ -4,16 +4,17 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use fixtures::engine::{Deployment, Pace, installed};
-use fixtures::engine_run::{Seat, over_the_engine, rows, seats};
+use fixtures::between::between;
+use fixtures::engine::Deployment;
+use fixtures::engine_run::{Seat, over_the_engine, seats};
 use fixtures::programs::{Folder, ROUNDS};
 use fixtures::proxy::Proxy;
 use fixtures::regression::{Regression, silos};
-use fixtures::table::{IDENTITY, Served, how, patience, program};
+use fixtures::table::{IDENTITY, Served, how, patience, program, rows};
 use partita::flower::{Flower, LostSilo};
 use partita::inference::{
-    Conjugate, Counters, Delays, Exchange, Fitted, Message, Progress, RunRecord, SiloProgram, StepInfo, coordinator,
-    fit, fit_asynchronous, latest_checkpoint,
+    Conjugate, Counters, Delays, Exchange, Fitted, Progress, RunRecord, StepInfo, coordinator, fit, fit_asynchronous,
+    latest_checkpoint,
 };
 use partita::{AlgorithmChoice, Device, FamilyPlan, FitOptions, Gaussian, PviOptions, Settings, SiloSchedule};
 use serde_json::Value;
@@ -23,41 +24,6 @@ const MODEL: Regression = Regression { columns: 3, binary: false };
 /// Exchanges of the run, and the local updates of the other silo for each of the straggler.
 const VISITS: u64 = 16;
 const BEHIND: u64 = 3;
-
-/// A silo that counts its solutions; the straggler answers only after three more local updates of the other silo.
-struct Counted {
-    program: Box<dyn SiloProgram>,
-    place: usize,
-    solved: Arc<[AtomicU64; 2]>,
-}
-
-impl Counted {
-    fn solved(&self, place: usize) -> u64 {
-        self.solved[place].load(Ordering::SeqCst)
-    }
-}
-
-impl SiloProgram for Counted {
-    fn name(&self) -> &str {
-        self.program.name()
-    }
-
-    fn local_moments(&self) -> partita::inference::Result<Vec<(Vec<f64>, Vec<f64>)>> {
-        self.program.local_moments()
-    }
-
-    fn answer(&mut self, request: &Message) -> partita::inference::Result<Message> {
-        if request.kind == "pvi.solve" {
-            self.solved[self.place].fetch_add(1, Ordering::SeqCst);
-            let (enough, started) = (self.solved(0) + BEHIND, Instant::now());
-            while self.place == 1 && self.solved(0) < enough && self.solved(0) + self.solved(1) <= VISITS {
-                assert!(started.elapsed() < Duration::from_secs(300), "the other silo waits for the straggler");
-                std::thread::sleep(Duration::from_millis(10));
-            }
-        }
-        self.program.answer(request)
-    }
-}
 
 fn options(schedule: SiloSchedule, damping: f64, steps: u64) -> FitOptions {
     let solver = Conjugate.into();
@@ -69,19 +35,30 @@ fn options(schedule: SiloSchedule, damping: f64, steps: u64) -> FitOptions {
 
 #[test]
 fn a_straggler_over_the_engine_holds_nobody_back_and_the_fixed_point_is_that_of_visits_in_turn() {
-    let Some(programs) = installed() else { return };
-    let folder = tempfile::tempdir().unwrap();
-    let deployment = Deployment::start(&programs, folder.path(), 2, Pace::Capped);
+    let Some((folder, deployment)) = Deployment::capped(2) else { return };
     let (device, data) = (Device::flex(), silos(&[12, 9], 3, false, &Device::flex()));
     // The answer of a silo with a conjugate solver is exact for any request: damped by 0.99, each local update reduces
     // the error of its factor to a hundredth.
     const DAMPING: f64 = 0.99;
     let how = options(SiloSchedule::Asynchronous(Delays::default()), DAMPING, VISITS);
-    let solved = Arc::new([AtomicU64::new(0), AtomicU64::new(0)]);
+    let solved: Arc<[AtomicU64; 2]> = Arc::default();
     let counted = (0..).zip(seats(&MODEL, &data, &how)).map(|(place, seat)| {
         let (solved, Seat { name, rows, mut make }) = (Arc::clone(&solved), seat);
+        // It counts solutions; the straggler answers only after three more local updates of the other silo.
         let counted = move || {
-            Ok(Box::new(Counted { program: make()?, place, solved: Arc::clone(&solved) }) as Box<dyn SiloProgram>)
+            let solved = Arc::clone(&solved);
+            Ok(between(make()?, move |silo, request| {
+                if request.kind == "pvi.solve" {
+                    solved[place].fetch_add(1, Ordering::SeqCst);
+                    let (of, started) = (|place: usize| solved[place].load(Ordering::SeqCst), Instant::now());
+                    let enough = of(0) + BEHIND;
+                    while place == 1 && of(0) < enough && of(0) + of(1) <= VISITS {
+                        assert!(started.elapsed() < Duration::from_secs(300), "the other silo waits for the straggler");
+                        std::thread::sleep(Duration::from_millis(10));
+                    }
+                }
+                silo.answer(request)
+            }))
         };
         Seat { name, rows, make: Box::new(counted) }
     });
@@ -110,9 +87,7 @@ fn a_straggler_over_the_engine_holds_nobody_back_and_the_fixed_point_is_that_of_
 
 #[test]
 fn the_executables_ask_silos_one_by_one_and_have_rows_judged_that_silos_keep_for_it() {
-    let Some(programs) = installed() else { return };
-    let scratch = tempfile::tempdir().unwrap();
-    let deployment = Deployment::start(&programs, scratch.path(), 2, Pace::Capped);
+    let Some((scratch, deployment)) = Deployment::capped(2) else { return };
     let silos = [&deployment.silo(0), &deployment.silo(1)];
     let folder = Folder::new(scratch.path().join("run"), "pvi", &deployment.coordinator(), silos, "");
     let change = |name: &str, change: &dyn Fn(String) -> String| {
@@ -172,9 +147,7 @@ fn latest_accepted(root: &std::path::Path) -> Vec<u64> {
 
 #[test]
 fn a_coordinator_killed_with_answers_that_it_had_not_taken_goes_on_from_its_checkpoint_to_the_same_fixed_point() {
-    let Some(programs) = installed() else { return };
-    let scratch = tempfile::tempdir().unwrap();
-    let deployment = Deployment::start(&programs, scratch.path(), 2, Pace::Capped);
+    let Some((scratch, deployment)) = Deployment::capped(2) else { return };
     let link = Proxy::before(&deployment.coordinator().address);
     let (device, data) = (Device::flex(), silos(&[12, 9], 3, false, &Device::flex()));
     // A silo's first answer has all but a hundredth of its factor: one that counts twice, or not at all, could not be

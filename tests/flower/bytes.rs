@@ -1,9 +1,10 @@
 //! Compares the bytes of a round on the wire with the manifest's counts, over a real engine.
 
 use fixtures::counting::Counting;
-use fixtures::engine::{Deployment, Pace, installed};
-use fixtures::engine_run::{rows, seats, through};
+use fixtures::engine::Deployment;
+use fixtures::engine_run::{seats, through};
 use fixtures::six_cities_halves;
+use fixtures::table::rows;
 use partita::core::{Key, Noise, Purpose};
 use partita::inference::{AlgorithmChoice, Exchange, Manifest, Message, Outcome, Request, StartFrom, coordinator};
 use partita::models::{BinaryRows, LogisticRegression, MixedLogistic};
@@ -31,9 +32,7 @@ fn one_round<M: Model>(model: &M, silos: &[(String, M::Data)], family: FamilyPla
 where
     M::Data: Clone + Send + 'static,
 {
-    let programs = installed()?;
-    let folder = tempfile::tempdir().unwrap();
-    let deployment = Deployment::start(&programs, folder.path(), 2, Pace::Capped);
+    let (folder, deployment) = Deployment::capped(2)?;
     let door = Counting::before(&deployment.coordinator());
     // A climb to the mode would come before the round.
     let settings = Settings { steps: 1, family, start: StartFrom::Declared, ..Settings::default() };

@@ -3,7 +3,8 @@
 use std::path::Path;
 
 use fixtures::engine::{Deployment, Pace, installed};
-use fixtures::engine_run::{over_the_engine, rows, seats};
+use fixtures::engine_run::{over_the_engine, seats};
+use fixtures::table::rows;
 use partita::core::{Noise, SmallLarge, partition_small_large};
 use partita::datasets::{Standardisation, credit};
 use partita::flower::RunFile;
@@ -67,9 +68,7 @@ fn averaging_over_a_stock_deployment_has_the_bits_of_one_process() {
 
 #[test]
 fn structured_partitioned_inference_and_steps_of_sfvi_over_the_engine_have_the_bits_of_one_process() {
-    let Some(programs) = installed() else { return };
-    let folder = tempfile::tempdir().unwrap();
-    let deployment = Deployment::start(&programs, folder.path(), 2, Pace::Capped);
+    let Some((folder, deployment)) = Deployment::capped(2) else { return };
     let together = PviOptions { schedule: SiloSchedule::Synchronous, ..PviOptions::new(100) };
     let all = [
         ("sequential", AlgorithmChoice::Pvi(PviOptions::new(100)), 400),
@@ -85,9 +84,7 @@ fn structured_partitioned_inference_and_steps_of_sfvi_over_the_engine_have_the_b
 
 #[test]
 fn adaptive_steps_of_sfvi_over_the_engine_have_the_bits_of_one_process() {
-    let Some(programs) = installed() else { return };
-    let folder = tempfile::tempdir().unwrap();
-    let deployment = Deployment::start(&programs, folder.path(), 2, Pace::Capped);
+    let Some((folder, deployment)) = Deployment::capped(2) else { return };
     // As a run file asks for them. The rate falls over the last quarter, and the answer is the last iterate.
     let text = "model = \"six-cities\"\nalgorithm = \"sfvi\"\nsilos = [\"north\", \"south\"]\nsteps = 24\n\
                 elbo_draws = 10\n[settings]\nschedule = { Adaptive = { initial = 0.05 } }\n";
@@ -99,9 +96,7 @@ fn adaptive_steps_of_sfvi_over_the_engine_have_the_bits_of_one_process() {
 
 #[test]
 fn few_rounds_over_the_engine_have_the_bits_of_one_process_and_nothing_to_choose() {
-    let Some(programs) = installed() else { return };
-    let folder = tempfile::tempdir().unwrap();
-    let deployment = Deployment::start(&programs, folder.path(), 2, Pace::Capped);
+    let Some((folder, deployment)) = Deployment::capped(2) else { return };
     let algorithm = AlgorithmChoice::FewRounds(FewRoundsOptions::default());
     let how = FitOptions { algorithm, elbo_draws: 10, summary_draws: 0, ..FitOptions::default() };
     assert_same_bits((&deployment, folder.path()), (&MixedLogistic::new(4), &six_cities()), &how, 4);
@@ -109,9 +104,7 @@ fn few_rounds_over_the_engine_have_the_bits_of_one_process_and_nothing_to_choose
 
 #[test]
 fn rows_left_out_and_predictive_checks_over_the_engine_have_the_bits_of_one_process() {
-    let Some(programs) = installed() else { return };
-    let folder = tempfile::tempdir().unwrap();
-    let deployment = Deployment::start(&programs, folder.path(), 2, Pace::Capped);
+    let Some((folder, deployment)) = Deployment::capped(2) else { return };
     let algorithm = AlgorithmChoice::FewRounds(FewRoundsOptions::default());
     let checks = vec!["mean of y".parse().unwrap(), "sd of rows of y".parse().unwrap()];
     let how = FitOptions { algorithm, checks, leave_one_out_draws: 200, summary_draws: 0, ..FitOptions::default() };
@@ -153,10 +146,8 @@ fn credit_silos() -> Option<(LogisticRegression, Vec<(String, BinaryRows)>)> {
 
 #[test]
 fn credit_approval_by_partitioned_inference_over_the_engine_has_the_bits_of_one_process() {
-    let Some(programs) = installed() else { return };
     let Some((model, silos)) = credit_silos() else { return };
-    let folder = tempfile::tempdir().unwrap();
-    let deployment = Deployment::start(&programs, folder.path(), 2, Pace::Capped);
+    let Some((folder, deployment)) = Deployment::capped(2) else { return };
     // The settings of the example `pvi_uci`: three sweeps over both silos, with minibatches.
     let settings = Settings {
         steps: 6 * 300,

@@ -5,9 +5,10 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use fixtures::engine::{Deployment, Keeps, Pace, Running, installed};
+use fixtures::engine::{Deployment, Keeps, Pace, Running};
 use fixtures::programs::{Folder, in_one_process};
 use fixtures::proxy::{Hold, Proxy};
+use tempfile::TempDir;
 
 /// The time limits of the coordinators of these tests: a SuperNode that was killed is taken for gone after 20 s, before the
 /// second attempt.
@@ -21,11 +22,11 @@ struct World {
 }
 
 impl World {
-    fn start(programs: &Path, folder: &Path, keeps: Keeps) -> Self {
-        let deployment = Deployment::start_behind(programs, folder, (2, Pace::Capped, keeps), |port| port);
+    fn start(keeps: Keeps) -> Option<(TempDir, Self)> {
+        let (folder, deployment) = Deployment::capped_behind(2, keeps, |port| port)?;
         let link = Proxy::before(&deployment.coordinator().address);
         let north = Proxy::before(&deployment.silo(0).address);
-        Self { deployment, link, north }
+        Some((folder, Self { deployment, link, north }))
     }
 
     fn folder(&self, path: &Path, algorithm: &str) -> Folder {
@@ -66,9 +67,7 @@ const CALLS: [(&str, &str, bool, &str); 5] = [
 
 /// Kills `north` at every such call of its answer number `nth`, the first of which is to the hello, and starts it again.
 fn killed_in_an_answer(algorithm: &str, nth: usize) {
-    let Some(programs) = installed() else { return };
-    let scratch = tempfile::tempdir().unwrap();
-    let world = World::start(&programs, scratch.path(), Keeps::InMemory);
+    let Some((scratch, world)) = World::start(Keeps::InMemory) else { return };
     let expected = in_one_process(algorithm);
     for (name, call, lose, said) in CALLS {
         let folder = world.folder(&scratch.path().join(name.replace(' ', "-")), algorithm);
@@ -105,9 +104,7 @@ fn a_silo_of_few_rounds_killed_anywhere_in_its_answer_changes_nothing() {
 
 #[test]
 fn a_supernode_killed_in_mid_round_changes_nothing() {
-    let Some(programs) = installed() else { return };
-    let scratch = tempfile::tempdir().unwrap();
-    let mut world = World::start(&programs, scratch.path(), Keeps::InMemory);
+    let Some((scratch, mut world)) = World::start(Keeps::InMemory) else { return };
     let expected = in_one_process("pvi");
     let folder = world.folder(&scratch.path().join("node"), "pvi");
     let mut run = MidRound::reach(&world, &folder);
@@ -124,9 +121,7 @@ fn a_supernode_killed_in_mid_round_changes_nothing() {
 
 #[test]
 fn a_superlink_and_a_coordinator_killed_in_mid_round_change_nothing() {
-    let Some(programs) = installed() else { return };
-    let scratch = tempfile::tempdir().unwrap();
-    let mut world = World::start(&programs, scratch.path(), Keeps::InFile);
+    let Some((scratch, mut world)) = World::start(Keeps::InFile) else { return };
     let expected = in_one_process("sfvi-avg");
 
     let folder = world.folder(&scratch.path().join("link"), "sfvi-avg");
@@ -163,9 +158,7 @@ fn a_superlink_and_a_coordinator_killed_in_mid_round_change_nothing() {
 
 #[test]
 fn a_coordinator_killed_between_its_rounds_and_its_report_finds_the_silos_where_it_left_them() {
-    let Some(programs) = installed() else { return };
-    let scratch = tempfile::tempdir().unwrap();
-    let world = World::start(&programs, scratch.path(), Keeps::InMemory);
+    let Some((scratch, world)) = World::start(Keeps::InMemory) else { return };
     let folder = world.folder(&scratch.path().join("run"), "pvi");
     // The bound is requested after the last checkpoint: silos are a round ahead of it.
     let (_north, _south, mut coordinator) = (folder.silo("north"), folder.silo("south"), folder.coordinator(&[]));
@@ -178,9 +171,7 @@ fn a_coordinator_killed_between_its_rounds_and_its_report_finds_the_silos_where_
 
 #[test]
 fn a_silo_whose_folder_is_two_rounds_old_is_refused_and_goes_on_from_its_own() {
-    let Some(programs) = installed() else { return };
-    let scratch = tempfile::tempdir().unwrap();
-    let world = World::start(&programs, scratch.path(), Keeps::InMemory);
+    let Some((scratch, world)) = World::start(Keeps::InMemory) else { return };
     let folder = world.folder(&scratch.path().join("run"), "sfvi-avg");
     let mut run = MidRound::reach(&world, &folder);
     folder.replace("north-state", "old");
@@ -208,9 +199,7 @@ fn a_silo_whose_folder_is_two_rounds_old_is_refused_and_goes_on_from_its_own() {
 
 #[test]
 fn a_disk_that_is_full_ends_a_party_with_its_last_checkpoint_whole() {
-    let Some(programs) = installed() else { return };
-    let scratch = tempfile::tempdir().unwrap();
-    let world = World::start(&programs, scratch.path(), Keeps::InMemory);
+    let Some((scratch, world)) = World::start(Keeps::InMemory) else { return };
     let folder = world.folder(&scratch.path().join("run"), "sfvi-avg");
     let mut run = MidRound::reach(&world, &folder);
     run.coordinator.kill();

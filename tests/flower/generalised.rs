@@ -1,6 +1,6 @@
 //! Runs generalised partitioned inference by the executables, from a run file: the bits are those of one process.
 
-use fixtures::engine::{Deployment, Pace, installed};
+use fixtures::engine::Deployment;
 use fixtures::programs::{Folder, ROUNDS, found_by, run_file};
 use partita::compiled_in::CompiledIn;
 use partita::flower::RunFile;
@@ -34,9 +34,7 @@ fn renyi_s_divergence_in_a_run_file_is_fitted_by_the_executables_with_the_bits_o
     let read = RunFile::parse(&text()).unwrap().fit_options(&CompiledIn::SixCities.settings()).unwrap();
     assert_eq!(read.algorithm, options(Renyi { alpha: 0.5 }.into()).algorithm);
 
-    let Some(programs) = installed() else { return };
-    let scratch = tempfile::tempdir().unwrap();
-    let deployment = Deployment::start(&programs, scratch.path(), 2, Pace::Capped);
+    let Some((scratch, deployment)) = Deployment::capped(2) else { return };
     let silos = [&deployment.silo(0), &deployment.silo(1)];
     let folder = Folder::new(scratch.path().join("run"), "pvi", &deployment.coordinator(), silos, "");
     std::fs::write(folder.path("run.toml"), text()).unwrap();

@@ -1,6 +1,6 @@
 //! What a study does not list, its coordinator does not send and its silos do not answer, over a real engine.
 
-use fixtures::engine::{Deployment, Pace, installed};
+use fixtures::engine::Deployment;
 use fixtures::table::{IDENTITY, Keys, Served, fitted, how, patience, program, rows};
 use partita::flower::{CoordinatorOptions, Flower, LostSilo};
 use partita::inference::{AlgorithmChoice, Conjugate};
@@ -9,9 +9,7 @@ use partita::{Device, FitOptions, PviOptions, Settings};
 
 #[test]
 fn a_request_that_the_study_does_not_list_never_leaves_its_coordinator_and_is_refused_from_another() {
-    let Some(programs) = installed() else { return };
-    let scratch = tempfile::tempdir().unwrap();
-    let deployment = Deployment::start(&programs, scratch.path(), 1, Pace::Capped);
+    let Some((scratch, deployment)) = Deployment::capped(1) else { return };
     let silos = vec![("north".to_owned(), GaussianMean::data(&[1.0, 2.5], &Device::flex()))];
     let algorithm = AlgorithmChoice::Pvi(PviOptions { solver: Conjugate.into(), ..PviOptions::new(1) });
     let settings = Settings { steps: 2, ..Settings::default() };

@@ -8,13 +8,14 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use fixtures::engine::{Deployment, Keeps, Pace, installed};
+use fixtures::engine::{Deployment, Keeps};
 use fixtures::proxy::{Action, Proxy};
 use fixtures::table::{IDENTITY, Served, fitted, how, patience, program, rows};
 use partita::flower::{Event, Flower, LostSilo};
 use partita::inference::{AlgorithmChoice, Exchange, coordinator};
 use partita::models::{MixedLogistic, RepeatedBinary};
 use partita::{Device, FamilyPlan, FitOptions, Gaussian, PviOptions, Schedule, Settings, SiloSchedule, fit};
+use tempfile::TempDir;
 
 fn silos() -> Vec<(String, RepeatedBinary)> {
     fixtures::six_cities_halves(["north", "south"], &Device::flex())
@@ -41,16 +42,16 @@ struct World {
 }
 
 impl World {
-    fn start(programs: &Path, folder: &Path) -> Self {
+    fn start() -> Option<(TempDir, Self)> {
         let mut fleet = None;
-        let deployment = Deployment::start_behind(programs, folder, (2, Pace::Capped, Keeps::InMemory), |port| {
+        let (folder, deployment) = Deployment::capped_behind(2, Keeps::InMemory, |port| {
             fleet.insert(Proxy::before(&format!("127.0.0.1:{port}"))).port()
-        });
+        })?;
         let link = Proxy::before(&deployment.coordinator().address);
         let north = Proxy::before(&deployment.silo(0).address);
         let expected = fit(&MixedLogistic::new(4), &silos(), &Device::flex(), &options(), None).unwrap();
         let expected = expected.posterior().parameters.to_vec();
-        Self { deployment, fleet: fleet.unwrap(), link, north, expected }
+        Some((folder, Self { deployment, fleet: fleet.unwrap(), link, north, expected }))
     }
 
     /// A run that `disturb` disturbs once it has begun, with unchanged bits; returns the logs of the coordinator and
@@ -109,9 +110,7 @@ fn change(
 
 #[test]
 fn a_request_and_a_reply_that_are_lost_and_a_reply_that_is_late_change_nothing() {
-    let Some(programs) = installed() else { return };
-    let scratch = tempfile::tempdir().unwrap();
-    let world = World::start(&programs, scratch.path());
+    let Some((scratch, world)) = World::start() else { return };
 
     // The SuperLink believes that a message is delivered which the SuperNode never receives, over a slow link: the
     // deadline passes while the coordinator polls for answers.
@@ -147,9 +146,7 @@ fn a_request_and_a_reply_that_are_lost_and_a_reply_that_is_late_change_nothing()
 
 #[test]
 fn replies_that_come_twice_or_from_an_earlier_round_or_run_change_nothing() {
-    let Some(programs) = installed() else { return };
-    let scratch = tempfile::tempdir().unwrap();
-    let world = World::start(&programs, scratch.path());
+    let Some((scratch, world)) = World::start() else { return };
 
     // Lists of a protobuf message that is appended to itself hold everything twice. Of a thousand answers the content
     // of one is fetched.
@@ -189,9 +186,7 @@ fn replies_that_come_twice_or_from_an_earlier_round_or_run_change_nothing() {
 
 #[test]
 fn a_request_of_an_earlier_round_that_is_replayed_to_a_silo_is_not_applied_again() {
-    let Some(programs) = installed() else { return };
-    let scratch = tempfile::tempdir().unwrap();
-    let world = World::start(&programs, scratch.path());
+    let Some((scratch, world)) = World::start() else { return };
     let (history, said) = world.run(&scratch.path().join("run"), 10, |world| {
         // In the third round the silo receives the message of the first one again, with all its objects.
         let objects: Arc<Mutex<BTreeMap<Vec<u8>, Vec<u8>>>> = Arc::default();
@@ -220,9 +215,7 @@ fn a_request_of_an_earlier_round_that_is_replayed_to_a_silo_is_not_applied_again
 
 #[test]
 fn an_answer_whose_content_never_comes_delays_no_other_silo() {
-    let Some(programs) = installed() else { return };
-    let scratch = tempfile::tempdir().unwrap();
-    let world = World::start(&programs, scratch.path());
+    let Some((scratch, world)) = World::start() else { return };
     let (silos, options) = (silos(), options());
     let names: Vec<String> = silos.iter().map(|(name, _)| name.clone()).collect();
     let folder = scratch.path().join("run");
@@ -272,9 +265,7 @@ fn contains(bytes: &[u8], name: &[u8]) -> bool {
 
 #[test]
 fn calls_that_break_inside_the_engine_are_made_again_and_change_nothing() {
-    let Some(programs) = installed() else { return };
-    let scratch = tempfile::tempdir().unwrap();
-    let world = World::start(&programs, scratch.path());
+    let Some((scratch, world)) = World::start() else { return };
     let (history, said) = world.run(&scratch.path().join("run"), 60, |world| {
         for proxy in [&world.link, &world.north] {
             // As if other processes had locked the engine's database: every third call of each kind.

@@ -4,7 +4,7 @@
 
 use std::path::PathBuf;
 
-use fixtures::engine::{Deployment, Pace, installed};
+use fixtures::engine::Deployment;
 use fixtures::programs::{Folder, NAMES, in_one_process};
 use fixtures::proxy::Proxy;
 
@@ -15,7 +15,7 @@ fn with_keys(path: PathBuf, algorithm: &str, deployment: &Deployment, north: &Pr
     let link = deployment.coordinator();
     let folder = Folder::new(path, algorithm, &link, [&north.engine(), &link], PATIENCE);
     for name in NAMES {
-        assert!(fixtures::command(&folder.0, &["keys", "silo", name]).status.success());
+        fixtures::said(&folder.0, &["keys", "silo", name]);
         let file = folder.path(&format!("{name}.toml"));
         // `[engine]` is the last table of the file.
         let text = std::fs::read_to_string(&file).unwrap() + &format!("key = \"{name}.key\"\n");
@@ -26,9 +26,7 @@ fn with_keys(path: PathBuf, algorithm: &str, deployment: &Deployment, north: &Pr
 
 #[test]
 fn a_silo_without_a_supernode_that_is_killed_in_its_answer_goes_on_where_it_was() {
-    let Some(programs) = installed() else { return };
-    let scratch = tempfile::tempdir().unwrap();
-    let deployment = Deployment::start(&programs, scratch.path(), 0, Pace::Capped);
+    let Some((scratch, deployment)) = Deployment::capped(0) else { return };
     let relay = Proxy::before(&deployment.coordinator().address);
     let expected = in_one_process("pvi");
     for (name, call) in [("before its head", "push-messages"), ("before its object", "push-object")] {
@@ -54,9 +52,7 @@ fn a_silo_without_a_supernode_that_is_killed_in_its_answer_goes_on_where_it_was(
 
 #[test]
 fn a_superlink_that_forgets_its_nodes_ends_the_run_with_a_sentence_and_they_join_anew_for_its_resumption() {
-    let Some(programs) = installed() else { return };
-    let scratch = tempfile::tempdir().unwrap();
-    let mut deployment = Deployment::start(&programs, scratch.path(), 0, Pace::Capped);
+    let Some((scratch, mut deployment)) = Deployment::capped(0) else { return };
     let relay = Proxy::before(&deployment.coordinator().address);
     let folder = with_keys(scratch.path().join("run"), "sfvi-avg", &deployment, &relay);
     let hold = relay.hold("push-messages", 4);

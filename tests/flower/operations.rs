@@ -4,7 +4,7 @@ use std::path::Path;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-use fixtures::engine::{Deployment, Pace, Running, installed};
+use fixtures::engine::{Deployment, Running};
 use fixtures::programs::{Folder, in_one_process};
 use fixtures::proxy::Proxy;
 use partita::flower::Engine;
@@ -66,9 +66,7 @@ fn a_wait_is_said_a_second_party_in_a_folder_is_refused_and_a_signal_ends_the_wa
 
 #[test]
 fn an_interrupted_round_leaves_its_history_and_its_checkpoint_which_only_resume_or_restart_takes() {
-    let Some(programs) = installed() else { return };
-    let scratch = tempfile::tempdir().unwrap();
-    let deployment = Deployment::start(&programs, scratch.path(), 2, Pace::Capped);
+    let Some((scratch, deployment)) = Deployment::capped(2) else { return };
     let north = Proxy::before(&deployment.silo(0).address);
     let engines = [&north.engine(), &deployment.silo(1)];
     let patience = "appear_seconds = 240\ndeadline_seconds = 60";

@@ -7,13 +7,15 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use fixtures::engine::{Deployment, Pace, copy, installed};
+use fixtures::between::between;
+use fixtures::engine::{Deployment, copy};
 use fixtures::interrupted::Interrupted;
+use fixtures::message::with_floats;
 use fixtures::table::{IDENTITY, Served, how, patience, program, rows};
 use partita::flower::{Event, EventKind, Flower, LostSilo, Patience};
 use partita::inference::{
     AlgorithmChoice, Conjugate, Counters, Exchange, Message, MissingSilo, Outcome, Progress, Request, RunOptions,
-    RunRecord, SiloProgram, StepInfo, coordinator, parties, run,
+    RunRecord, StepInfo, coordinator, parties, run,
 };
 use partita::models::GaussianMean;
 use partita::{Device, FitOptions, Model, PviOptions, Settings};
@@ -132,9 +134,7 @@ fn kinds(history: &[Event], silo: &str) -> Vec<EventKind> {
 
 #[test]
 fn a_run_goes_on_without_a_silo_that_is_gone_with_its_factor_and_takes_in_one_that_is_late() {
-    let Some(programs) = installed() else { return };
-    let scratch = tempfile::tempdir().unwrap();
-    let deployment = Deployment::start(&programs, scratch.path(), 3, Pace::Capped);
+    let Some((scratch, deployment)) = Deployment::capped(3) else { return };
     let go_on = |appear_seconds| Patience { appear_seconds, ..patience(5, LostSilo::GoOn) };
 
     // West ends after two sweeps and never comes back: its factor stays.
@@ -176,9 +176,7 @@ fn a_run_goes_on_without_a_silo_that_is_gone_with_its_factor_and_takes_in_one_th
 
 #[test]
 fn a_silo_restored_from_an_old_disk_joins_again_with_the_factor_that_the_coordinator_has() {
-    let Some(programs) = installed() else { return };
-    let scratch = tempfile::tempdir().unwrap();
-    let deployment = Deployment::start(&programs, scratch.path(), 3, Pace::Capped);
+    let Some((scratch, deployment)) = Deployment::capped(3) else { return };
     let go_on = Patience { appear_seconds: 60, ..patience(5, LostSilo::GoOn) };
     let folder = scratch.path().join("run");
     let (_north, _south) = (served(&deployment, &folder, 0), served(&deployment, &folder, 1));
@@ -206,9 +204,7 @@ fn a_silo_restored_from_an_old_disk_joins_again_with_the_factor_that_the_coordin
 
 #[test]
 fn a_run_that_may_not_go_on_without_a_silo_ends_with_an_error_that_names_it() {
-    let Some(programs) = installed() else { return };
-    let scratch = tempfile::tempdir().unwrap();
-    let deployment = Deployment::start(&programs, scratch.path(), 3, Pace::Capped);
+    let Some((scratch, deployment)) = Deployment::capped(3) else { return };
     let fail = patience(4, LostSilo::Fail);
     let quorum = Patience { attempts: 2, ..patience(4, LostSilo::GoOn) };
     let wait = Patience { attempts: 2, ..patience(4, LostSilo::Wait) };
@@ -232,45 +228,15 @@ fn a_run_that_may_not_go_on_without_a_silo_ends_with_an_error_that_names_it() {
     }
 }
 
-/// A silo whose answer to its `bad`th request has something in it that may not leave it, or is no number.
-struct Misbehaving {
-    own: Box<dyn SiloProgram>,
-    /// How often it was asked, over all programs that were made of it.
-    asked: Arc<AtomicUsize>,
-    bad: usize,
-    with: Spoil,
-}
-
 /// Makes a bad answer of one.
 type Spoil = fn(Message) -> Message;
 
-impl SiloProgram for Misbehaving {
-    fn name(&self) -> &str {
-        self.own.name()
-    }
-
-    fn local_moments(&self) -> partita::inference::Result<Vec<(Vec<f64>, Vec<f64>)>> {
-        self.own.local_moments()
-    }
-
-    fn answer(&mut self, request: &Message) -> partita::inference::Result<Message> {
-        let answer = self.own.answer(request)?;
-        let is_bad = !request.kind.starts_with("silo.") && self.asked.fetch_add(1, Ordering::Relaxed) + 1 == self.bad;
-        Ok(if is_bad { (self.with)(answer) } else { answer })
-    }
-}
-
 #[test]
 fn a_bad_answer_of_one_silo_loses_that_silo_for_a_round_and_not_the_run() {
-    let Some(programs) = installed() else { return };
-    let scratch = tempfile::tempdir().unwrap();
-    let deployment = Deployment::start(&programs, scratch.path(), 3, Pace::Capped);
+    let Some((scratch, deployment)) = Deployment::capped(3) else { return };
     let go_on = Patience { largest_norm: Some(1e6), ..patience(5, LostSilo::GoOn) };
     let fail = Patience { lost_silo: LostSilo::Fail, ..go_on };
-    let huge = |mut answer: Message| {
-        answer.records.retain(|own| own.name != "change");
-        answer.floats("change", &[1e9, 1.0])
-    };
+    let huge = |answer: Message| with_floats(&answer, "change", &[1e9, 1.0]);
     let cases: [(&str, Spoil, &str); 2] = [
         ("unlisted", |answer| answer.floats("rows", &[-4.0, 5.0, 6.5]), "field `rows`"),
         ("huge", huge, "the size of an answer"),
@@ -280,10 +246,15 @@ fn a_bad_answer_of_one_silo_loses_that_silo_for_a_round_and_not_the_run() {
         let over = |how, folder: &Path| {
             let (_north, _south) = (served(&deployment, folder, 0), served(&deployment, folder, 1));
             let (mut make, rows) = program((&GaussianMean {}, &silos()), 2, &options(1, MissingSilo::Fail));
+            // How often it was asked, over all programs that are made of it.
             let asked = Arc::new(AtomicUsize::new(0));
             let make = Box::new(move || {
-                Ok(Box::new(Misbehaving { own: make()?, asked: Arc::clone(&asked), bad: 2, with })
-                    as Box<dyn SiloProgram>)
+                let asked = Arc::clone(&asked);
+                Ok(between(make()?, move |silo, request| {
+                    let answer = silo.answer(request)?;
+                    let is_second = !request.kind.starts_with("silo.") && asked.fetch_add(1, Ordering::Relaxed) == 1;
+                    Ok(if is_second { with(answer) } else { answer })
+                }))
             });
             let _west = Served::start((NAMES[2], rows), deployment.silo(2), folder, IDENTITY, make);
             over_the_engine(&deployment, how, 15, |_| ())

@@ -1,17 +1,14 @@
 //! Claims that private studies over a real engine keep their promise: budgets, ledgers, and nothing that has no noise.
 
 use std::path::Path;
-use std::process::Command;
 use std::time::{Duration, Instant};
 
 use fixtures::engine::{Deployment, Pace, Running, copy, installed};
-use fixtures::executable;
-use fixtures::visits::{FORMULA, visits};
-use partita::models::six_cities;
+use fixtures::visits::FORMULA;
 use partita::privacy::{Budget, Ledger, Spent};
 use serde_json::Value;
 
-use super::study::{read, run_page, start, start_with, wait};
+use super::study::{in_one_process, read, run_page, start, start_with, wait, write_parties};
 
 /// The noised sums of a study.
 const SUMS: usize = 8;
@@ -24,24 +21,9 @@ fn study(silos: &[&str], epsilon: f64, seed: u64) -> String {
     )
 }
 
-/// The files of all parties in `folder`; a third of the children are dealt to the silos in turn.
+/// The files of all parties: a third of the children are dealt to the silos in turn.
 fn write_files(folder: &Path, deployment: &Deployment, silos: &[&str], study: &str, privacy: &str) {
-    std::fs::create_dir_all(folder).unwrap();
-    let write = |name: &str, text: &str| std::fs::write(folder.join(name), text).unwrap();
-    write("study.toml", study);
-    for (place, name) in silos.iter().enumerate() {
-        let children: Vec<_> = six_cities().into_iter().skip(place).step_by(3 * silos.len()).collect();
-        write(&format!("{name}.csv"), &visits(&children));
-        let engine = format!("[engine]\naddress = \"{}\"\npatience_seconds = 60\n", deployment.silo(place).address);
-        write(
-            &format!("{name}.toml"),
-            &format!(
-                "name = \"{name}\"\ndata = \"{name}.csv\"\nstate = \"{name}-state\"\noutput = \"{name}-report\"\n{privacy}\n{engine}"
-            ),
-        );
-    }
-    let engine = format!("[engine]\naddress = \"{}\"\npatience_seconds = 60\n", deployment.coordinator().address);
-    write("coordinator.toml", &format!("state = \"state\"\noutput = \"output\"\ndeadline_seconds = 60\n{engine}"));
+    write_parties(folder, deployment, (silos, 3), [study, privacy, "deadline_seconds = 60"]);
 }
 
 /// Waits until a silo has ended at its start.
@@ -57,7 +39,7 @@ fn ended(mut silo: Running, folder: &Path, name: &str) -> String {
 /// The keys with which three silos sign and mask, and the tables of their files.
 fn with_masks(folder: &Path, names: &[&str], fewest: usize) -> Vec<String> {
     for name in names.iter().filter(|name| !folder.join(format!("{name}-signs.key")).exists()) {
-        assert!(fixtures::command(folder, &["keys", "silo", name]).status.success());
+        fixtures::said(folder, &["keys", "silo", name]);
     }
     let peers = |own: &str| {
         let others = names.iter().filter(|name| **name != own);
@@ -74,11 +56,9 @@ fn with_masks(folder: &Path, names: &[&str], fewest: usize) -> Vec<String> {
 
 #[test]
 fn masked_sums_over_an_engine_survive_kills_of_a_silo_and_of_the_coordinator_and_rosters_are_those_of_owners() {
-    let Some(programs) = installed() else { return };
-    let scratch = tempfile::tempdir().unwrap();
-    let folder = scratch.path();
     let names = ["north", "south", "west"];
-    let deployment = Deployment::start(&programs, folder, names.len(), Pace::Capped);
+    let Some((scratch, deployment)) = Deployment::capped(names.len()) else { return };
+    let folder = scratch.path();
     let masked = study(&names, 2.0, 1).replace("delta = 1e-5\n", "delta = 1e-5\nsecure_sums = true\n");
     write_files(folder, &deployment, &names, &masked, "");
     let write_all = |fewest| {
@@ -143,11 +123,9 @@ fn spent(ledger: &Path) -> Spent {
 
 #[test]
 fn a_private_study_has_the_bits_of_one_process_with_its_ledgers_and_says_what_it_promised() {
-    let Some(programs) = installed() else { return };
-    let scratch = tempfile::tempdir().unwrap();
-    let folder = scratch.path();
     let names = ["north", "south"];
-    let deployment = Deployment::start(&programs, folder, names.len(), Pace::Capped);
+    let Some((scratch, deployment)) = Deployment::capped(names.len()) else { return };
+    let folder = scratch.path();
     let privacy = "[privacy]\nepsilon = 3.0\ndelta = 1e-5";
     write_files(folder, &deployment, &names, &study(&names, 3.0, 1), privacy);
     let silos = names.map(|name| start(folder, "silo", name));
@@ -183,13 +161,7 @@ fn the_same_in_one_process(folder: &Path, names: &[&str]) {
             .unwrap();
     }
     let before = read(folder, "ledgers/north.ledger");
-    let mut one = Command::new(executable("partita"));
-    one.current_dir(folder).args(["fit", "--study", "study.toml", "--output", "one", "--ledgers", "ledgers"]);
-    for name in names {
-        one.args(["--silo", &format!("{name}.csv")]);
-    }
-    let done = one.output().unwrap();
-    assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
+    in_one_process(folder, names, &["--ledgers", "ledgers"]);
     let [found, expected]: [Value; 2] =
         ["output", "one"].map(|at| serde_json::from_str(&read(folder, &format!("{at}/result.json"))).unwrap());
     for entry in ["sites", "privacy", "verdict"] {
@@ -200,10 +172,8 @@ fn the_same_in_one_process(folder: &Path, names: &[&str]) {
 
 #[test]
 fn every_method_of_a_private_study_over_an_engine_has_the_bits_of_one_process_with_its_ledgers() {
-    let Some(programs) = installed() else { return };
-    let scratch = tempfile::tempdir().unwrap();
     let names = ["north", "south"];
-    let deployment = Deployment::start(&programs, scratch.path(), names.len(), Pace::Capped);
+    let Some((scratch, deployment)) = Deployment::capped(names.len()) else { return };
     // Five globals have sixteen draws a round of SFVI; other rounds have two sums each. Points are of formulas without groups.
     for (method, rounds, sums) in [("sfvi", 1, 16), ("sfvi-avg", 2, 4), ("fed-opt", 2, 4), ("pvi", 2, 4)] {
         let folder = scratch.path().join(method);
@@ -242,11 +212,9 @@ fn every_method_of_a_private_study_over_an_engine_has_the_bits_of_one_process_wi
 
 #[test]
 fn no_kill_and_no_older_state_lowers_a_ledger_and_an_older_ledger_is_refused() {
-    let Some(programs) = installed() else { return };
-    let scratch = tempfile::tempdir().unwrap();
-    let folder = scratch.path();
     let names = ["north", "south"];
-    let deployment = Deployment::start(&programs, folder, names.len(), Pace::Capped);
+    let Some((scratch, deployment)) = Deployment::capped(names.len()) else { return };
+    let folder = scratch.path();
     // Room for a release that was charged and never drawn.
     write_files(folder, &deployment, &names, &study(&names, 2.0, 1), "[privacy]\nepsilon = 2.4\ndelta = 1e-5");
     let ledger = folder.join("north-state.ledger");

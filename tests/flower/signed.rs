@@ -4,14 +4,14 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::{Arc, Mutex};
 
-use fixtures::engine::{Deployment, Pace, installed};
+use fixtures::engine::Deployment;
 use fixtures::programs::{Folder, NAMES, in_one_process};
 use fixtures::proxy::{Action, Proxy};
-use fixtures::table::{IDENTITY, Keys, Served, fitted, how, patience, program, rows};
-use partita::flower::{CoordinatorOptions, Engine, Flower, LostSilo, PartyKey, PartyPublicKey, Patience};
-use partita::inference::{AlgorithmChoice, Conjugate};
+use fixtures::table::{IDENTITY, Keys, Served, how, patience, program};
+use partita::flower::{CoordinatorOptions, Engine, LostSilo, PartyKey, PartyPublicKey, Patience};
 use partita::models::GaussianMean;
-use partita::{Device, FitOptions, Model, PviOptions, Settings, fit};
+
+use super::trust::{expected, options, run_by, silos};
 
 /// The keys of RFC 8410, and of RFC 8032 (test 1).
 const KEY: &str = "MC4CAQAwBQYDK2VwBCIEINTuctv5E1hK1bbY8fdp+K06/nwoy/HU++CXqI9EdVhC";
@@ -21,17 +21,6 @@ fn key(text: &str) -> PartyKey {
     PartyKey::parse(text).unwrap()
 }
 
-fn silos() -> Vec<(String, <GaussianMean as Model>::Data)> {
-    let numbers = [("north", vec![1.0, 2.5]), ("south", vec![3.0])];
-    numbers.map(|(name, own)| (name.to_owned(), GaussianMean::data(&own, &Device::flex()))).into()
-}
-
-fn options() -> FitOptions {
-    let algorithm = AlgorithmChoice::Pvi(PviOptions { solver: Conjugate.into(), ..PviOptions::new(1) });
-    let settings = Settings { steps: 4, ..Settings::default() };
-    FitOptions { algorithm, settings, elbo_draws: 1, summary_draws: 0, ..FitOptions::default() }
-}
-
 fn served(index: u32, coordinator: Option<PartyPublicKey>, engine: Engine, folder: &Path) -> Served {
     signing(index, Keys { coordinator, ..Keys::default() }, engine, folder)
 }
@@ -39,8 +28,7 @@ fn served(index: u32, coordinator: Option<PartyPublicKey>, engine: Engine, folde
 /// The same with a key that signs its answers.
 fn signing(index: u32, keys: Keys, engine: Engine, folder: &Path) -> Served {
     let (make, rows) = program((&GaussianMean {}, &silos()), index, &options());
-    let name = ["north", "south"][index as usize];
-    Served::answering(keys, (name, rows), engine, folder, IDENTITY, make)
+    Served::answering(keys, (NAMES[index as usize], rows), engine, folder, IDENTITY, make)
 }
 
 /// What a coordinator with this key finds, and its log.
@@ -55,29 +43,15 @@ fn found_by(
     signatures: BTreeMap<String, PartyPublicKey>,
     appear_seconds: u64,
 ) -> (Result<Vec<f64>, String>, String) {
-    let lines: Arc<Mutex<Vec<String>>> = Arc::default();
-    let own = Arc::clone(&lines);
-    let log = Arc::new(move |line: &str| own.lock().unwrap().push(line.to_owned()));
-    let names = ["north", "south"].map(str::to_owned);
     let patience = Patience { appear_seconds, ..patience(20, LostSilo::Wait) };
-    let how = CoordinatorOptions { key, signatures, ..how(engine, &names, 2, patience) };
-    let connected = Flower::connect_with(how, IDENTITY, log).map_err(|error| error.to_string());
-    let found = connected.map(|mut exchange| {
-        let rows = rows(&exchange);
-        let found = fitted(&GaussianMean {}, &mut exchange, &rows, &options()).unwrap();
-        let found = found.posterior().parameters.to_vec();
-        exchange.end(None).unwrap();
-        found
-    });
-    let said = lines.lock().unwrap().join("\n");
-    (found, said)
+    let how = CoordinatorOptions { key, signatures, ..how(engine, &NAMES.map(str::to_owned), 2, patience) };
+    let (found, said) = run_by(how, || ());
+    (found, said.join("\n"))
 }
 
 #[test]
 fn a_silo_with_a_key_answers_its_coordinator_with_the_same_bits_and_nobody_else_even_at_the_hello() {
-    let Some(programs) = installed() else { return };
-    let scratch = tempfile::tempdir().unwrap();
-    let deployment = Deployment::start(&programs, scratch.path(), 2, Pace::Capped);
+    let Some((scratch, deployment)) = Deployment::capped(2) else { return };
     let public = Some(key(KEY).public());
     let both = [0, 1]
         .map(|index: u32| served(index, public.clone(), deployment.silo(index as usize), &scratch.path().join("run")));
@@ -94,9 +68,8 @@ fn a_silo_with_a_key_answers_its_coordinator_with_the_same_bits_and_nobody_else_
     assert!(said.contains("found another's, or one of another content"), "{said}");
     assert!(!said.contains("says hello") && !scratch.path().join("run/north/silo.json").exists(), "{said}");
 
-    let expected = fit(&GaussianMean {}, &silos(), &Device::flex(), &options(), None).unwrap();
     let (same, passed) = overheard(&deployment, Some(key(KEY)));
-    assert_eq!(same.unwrap(), expected.posterior().parameters.to_vec());
+    assert_eq!(same.unwrap(), expected());
     // What the engine had of the answers says neither their kinds, nor their fields, nor the number of rows.
     assert!(has(&passed, b"flower.sealed"));
     for word in [&b"pvi.answer"[..], b"sfvi.", b"change", b"flower.hello", b"rows"] {
@@ -109,18 +82,16 @@ fn a_silo_with_a_key_answers_its_coordinator_with_the_same_bits_and_nobody_else_
         [0, 1].map(|index: u32| served(index, None, deployment.silo(index as usize), &scratch.path().join("open")));
     open[0].wait_for("warning: this silo answers whoever sends it a request");
     let (same, passed) = overheard(&deployment, Some(key(KEY)));
-    assert_eq!(same.unwrap(), expected.posterior().parameters.to_vec());
+    assert_eq!(same.unwrap(), expected());
     assert!(has(&passed, b"change") && has(&passed, b"flower.hello") && has(&passed, b"rows"));
     open.into_iter().for_each(|silo| silo.end().unwrap());
 }
 
 #[test]
 fn who_answers_in_the_name_of_a_silo_without_its_key_is_refused_even_at_the_hello() {
-    let Some(programs) = installed() else { return };
-    let scratch = tempfile::tempdir().unwrap();
-    let deployment = Deployment::start(&programs, scratch.path(), 2, Pace::Capped);
-    let keys = |signs: Option<PartyKey>| Keys { coordinator: Some(key(KEY).public()), signs, asks: None };
-    let names = ["north", "south"].map(str::to_owned);
+    let Some((scratch, deployment)) = Deployment::capped(2) else { return };
+    let keys = |signs: Option<PartyKey>| Keys { coordinator: Some(key(KEY).public()), signs, ..Keys::default() };
+    let names = NAMES.map(str::to_owned);
     // The coordinator knows of one key for both here; each signs with it, or with another, or not.
     let signatures: BTreeMap<String, PartyPublicKey> =
         names.iter().map(|name| (name.clone(), key(ANOTHER).public())).collect();
@@ -137,9 +108,8 @@ fn who_answers_in_the_name_of_a_silo_without_its_key_is_refused_even_at_the_hell
         south.end().unwrap();
     }
     let south = signing(1, keys(Some(key(ANOTHER))), deployment.silo(1), &scratch.path().join("one"));
-    let expected = fit(&GaussianMean {}, &silos(), &Device::flex(), &options(), None).unwrap();
     let (same, said) = found_by(deployment.coordinator(), Some(key(KEY)), signatures, 60);
-    assert_eq!(same.unwrap(), expected.posterior().parameters.to_vec(), "{said}");
+    assert_eq!(same.unwrap(), expected(), "{said}");
     [north, south].into_iter().for_each(|silo| silo.end().unwrap());
 }
 
@@ -168,9 +138,7 @@ fn has(passed: &[Vec<u8>], word: &[u8]) -> bool {
 
 #[test]
 fn a_silo_that_declares_a_number_of_rows_that_cannot_be_is_refused_with_its_name() {
-    let Some(programs) = installed() else { return };
-    let scratch = tempfile::tempdir().unwrap();
-    let deployment = Deployment::start(&programs, scratch.path(), 2, Pace::Capped);
+    let Some((scratch, deployment)) = Deployment::capped(2) else { return };
     let _north = served(0, None, deployment.silo(0), scratch.path());
     let (make, _) = program((&GaussianMean {}, &silos()), 1, &options());
     let many = ("south", 1_000_000_000_001);
@@ -184,9 +152,7 @@ fn a_silo_that_declares_a_number_of_rows_that_cannot_be_is_refused_with_its_name
 
 #[test]
 fn the_programs_read_keys_from_their_files_and_find_the_bits_of_one_process() {
-    let Some(programs) = installed() else { return };
-    let scratch = tempfile::tempdir().unwrap();
-    let deployment = Deployment::start(&programs, scratch.path(), 2, Pace::Capped);
+    let Some((scratch, deployment)) = Deployment::capped(2) else { return };
     let silos = [&deployment.silo(0), &deployment.silo(1)];
     let how = "appear_seconds = 120\nkey = \"coordinator.key\"";
     let folder = Folder::new(scratch.path().join("run"), "pvi", &deployment.coordinator(), silos, how);

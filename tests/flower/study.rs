@@ -6,7 +6,7 @@ use std::process::Command;
 use std::sync::{Arc, Mutex};
 
 use fixtures::arviz::{opened, python};
-use fixtures::engine::{Deployment, Pace, Running, free_ports, installed};
+use fixtures::engine::{Deployment, Running, free_ports, installed};
 use fixtures::executable;
 use fixtures::proxy::{Action, Proxy};
 use fixtures::visits::{FORMULA, visits};
@@ -17,9 +17,6 @@ use partita::{AlgorithmChoice, Device, FitOptions, fit};
 use serde_json::Value;
 
 const NAMES: [&str; 3] = ["north", "south", "west"];
-
-/// A silo's own file beyond name, data and engine.
-type Own<'a> = &'a str;
 
 /// Starts a party of a study in its folder.
 pub(super) fn start(folder: &Path, task: &str, name: &str) -> Running {
@@ -47,12 +44,18 @@ pub(super) fn read(folder: &Path, name: &str) -> String {
     std::fs::read_to_string(folder.join(name)).unwrap_or_default()
 }
 
-/// The files of all parties; the children are dealt to the silos in turn.
-fn write_files(folder: &Path, deployment: &Deployment, study: &str, own: Own<'_>) {
+/// The files of all parties: the silos' children are dealt in turn from every so many-th, `own` stands in the file of each
+/// silo with its name for NAME, and `how` in that of the coordinator.
+pub(super) fn write_parties(
+    folder: &Path,
+    deployment: &Deployment,
+    (silos, every): (&[&str], usize),
+    [study, own, how]: [&str; 3],
+) {
     let write = |name: &str, text: &str| std::fs::write(folder.join(name), text).unwrap();
     write("study.toml", study);
-    for (place, name) in NAMES.iter().enumerate() {
-        let children: Vec<_> = six_cities().into_iter().skip(place).step_by(NAMES.len()).collect();
+    for (place, name) in silos.iter().enumerate() {
+        let children: Vec<_> = six_cities().into_iter().skip(place).step_by(every * silos.len()).collect();
         write(&format!("{name}.csv"), &visits(&children));
         let engine = format!("[engine]\naddress = \"{}\"\npatience_seconds = 60\n", deployment.silo(place).address);
         write(
@@ -64,7 +67,11 @@ fn write_files(folder: &Path, deployment: &Deployment, study: &str, own: Own<'_>
         );
     }
     let engine = format!("[engine]\naddress = \"{}\"\npatience_seconds = 60\n", deployment.coordinator().address);
-    write("coordinator.toml", &format!("state = \"state\"\noutput = \"output\"\n{engine}"));
+    write("coordinator.toml", &format!("state = \"state\"\noutput = \"output\"\n{how}\n{engine}"));
+}
+
+fn write_files(folder: &Path, deployment: &Deployment, study: &str, own: &str) {
+    write_parties(folder, deployment, (&NAMES, 1), [study, own, ""]);
 }
 
 fn study(checks: &str) -> String {
@@ -73,10 +80,8 @@ fn study(checks: &str) -> String {
 
 #[test]
 fn a_study_over_an_engine_has_the_bits_of_one_process_and_every_silo_has_the_report() {
-    let Some(programs) = installed() else { return };
-    let scratch = tempfile::tempdir().unwrap();
+    let Some((scratch, deployment)) = Deployment::capped(NAMES.len()) else { return };
     let folder = scratch.path();
-    let deployment = Deployment::start(&programs, folder, NAMES.len(), Pace::Capped);
     write_files(
         folder,
         &deployment,
@@ -112,8 +117,7 @@ fn a_study_over_an_engine_has_the_bits_of_one_process_and_every_silo_has_the_rep
     assert!(read(folder, "output/report.html").contains("what the formula needs to know of the rows"));
     // Whoever has the report writes its page anew.
     for name in ["output", "west-report"] {
-        let done = fixtures::command(folder, &["report", name, "--html", "again.html"]);
-        assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
+        fixtures::said(folder, &["report", name, "--html", "again.html"]);
         assert!(read(folder, "again.html") == read(folder, "output/report.html"), "{name}");
         assert!(read(folder, "again.html").contains("Marginal density of smoke"));
     }
@@ -143,10 +147,8 @@ fn a_study_over_an_engine_has_the_bits_of_one_process_and_every_silo_has_the_rep
 
 #[test]
 fn an_interrupted_study_tells_silos_nothing_and_goes_on_where_it_was() {
-    let Some(programs) = installed() else { return };
-    let scratch = tempfile::tempdir().unwrap();
+    let Some((scratch, deployment)) = Deployment::capped(NAMES.len()) else { return };
     let folder = scratch.path();
-    let deployment = Deployment::start(&programs, folder, NAMES.len(), Pace::Capped);
     write_files(folder, &deployment, &study("[run]\nalgorithm = \"sfvi\"\nsteps = 12"), "");
     let mut silos: Vec<Running> = NAMES.iter().map(|name| start_with(folder, "silo", name, &["--once"])).collect();
     let mut coordinator = start(folder, "coordinator", "coordinator");
@@ -187,10 +189,8 @@ fn an_interrupted_study_tells_silos_nothing_and_goes_on_where_it_was() {
 
 #[test]
 fn questions_to_a_study_over_an_engine_have_the_answers_of_one_process_and_rows_stay() {
-    let Some(programs) = installed() else { return };
-    let scratch = tempfile::tempdir().unwrap();
+    let Some((scratch, deployment)) = Deployment::capped(NAMES.len()) else { return };
     let folder = scratch.path();
-    let deployment = Deployment::start(&programs, folder, NAMES.len(), Pace::Capped);
     let averaged = "contrasts = [\"smoke: 1 - 0 averaged\"]";
     write_files(folder, &deployment, &study(averaged), "fitted = \"NAME-fitted.csv\"");
     std::fs::write(folder.join("new.csv"), "child,smoke,age\nc1,1,0\nstranger,0,1\n").unwrap();
@@ -221,14 +221,7 @@ fn questions_to_a_study_over_an_engine_have_the_answers_of_one_process_and_rows_
         assert!(said.contains(words), "{words}: {said}\n{}", read(folder, "north.log"));
     }
     // The same study in one process.
-    let files = NAMES.map(|name| format!("{name}.csv"));
-    let mut one = Command::new(executable("partita"));
-    one.current_dir(folder).args(["fit", "--study", "study.toml", "--output", "one", "--fitted"]).args(asked);
-    for file in &files {
-        one.args(["--silo", file]);
-    }
-    let done = one.output().unwrap();
-    assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
+    in_one_process(folder, &NAMES, &[&["--fitted"], &asked[..]].concat());
     for name in ["posterior.csv", "contrasts.csv", "predicted.csv"] {
         let [own, expected] = ["output", "one"].map(|at| read(folder, &format!("{at}/{name}")));
         assert!(own.lines().count() > 2 && own == expected, "{name}: {own}\n{expected}");
@@ -242,27 +235,21 @@ fn questions_to_a_study_over_an_engine_have_the_answers_of_one_process_and_rows_
         !folder.join("output/fitted.csv").exists() && read(folder, "output/report.html").contains("averaged contrast")
     );
     // What the silo was told shows the report anew.
-    let done = fixtures::command(folder, &["report", "north-report"]);
-    assert!(String::from_utf8_lossy(&done.stdout).contains("odds ratio"));
+    assert!(fixtures::said(folder, &["report", "north-report"]).contains("odds ratio"));
 }
 
-/// The study of a folder in one process, with its files in the folder `one`.
-fn in_one_process(folder: &Path) {
-    let mut one = Command::new(executable("partita"));
-    one.current_dir(folder).args(["fit", "--study", "study.toml", "--output", "one"]);
-    for name in NAMES {
-        one.args(["--silo", &format!("{name}.csv")]);
-    }
-    let done = one.output().unwrap();
-    assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
+/// The study of a folder in one process, with more arguments, and its files in the folder `one`.
+pub(super) fn in_one_process(folder: &Path, names: &[&str], more: &[&str]) {
+    let files: Vec<String> = names.iter().map(|name| format!("{name}.csv")).collect();
+    let silos = files.iter().flat_map(|file| ["--silo", file.as_str()]);
+    let fit = ["fit", "--study", "study.toml", "--output", "one"].into_iter().chain(silos);
+    fixtures::said(folder, &fit.chain(more.iter().copied()).collect::<Vec<_>>());
 }
 
 #[test]
 fn a_study_whose_coordinator_was_killed_is_resumed_and_has_the_bits_of_one_process() {
-    let Some(programs) = installed() else { return };
-    let scratch = tempfile::tempdir().unwrap();
+    let Some((scratch, deployment)) = Deployment::capped(NAMES.len()) else { return };
     let folder = scratch.path();
-    let deployment = Deployment::start(&programs, folder, NAMES.len(), Pace::Capped);
     write_files(folder, &deployment, &study(""), "");
     let (path, behind) = (folder.join("north.toml"), Proxy::before(&deployment.silo(0).address));
     let own = read(folder, "north.toml").replace(&deployment.silo(0).address, &behind.engine().address);
@@ -279,7 +266,7 @@ fn a_study_whose_coordinator_was_killed_is_resumed_and_has_the_bits_of_one_proce
     drop(silos);
     let said = read(folder, "coordinator.log");
     assert!(said.contains("verdict: trust these numbers\n"), "{said}\n{}", read(folder, "north.log"));
-    in_one_process(folder);
+    in_one_process(folder, &NAMES, &[]);
     let [found, expected] = ["output", "one"].map(|at| read(folder, &format!("{at}/posterior.csv")));
     assert!(found.lines().count() > 1_000 && found == expected, "{said}");
     for name in NAMES {
@@ -296,10 +283,8 @@ fn a_study_whose_coordinator_was_killed_is_resumed_and_has_the_bits_of_one_proce
 
 #[test]
 fn an_owner_who_allows_no_averages_keeps_them_and_the_report_arrives() {
-    let Some(programs) = installed() else { return };
-    let scratch = tempfile::tempdir().unwrap();
+    let Some((scratch, deployment)) = Deployment::capped(NAMES.len()) else { return };
     let folder = scratch.path();
-    let deployment = Deployment::start(&programs, folder, NAMES.len(), Pace::Capped);
     let averaged = "contrasts = [\"smoke: 1 - 0 averaged\"]";
     write_files(folder, &deployment, &study(averaged), "allow = [\"formula\", \"few\", \"trust\"]");
     let silos: Vec<Running> = NAMES.iter().map(|name| start(folder, "silo", name)).collect();
@@ -414,8 +399,7 @@ fn what_the_page_of_three_hospitals_counts_for_each_party_is_what_it_has_them_do
     let written = |commands: &[&[&str]]| {
         let folder = tempfile::tempdir().unwrap();
         for arguments in commands {
-            let done = fixtures::command(folder.path(), arguments);
-            assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
+            fixtures::said(folder.path(), arguments);
         }
         let names = std::fs::read_dir(folder.path()).unwrap().map(|entry| entry.unwrap().path());
         let (files, keys): (Vec<_>, Vec<_>) = names.partition(|path| path.extension().is_some_and(|own| own == "toml"));
@@ -445,15 +429,13 @@ fn stored(relay: &Proxy) -> Arc<Mutex<Vec<Vec<u8>>>> {
 
 #[test]
 fn the_report_that_silos_are_told_is_sealed_to_each_and_nothing_of_it_is_with_the_engine() {
-    let Some(programs) = installed() else { return };
-    let scratch = tempfile::tempdir().unwrap();
-    let deployment = Deployment::start(&programs, scratch.path(), NAMES.len(), Pace::Capped);
+    let Some((scratch, deployment)) = Deployment::capped(NAMES.len()) else { return };
     for is_sealed in [true, false] {
         let folder = &scratch.path().join(if is_sealed { "sealed" } else { "open" });
         std::fs::create_dir_all(folder).unwrap();
         let own = if is_sealed { "coordinator = \"coordinator.pub\"" } else { "" };
         write_files(folder, &deployment, &study(""), own);
-        assert!(fixtures::command(folder, &["keys", "coordinator"]).status.success());
+        fixtures::said(folder, &["keys", "coordinator"]);
         let relay = Proxy::before(&deployment.coordinator().address);
         let text = read(folder, "coordinator.toml").replace(&deployment.coordinator().address, &relay.engine().address);
         std::fs::write(folder.join("coordinator.toml"), format!("key = \"coordinator.key\"\n{text}")).unwrap();

@@ -6,12 +6,13 @@ use std::path::Path;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use fixtures::engine::{Deployment, Pace, installed};
+use fixtures::between::between;
+use fixtures::engine::{Deployment, installed};
 use fixtures::proxy::{Action, Proxy};
 use fixtures::secure::Secure;
 use fixtures::table::{IDENTITY, Served, fitted, how, patience, program, rows};
 use partita::flower::{CoordinatorOptions, Engine, Error, EventKind, Flower, LostSilo, NodeKey, Patience};
-use partita::inference::{AlgorithmChoice, Conjugate, Message, RunOptions, SiloProgram, coordinator};
+use partita::inference::{AlgorithmChoice, Conjugate, RunOptions, coordinator};
 use partita::models::GaussianMean;
 use partita::{Device, FitOptions, Model, PviOptions, Settings, fit};
 
@@ -19,25 +20,19 @@ use super::policies::After;
 
 const NAMES: [&str; 2] = ["north", "south"];
 
-fn silos() -> Vec<(String, <GaussianMean as Model>::Data)> {
+pub(super) fn silos() -> Vec<(String, <GaussianMean as Model>::Data)> {
     let (device, numbers) = (Device::flex(), [vec![1.0, 2.5], vec![3.0]]);
     NAMES.iter().zip(numbers).map(|(name, own)| ((*name).to_owned(), GaussianMean::data(&own, &device))).collect()
 }
 
 /// Four local updates, which find the exact posterior.
-fn options() -> FitOptions {
-    let pvi = PviOptions { solver: Conjugate.into(), ..PviOptions::new(1) };
+pub(super) fn options() -> FitOptions {
+    let algorithm = AlgorithmChoice::Pvi(PviOptions { solver: Conjugate.into(), ..PviOptions::new(1) });
     let settings = Settings { steps: 4, ..Settings::default() };
-    FitOptions {
-        algorithm: AlgorithmChoice::Pvi(pvi),
-        settings,
-        elbo_draws: 1,
-        summary_draws: 0,
-        ..FitOptions::default()
-    }
+    FitOptions { algorithm, settings, elbo_draws: 1, summary_draws: 0, ..FitOptions::default() }
 }
 
-fn expected() -> Vec<f64> {
+pub(super) fn expected() -> Vec<f64> {
     fit(&GaussianMean {}, &silos(), &Device::flex(), &options(), None).unwrap().posterior().parameters.to_vec()
 }
 
@@ -51,7 +46,7 @@ fn run(engine: Engine, patience: Patience, disturb: impl FnOnce()) -> (Result<Ve
     run_by(how(engine, &NAMES.map(str::to_owned), 2, patience), disturb)
 }
 
-fn run_by(how: CoordinatorOptions, disturb: impl FnOnce()) -> (Result<Vec<f64>, String>, Vec<String>) {
+pub(super) fn run_by(how: CoordinatorOptions, disturb: impl FnOnce()) -> (Result<Vec<f64>, String>, Vec<String>) {
     let lines: Arc<Mutex<Vec<String>>> = Arc::default();
     let own = Arc::clone(&lines);
     let log = Arc::new(move |line: &str| own.lock().unwrap().push(line.to_owned()));
@@ -116,32 +111,9 @@ fn an_engine_with_another_certificate_a_key_nobody_registered_another_secret_and
     assert!(said.to_lowercase().contains("activate"), "{said}");
 }
 
-/// A silo that answers with NaN.
-struct Broken(Box<dyn SiloProgram>);
-
-impl SiloProgram for Broken {
-    fn name(&self) -> &str {
-        self.0.name()
-    }
-
-    fn local_moments(&self) -> partita::inference::Result<Vec<(Vec<f64>, Vec<f64>)>> {
-        self.0.local_moments()
-    }
-
-    fn answer(&mut self, request: &Message) -> partita::inference::Result<Message> {
-        let mut reply = self.0.answer(request)?;
-        for record in reply.records.iter_mut().filter(|record| record.name == "change") {
-            Arc::make_mut(&mut record.bytes)[..8].copy_from_slice(&f64::NAN.to_le_bytes());
-        }
-        Ok(reply)
-    }
-}
-
 #[test]
 fn another_model_and_answers_that_are_no_numbers_or_too_large_are_refused_with_the_name_of_the_silo() {
-    let Some(programs) = installed() else { return };
-    let scratch = tempfile::tempdir().unwrap();
-    let deployment = Deployment::start(&programs, scratch.path(), 2, Pace::Capped);
+    let Some((scratch, deployment)) = Deployment::capped(2) else { return };
     let wait = patience(20, LostSilo::Wait);
 
     let folder = scratch.path().join("model");
@@ -164,8 +136,16 @@ fn another_model_and_answers_that_are_no_numbers_or_too_large_are_refused_with_t
     let folder = scratch.path().join("number");
     let north = served(0, deployment.silo(0), &folder, IDENTITY);
     let (mut make, rows) = program((&GaussianMean {}, &silos()), 1, &options());
-    let broken = Box::new(move || Ok(Box::new(Broken(make()?)) as Box<dyn SiloProgram>));
-    let south = Served::start(("south", rows), deployment.silo(1), &folder, IDENTITY, broken);
+    let broken = move || {
+        Ok(between(make()?, |silo, request| {
+            let mut reply = silo.answer(request)?;
+            for record in reply.records.iter_mut().filter(|record| record.name == "change") {
+                Arc::make_mut(&mut record.bytes)[..8].copy_from_slice(&f64::NAN.to_le_bytes());
+            }
+            Ok(reply)
+        }))
+    };
+    let south = Served::start(("south", rows), deployment.silo(1), &folder, IDENTITY, Box::new(broken));
     let (found, _) = run(deployment.coordinator(), wait, || ());
     let problem = found.unwrap_err();
     assert!(problem.contains("south") && problem.contains("NaN") && problem.contains("change"), "{problem}");
@@ -203,9 +183,7 @@ fn spoil(
 
 #[test]
 fn bytes_that_were_changed_cut_short_or_announced_without_end_are_refused_on_both_sides() {
-    let Some(programs) = installed() else { return };
-    let scratch = tempfile::tempdir().unwrap();
-    let deployment = Deployment::start(&programs, scratch.path(), 2, Pace::Capped);
+    let Some((scratch, deployment)) = Deployment::capped(2) else { return };
     let (link, north) = (Proxy::before(&deployment.coordinator().address), Proxy::before(&deployment.silo(0).address));
     let wait = patience(6, LostSilo::Wait);
     let flip = |mut bytes: Vec<u8>| {
@@ -265,35 +243,9 @@ fn bytes_that_were_changed_cut_short_or_announced_without_end_are_refused_on_bot
     end(silos);
 }
 
-/// A silo that delays its first solution until an event that it waits for.
-struct Slow<F> {
-    program: Box<dyn SiloProgram>,
-    has_happened: F,
-}
-
-impl<F: Fn() -> bool + Send> SiloProgram for Slow<F> {
-    fn name(&self) -> &str {
-        self.program.name()
-    }
-
-    fn local_moments(&self) -> partita::inference::Result<Vec<(Vec<f64>, Vec<f64>)>> {
-        self.program.local_moments()
-    }
-
-    fn answer(&mut self, request: &Message) -> partita::inference::Result<Message> {
-        let started = Instant::now();
-        while request.kind == "pvi.solve" && !(self.has_happened)() && started.elapsed() < Duration::from_secs(20) {
-            std::thread::sleep(Duration::from_millis(20));
-        }
-        self.program.answer(request)
-    }
-}
-
 #[test]
 fn a_second_node_is_not_taken_for_a_silo_whose_first_is_connected_and_is_once_that_one_is_gone() {
-    let Some(programs) = installed() else { return };
-    let scratch = tempfile::tempdir().unwrap();
-    let mut deployment = Deployment::start(&programs, scratch.path(), 3, Pace::Capped);
+    let Some((scratch, mut deployment)) = Deployment::capped(3) else { return };
     let (folder, other) = (scratch.path().join("run"), scratch.path().join("second"));
     let lines: Arc<Mutex<Vec<String>>> = Arc::default();
     let has_refused = |lines: &Mutex<Vec<String>>| {
@@ -303,10 +255,16 @@ fn a_second_node_is_not_taken_for_a_silo_whose_first_is_connected_and_is_once_th
     let mut north = Some(served(0, deployment.silo(0), &folder, IDENTITY));
     // The coordinator lists the nodes while it waits.
     let ((mut make, rows_of_south), seen) = (program((&GaussianMean {}, &silos()), 1, &options()), Arc::clone(&lines));
+    // It delays its solutions until the other node is refused.
     let slow = move || {
         let seen = Arc::clone(&seen);
-        let has_happened = move || has_refused(&seen);
-        Ok(Box::new(Slow { program: make()?, has_happened }) as Box<dyn SiloProgram>)
+        Ok(between(make()?, move |silo, request| {
+            let started = Instant::now();
+            while request.kind == "pvi.solve" && !has_refused(&seen) && started.elapsed() < Duration::from_secs(20) {
+                std::thread::sleep(Duration::from_millis(20));
+            }
+            silo.answer(request)
+        }))
     };
     let _south = Served::start(("south", rows_of_south), deployment.silo(1), &folder, IDENTITY, Box::new(slow));
 

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use fixtures::engine::{Deployment, Pace, installed};
+use fixtures::engine::Deployment;
 use fixtures::engine_run::{Seat, over_the_engine};
 use fixtures::programs::Folder;
 use fixtures::vertical_run::BinaryWorld;
@@ -71,9 +71,7 @@ fn in_one_process(how: &FitOptions) -> Value {
 
 #[test]
 fn augmented_and_power_likelihood_fits_and_their_predictions_over_the_engine_have_the_bits_of_one_process() {
-    let Some(programs) = installed() else { return };
-    let folder = tempfile::tempdir().unwrap();
-    let deployment = Deployment::start(&programs, folder.path(), 2, Pace::Capped);
+    let Some((folder, deployment)) = Deployment::capped(2) else { return };
     for (name, how) in [
         ("augmented", VerticalOptions::augmented(0.5).mean_field().local_steps(3)),
         ("power", VerticalOptions::power_likelihood(0.5)),
@@ -139,10 +137,8 @@ fn read(path: &Path) -> Value {
 
 #[test]
 fn the_executables_fit_columns_at_different_parties_from_their_files_with_the_bits_of_one_process() {
-    let Some(programs) = installed() else { return };
-    let scratch = tempfile::tempdir().unwrap();
+    let Some((scratch, deployment)) = Deployment::capped(2) else { return };
     let folder = scratch.path();
-    let deployment = Deployment::start(&programs, folder, 2, Pace::Capped);
     files(folder, &deployment, RUN, |_| "allow = [\"vertical\"]".into());
     let run = Folder(folder.to_path_buf());
     let _parties = ["p0", "p1"].map(|name| run.silo(name));
@@ -171,15 +167,13 @@ fn the_executables_fit_columns_at_different_parties_from_their_files_with_the_bi
 
 #[test]
 fn parties_that_mask_their_contributions_are_fitted_and_predicted_as_in_one_process_to_rounding() {
-    let Some(programs) = installed() else { return };
-    let scratch = tempfile::tempdir().unwrap();
+    let Some((scratch, deployment)) = Deployment::capped(2) else { return };
     let folder = scratch.path();
-    let deployment = Deployment::start(&programs, folder, 2, Pace::Capped);
     let augmented = "[vertical]\naugmentation = { Auxiliary = { rho = 0.5 } }\nauxiliary = \"MeanField\"\n";
     let plain = format!("{}{augmented}", RUN.split("[vertical]").next().unwrap());
     let masked = plain.replace("[vertical]", "secure_sums = true\n[vertical]");
     for name in ["p0", "p1"] {
-        assert!(fixtures::command(folder, &["keys", "silo", name]).status.success());
+        fixtures::said(folder, &["keys", "silo", name]);
     }
     let secure = |index: usize| {
         let (other, allow) = (1 - index, "allow = [\"private\"]");

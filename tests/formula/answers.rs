@@ -1,15 +1,13 @@
 //! Claims about what is asked of a fit: predictions of known and new groups, contrasts, and outcomes from the prior.
 
-use std::path::Path;
-
 use serde_json::Value;
 
-use partita::formula::{Contrast, Contrasted, MissingCells, Prepared, SiloTable, Study, Whose};
+use partita::formula::{Contrast, Contrasted, MissingCells, Prepared, Study, Whose};
 use partita::inference::SiteSummary;
 use partita::models::regression::Prior;
-use partita::{Device, Fit, FitOptions, fit};
+use partita::{Device, Fit, FitOptions, Settings, fit};
 
-use super::only;
+use super::{answer, fit_by, only, silo};
 
 /// A study with its fit.
 struct Fitted {
@@ -20,28 +18,21 @@ struct Fitted {
     folder: tempfile::TempDir,
 }
 
-fn table(folder: &Path, name: &str, text: &str) -> SiloTable {
-    let path = folder.join(format!("{name}.csv"));
-    std::fs::write(&path, text).unwrap();
-    SiloTable { name: name.into(), path }
-}
-
 fn fitted(formula: &str, family: &str, silos: &[(&str, &str)]) -> Fitted {
     fitted_study(Study::new(formula, family.parse().unwrap()).unwrap(), silos)
 }
 
 fn fitted_study(study: Study, silos: &[(&str, &str)]) -> Fitted {
     let (device, folder) = (Device::flex(), tempfile::tempdir().unwrap());
-    let silos: Vec<SiloTable> = silos.iter().map(|(name, text)| table(folder.path(), name, text)).collect();
+    let silos = super::silos(folder.path(), silos);
     let prepared = study.prepare(&silos, &device).unwrap_or_else(|error| panic!("{}: {error}", study.formula));
-    let options = FitOptions { threads: 2, ..FitOptions::default() };
-    let fit = fit(&prepared.plan.model, &prepared.silos, &device, &options, None).unwrap();
+    let fit = fit_by(&prepared, Settings::default());
     Fitted { study, prepared, fit, device, folder }
 }
 
 impl Fitted {
     fn predict(&mut self, text: &str, whose: Whose) -> partita::formula::Prediction {
-        let file = table(self.folder.path(), "new", text);
+        let file = silo(self.folder.path(), "new", text);
         self.study.predict(&file, whose, &self.prepared, &mut self.fit, &self.device).unwrap()
     }
 
@@ -169,8 +160,8 @@ fn contrasts_of_variables_of_a_parameter_are_of_its_linear_predictor_or_of_expec
     let study = Study::new("y ~ x", "zero_inflated_poisson".parse().unwrap()).unwrap();
     let own = fitted_study(study.with_parameter("zi ~ z").unwrap(), &[("all", &text)]);
     let found = own.contrast("z: 1 - 0").unwrap();
-    let label = own.fit.report.answer().into_iter().find(|own| own.label == "zi_z").unwrap();
-    assert!((found.difference.mean - label.mean).abs() < 1e-9 && found.ratio == Some("odds ratio of zi"), "{found}");
+    let [mean, _] = answer(&own.fit, "zi_z");
+    assert!((found.difference.mean - mean).abs() < 1e-9 && found.ratio == Some("odds ratio of zi"), "{found}");
     let averaged = own.contrast("z: 1 - 0 averaged").unwrap();
     // Three quarters of means of 4.5 and 7.5.
     assert!((averaged.difference.mean + 4.5).abs() < 0.4 && averaged.ratio.is_none(), "{averaged}");
@@ -215,7 +206,7 @@ fn rows_of_predictions_are_those_of_the_file_where_some_are_left_out() {
     let (device, folder) = (Device::flex(), tempfile::tempdir().unwrap());
     let mut study = Study::new("y ~ x", "gaussian".parse().unwrap()).unwrap();
     study.missing = MissingCells::Drop;
-    let silo = table(folder.path(), "all", text);
+    let silo = silo(folder.path(), "all", text);
     let prepared = study.prepare(std::slice::from_ref(&silo), &device).unwrap();
     let options = FitOptions { trust_draws: Some(0), ..FitOptions::default() };
     let fit = fit(&prepared.plan.model, &prepared.silos, &device, &options, None).unwrap();
@@ -248,7 +239,7 @@ fn levels_in_the_place_of_an_intercept_are_no_ratios() {
     let text = "y,g,x\n".to_owned()
         + &(0..60).map(|row| format!("{},{},{}\n", row % 5, ["a", "b", "c"][row % 3], row % 2)).collect::<String>();
     let (device, folder) = (Device::flex(), tempfile::tempdir().unwrap());
-    let silo = table(folder.path(), "all", &text);
+    let silo = silo(folder.path(), "all", &text);
     let named = |formula: &str| {
         let study = Study::new(formula, "poisson".parse().unwrap()).unwrap();
         let prepared = study.prepare(std::slice::from_ref(&silo), &device).unwrap();
@@ -267,7 +258,7 @@ fn the_usual_prior_of_a_deviation_of_intercepts_does_not_hang_on_the_unit_of_a_s
     };
     let (device, folder) = (Device::flex(), tempfile::tempdir().unwrap());
     let priors = |unit: f64| {
-        let silo = table(folder.path(), "all", &text(unit));
+        let silo = silo(folder.path(), "all", &text(unit));
         let study = Study::new("y ~ x + (x || g)", "gaussian".parse().unwrap()).unwrap();
         let plan = study.prepare(&[silo], &device).unwrap().plan;
         let line = |name: &str| plan.priors.iter().find(|own| own.name == name).unwrap().prior.clone();
@@ -293,7 +284,7 @@ fn slopes_of_silos_have_an_answer() {
     let mut own = fitted("y ~ x + (x || silo)", "gaussian", &silos);
     assert_ne!(own.fit.report.verdict, partita::inference::Verdict::DoNotTrust, "{}", own.fit.report);
     // Slopes rise by .4 from silo to silo, so that they scatter by .75.
-    let slope = own.fit.report.answer().into_iter().find(|own| own.label == "sd(x | silo)").unwrap().mean;
+    let slope = answer(&own.fit, "sd(x | silo)")[0];
     assert!((0.5..1.3).contains(&slope), "{}", own.fit.report);
     let at = |own: &mut Fitted, place| own.predict("x\n1\n0\n", Whose::Silo(place)).expected;
     let [first, last] = [0, 5].map(|place| at(&mut own, place)).map(|own| own[0].mean - own[1].mean);
@@ -341,7 +332,7 @@ fn rows_that_are_no_rows_of_the_fit_are_refused_with_words() {
         ("x,t\n1,a\n", "`s`"),
         ("x,s\n,a\n", "missing"),
     ] {
-        let file = table(own.folder.path(), "new", new);
+        let file = silo(own.folder.path(), "new", new);
         let error = own.study.predict(&file, Whose::New, &own.prepared, &mut own.fit, &own.device).unwrap_err();
         assert!(error.to_string().contains(words), "{words}: {error}");
     }
@@ -357,8 +348,7 @@ fn contrasts_are_the_sums_of_coefficients_that_they_stand_for() {
             })
             .collect::<String>();
     let own = fitted("y ~ x * s + log(z + 1)", "gaussian", &[("all", &text)]);
-    let report = own.fit.report.answer();
-    let mean = |label: &str| report.iter().find(|own| own.label == label).unwrap().mean;
+    let mean = |label: &str| answer(&own.fit, label)[0];
     let cases = [
         ("x: 3 - 1 at s = b", 2.0 * (mean("x") + mean("x:sb"))),
         ("x: 3 - 1 at s = a", 2.0 * mean("x")),
@@ -392,7 +382,7 @@ fn contrasts_are_the_sums_of_coefficients_that_they_stand_for() {
 fn outcomes_from_the_prior_have_its_mean_and_spread() {
     let folder = tempfile::tempdir().unwrap();
     let silos = [("north", "y,x\n1,0\n2,0\n"), ("south", "y,x\n1,0\n5,1\n")];
-    let silos: Vec<SiloTable> = silos.iter().map(|(name, text)| table(folder.path(), name, text)).collect();
+    let silos = super::silos(folder.path(), &silos);
     let mut study = Study::new("y ~ x", "gaussian".parse().unwrap()).unwrap();
     let stated = [("(Intercept)", "normal(3, 2)"), ("x", "normal(0, 1)"), ("sigma", "half_normal(0.001)")];
     study.priors = stated.iter().map(|(name, prior)| ((*name).to_owned(), prior.parse().unwrap())).collect();

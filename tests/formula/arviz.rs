@@ -5,7 +5,7 @@ use fixtures::visits::FORMULA;
 use partita::models::six_cities_silos;
 use serde_json::Value;
 
-use super::command::{folder, partita};
+use super::command::folder;
 
 #[test]
 fn arviz_opens_a_fit_of_a_formula_with_the_rows_of_silos_that_are_named() {
@@ -13,8 +13,7 @@ fn arviz_opens_a_fit_of_a_formula_with_the_rows_of_silos_that_are_named() {
     let folder = folder();
     let fit = ["fit", FORMULA, "--family", "bernoulli", "--silo", "north.csv", "--silo", "south.csv", "--output"];
     for (output, rows) in [("all", &["--arviz-rows", "north", "--arviz-rows", "south"][..]), ("none", &[])] {
-        let done = partita(folder.path(), &[fit.as_slice(), &[output, "--arviz"], rows].concat());
-        assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
+        fixtures::said(folder.path(), &[fit.as_slice(), &[output, "--arviz"], rows].concat());
     }
     let paths = ["all", "none"].map(|output| folder.path().join(output).join("draws.zarr"));
     let all = opened(&python, &paths);
@@ -32,7 +31,7 @@ fn arviz_opens_a_fit_of_a_formula_with_the_rows_of_silos_that_are_named() {
     let mean = kept.iter().sum::<f64>() / kept.len() as f64;
     assert!((number(&found["summary"]["smoke"][0]) - mean).abs() < 1e-9, "{found:#}");
     // The prior is the one that is printed. 2,000 draws: four standard errors of a mean and of a deviation.
-    let printed = String::from_utf8(partita(folder.path(), &[fit.as_slice(), &["again"]].concat()).stdout).unwrap();
+    let printed = fixtures::said(folder.path(), &[fit.as_slice(), &["again"]].concat());
     let (_, rest) = printed.split_once("prior: smoke ~ normal(0, ").unwrap();
     let sd: f64 = rest.split(')').next().unwrap().parse().unwrap();
     let prior = &found["prior"]["smoke"];
@@ -51,7 +50,7 @@ fn arviz_opens_a_fit_of_a_formula_with_the_rows_of_silos_that_are_named() {
     let left_out = found["loo"].as_object().unwrap();
     assert!(!left_out.is_empty() && left_out.values().all(|own| number(&own[0]) < -100.0), "{found:#}");
 
-    let wrong = partita(folder.path(), &[fit.as_slice(), &["all", "--arviz", "--arviz-rows", "west"]].concat());
-    let text = String::from_utf8_lossy(&wrong.stderr).into_owned();
+    let more = ["all", "--arviz", "--arviz-rows", "west"];
+    let text = fixtures::refused(folder.path(), &[fit.as_slice(), &more].concat());
     assert!(text.contains("no silo is called `west`, expected some of north, south"), "{text}");
 }

@@ -1,14 +1,11 @@
 //! Runs the command line as a user does: the table of a fit, the files that it writes, and words for mistakes.
 
 use std::path::Path;
-use std::process::{Command, Output};
+use std::process::Command;
 
 use fixtures::visits::{FORMULA, visits};
+use fixtures::{refused, said};
 use partita::models::{six_cities_reference, six_cities_silos};
-
-pub(super) fn partita(folder: &Path, arguments: &[&str]) -> Output {
-    fixtures::command(folder, arguments)
-}
 
 pub(super) fn folder() -> tempfile::TempDir {
     let folder = tempfile::tempdir().unwrap();
@@ -23,9 +20,7 @@ fn a_formula_and_two_files_give_a_verdict_a_table_odds_ratios_and_files() {
     let folder = folder();
     let silos = ["--silo", "north.csv", "--silo", "south.csv"];
     let arguments = [&["fit", FORMULA, "--family", "bernoulli", "--output", "out"], silos.as_slice()].concat();
-    let done = partita(folder.path(), &arguments);
-    let text = String::from_utf8(done.stdout).unwrap();
-    assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
+    let text = said(folder.path(), &arguments);
     for words in ["prior: smoke ~ normal(0, ", "verdict: trust these numbers\n", "odds ratio", "silo north moves"] {
         assert!(text.contains(words), "{words}: {text}");
     }
@@ -60,9 +55,7 @@ fn with_the_priors_of_the_first_example_the_command_gives_the_table_of_the_readm
     // The standard deviation of children is exp(-omega), and omega is normal(0, 10).
     let priors = ["(Intercept) ~ normal(0, 10)", "b ~ normal(0, 10)", "sd ~ lognormal(0, 10)"];
     let priors: Vec<&str> = priors.into_iter().flat_map(|own| ["--prior", own]).collect();
-    let done = partita(folder.path(), &[fit.as_slice(), &priors].concat());
-    let text = String::from_utf8(done.stdout).unwrap();
-    assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
+    let text = said(folder.path(), &[fit.as_slice(), &priors].concat());
     assert!(text.contains("verdict: trust these numbers\n"), "{text}");
     let reference = six_cities_reference().unwrap();
     let pooled = reference.pooled();
@@ -113,9 +106,7 @@ fn priors_predictions_and_contrasts_are_asked_for_by_flags() {
     let asked = ["--prior", "smoke ~ normal(0, 0.01)", "--contrast", "smoke: 1 - 0 at age = 0", "--contrast"];
     let asked = [asked.as_slice(), &["smoke: 1 - 0 averaged", "--predict", "north=new.csv", "--arviz"]].concat();
     let asked = [asked.as_slice(), &["--check-rows", "zeros of wheeze"]].concat();
-    let done = partita(folder.path(), &[fit.as_slice(), &asked].concat());
-    let text = String::from_utf8(done.stdout).unwrap();
-    assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
+    let text = said(folder.path(), &[fit.as_slice(), &asked].concat());
     for words in
         ["prior: smoke ~ normal(0, 0.01)\n", "contrast smoke: 1 - 0 at age = 0: ", "odds ratio 1.00", "zeros of y"]
     {
@@ -135,8 +126,7 @@ fn priors_predictions_and_contrasts_are_asked_for_by_flags() {
     assert!(rows[0].starts_with("north=new.csv,1,child known,") && rows[1].starts_with("north=new.csv,2,child new,"));
     assert!(folder.path().join("out/draws.zarr/posterior").is_dir(), "{text}");
 
-    let done = partita(folder.path(), &[fit.as_slice(), &["--prior-predictive", "20"]].concat());
-    let text = String::from_utf8(done.stdout).unwrap();
+    let text = said(folder.path(), &[fit.as_slice(), &["--prior-predictive", "20"]].concat());
     assert!(text.contains("20 data sets from the prior: in 95 % of them the mean of `wheeze`"), "{text}");
     assert!(!text.contains("verdict"), "it fitted: {text}");
     assert_eq!(file("prior_predictive.csv").lines().count(), 1 + 20 * 2_148);
@@ -167,23 +157,17 @@ fn mistakes_are_named_with_what_to_do() {
         ("wheeze ~ smoke", "negbin", "north.csv", "Did you mean `negbinomial`?"),
     ];
     for (formula, family, silo, words) in cases {
-        let done = partita(folder.path(), &["fit", formula, "--family", family, "--silo", silo]);
-        let said = String::from_utf8_lossy(&done.stderr).into_owned();
-        assert!(!done.status.success() && said.contains(words), "{formula}, {family}: {said}");
-        assert!(!said.contains("panicked"), "{said}");
+        let said = refused(folder.path(), &["fit", formula, "--family", family, "--silo", silo]);
+        assert!(said.contains(words), "{formula}, {family}: {said}");
     }
-    let done = partita(
-        folder.path(),
-        &["fit", FORMULA, "--family", "bernoulli", "--silo", "north.csv", "--silo", "north.csv"],
-    );
-    assert!(String::from_utf8_lossy(&done.stderr).contains("two silos are called `north`"));
+    let twice = ["fit", FORMULA, "--family", "bernoulli", "--silo", "north.csv", "--silo", "north.csv"];
+    assert!(refused(folder.path(), &twice).contains("two silos are called `north`"));
 }
 
 #[test]
 fn what_leaves_a_silo_before_a_fit_is_listed() {
     let folder = folder();
-    let done = partita(folder.path(), &["describe", "north.csv", "--formula", "wheeze ~ scale(age) + (1 | child)"]);
-    let text = String::from_utf8(done.stdout).unwrap();
+    let text = said(folder.path(), &["describe", "north.csv", "--formula", "wheeze ~ scale(age) + (1 | child)"]);
     assert!(text.contains("1200 rows, 4 columns") && text.contains("mean-sd:scale(age)"), "{text}");
     assert!(!text.contains("levels:child"), "{text}");
 }

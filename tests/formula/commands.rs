@@ -1,30 +1,10 @@
 //! Runs the commands beside `fit` as a user does: check, simulate, calibrate, report, and models that are compiled in.
 
-use std::path::Path;
 use std::process::Command;
 
 use fixtures::visits::{FORMULA, visits};
+use fixtures::{refused, said};
 use partita::models::six_cities;
-
-use super::command::partita;
-
-/// What a command says when it ends well.
-#[track_caller]
-fn said(folder: &Path, arguments: &[&str]) -> String {
-    let done = partita(folder, arguments);
-    let [out, wrong] = [&done.stdout, &done.stderr].map(|bytes| String::from_utf8_lossy(bytes).into_owned());
-    assert!(done.status.success(), "{arguments:?}: {out}{wrong}");
-    out
-}
-
-/// What a command says on standard error when it fails.
-#[track_caller]
-fn refused(folder: &Path, arguments: &[&str]) -> String {
-    let done = partita(folder, arguments);
-    let wrong = String::from_utf8_lossy(&done.stderr).into_owned();
-    assert!(!done.status.success() && !wrong.contains("panicked"), "{arguments:?}: {wrong}");
-    wrong
-}
 
 /// Sixty children in two silos.
 fn children() -> tempfile::TempDir {

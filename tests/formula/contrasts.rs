@@ -1,12 +1,10 @@
 //! Asks fits for contrasts and predictions of values as files write them, and says what a ratio of a contrast is of.
 
-use std::path::Path;
-
-use partita::formula::{Contrasted, Prepared, SiloTable, Study, StudyError, Whose};
+use partita::formula::{Contrasted, Prepared, Study, StudyError, Whose};
 use partita::inference::AnswerDraws;
 use partita::{Device, Fit, FitOptions, fit};
 
-use super::only;
+use super::{only, silo, silos};
 
 /// A study of numbers of visits as text, smokers as TRUE and FALSE, and wards with zeros before their numbers.
 struct Asked {
@@ -27,10 +25,8 @@ impl Asked {
                 let smoke = ["TRUE", "FALSE"][k % 5 / 3];
                 format!("{sick},{},{smoke},{}\n", ["0", "1-2", "3+"][k * 5 % 3], wards[k / 3 % 2])
             };
-            let path = folder.path().join(name);
-            std::fs::write(&path, "sick,visits,smoke,ward\n".to_owned() + &(0..90).map(row).collect::<String>())
-                .unwrap();
-            SiloTable { name: name.into(), path }
+            let text = "sick,visits,smoke,ward\n".to_owned() + &(0..90).map(row).collect::<String>();
+            silo(folder.path(), name, &text)
         });
         let device = Device::flex();
         let study = Study::new(formula, "bernoulli".parse().unwrap()).unwrap();
@@ -49,7 +45,7 @@ const FORMULA: &str = "sick ~ visits + smoke + factor(ward)";
 
 /// A contrast of two levels is the coefficient of the first, and the averaged difference of probabilities has its sign.
 fn is_coefficient(asked: &Asked, text: &str, label: &str) {
-    let expected = asked.fit.report.answer().into_iter().find(|own| own.label == label).unwrap().mean;
+    let expected = super::answer(&asked.fit, label)[0];
     let found = asked.contrast(text).unwrap_or_else(|error| panic!("{text}: {error}"));
     assert!((found.difference.mean - expected).abs() < 1e-9, "{found}: {expected}");
     let averaged = asked.contrast(&format!("{text} averaged")).unwrap_or_else(|error| panic!("{text}: {error}"));
@@ -64,9 +60,8 @@ fn levels_of_text_that_look_like_numbers_are_found_in_contrasts_and_in_a_few_new
     is_coefficient(&asked, "visits: \"3+\" - 0", "visits3+");
     is_coefficient(&asked, "visits: 1-2 - 0", "visits1-2");
     let folder = tempfile::tempdir().unwrap();
-    let new = SiloTable { name: "new".into(), path: folder.path().join("new.csv") };
     let mut predicted = |rows: &str| {
-        std::fs::write(&new.path, format!("visits,smoke,ward\n{rows}")).unwrap();
+        let new = silo(folder.path(), "new", &format!("visits,smoke,ward\n{rows}"));
         asked.study.predict(&new, Whose::New, &asked.prepared, &mut asked.fit, &Device::flex())
     };
     let found = predicted("0,TRUE,012\n0,FALSE,007\n").unwrap_or_else(|error| panic!("{error}"));
@@ -104,10 +99,9 @@ fn levels_with_zeros_before_their_digits_are_named_as_files_write_them() {
 #[test]
 fn ratios_are_of_what_the_exponential_of_a_coefficient_is_a_ratio_of() {
     let folder = tempfile::tempdir().unwrap();
-    let path = folder.path().join("all.csv");
     let row = |k: u32| format!("{}.5,{},{}\n", 1 + k * 7 % 23, k * 5 % 7 * (k % 3), k * 3 % 11);
-    std::fs::write(&path, "time,cost,x\n".to_owned() + &(0..40).map(row).collect::<String>()).unwrap();
-    let silos = [SiloTable { name: "all".into(), path }];
+    let text = "time,cost,x\n".to_owned() + &(0..40).map(row).collect::<String>();
+    let silos = silos(folder.path(), &[("all", &text)]);
     let unit = |formula: &str, family: &str, parameter: &str| {
         let study = Study::new(formula, family.parse().unwrap()).unwrap();
         let study = if parameter.is_empty() { study } else { study.with_parameter(parameter).unwrap() };
@@ -126,16 +120,6 @@ fn ratios_are_of_what_the_exponential_of_a_coefficient_is_a_ratio_of() {
     ] {
         assert_eq!(unit(formula, family, parameter), expected, "{formula}, {family}, {parameter}");
     }
-}
-
-/// Files of silos.
-fn written(folder: &Path, silos: &[(&str, &str)]) -> Vec<SiloTable> {
-    let one = |(name, text): &(&str, &str)| {
-        let path = folder.join(format!("{name}.csv"));
-        std::fs::write(&path, text).unwrap();
-        SiloTable { name: (*name).to_owned(), path }
-    };
-    silos.iter().map(one).collect()
 }
 
 const GRADES: &str = "grade,smoke,age,ward,w";
@@ -167,7 +151,7 @@ fn chances_of_categories_differ_as_their_coefficients_say_and_silos_sum_them() {
     let rows: Vec<&str> = texts.iter().flat_map(|own| own.lines().skip(1)).collect();
     let all = format!("{GRADES}\n{}\n", rows.join("\n"));
     let study = Study::new("grade | weights(w) ~ smoke * age + ward", "categorical".parse().unwrap()).unwrap();
-    let prepared = |silos: &[(&str, &str)]| study.prepare(&written(folder.path(), silos), &device).unwrap();
+    let prepared = |all: &[(&str, &str)]| study.prepare(&silos(folder.path(), all), &device).unwrap();
     let one = prepared(&[("all", &all)]);
     let three = prepared(&[("north", &texts[0]), ("south", &texts[1]), ("east", &texts[2])]);
     let fit = fit(&one.plan.model, &one.silos, &device, &FitOptions::default(), None).unwrap();
@@ -235,7 +219,7 @@ fn two_categories_have_the_differences_of_chances_that_bernoulli_has() {
     let (folder, device) = (tempfile::tempdir().unwrap(), Device::flex());
     let row = |k: usize| format!("{},{},{}\n", u8::from(k * 7 % 10 > 4), k % 3, k * 5 % 4);
     let text = "sick,x,z\n".to_owned() + &(0..90).map(row).collect::<String>();
-    let silos = written(folder.path(), &[("all", &text)]);
+    let silos = silos(folder.path(), &[("all", &text)]);
     // Without other columns the difference is that of every row.
     for (formula, text) in [("sick ~ x + z", "x: 2 - 0 averaged"), ("sick ~ x", "x: 2 - 0")] {
         let of = |family: &str| {

@@ -3,7 +3,9 @@
 use serde_json::Value;
 
 use partita::formula::{DesignSummary, Prepared, SiloTable, Study};
-use partita::{Device, Fit, FitOptions, fit};
+use partita::{Device, Fit, Settings};
+
+use super::{fit_by, silo};
 
 const FORMULA: &str = "diameter ~ 1 + (1 | plate) + (1 | sample)";
 
@@ -23,18 +25,12 @@ fn files(golden: &Value, parts: usize) -> Vec<String> {
 
 fn fitted(files: &[String], across: &[&str]) -> (Prepared, Fit) {
     let folder = tempfile::tempdir().unwrap();
-    let silo = |(place, text): (usize, &String)| {
-        let path = folder.path().join(format!("{place}.csv"));
-        std::fs::write(&path, text).unwrap();
-        SiloTable { name: format!("silo {place}"), path }
-    };
-    let silos: Vec<SiloTable> = files.iter().enumerate().map(silo).collect();
+    let silos: Vec<SiloTable> =
+        files.iter().enumerate().map(|(place, text)| silo(folder.path(), &format!("silo {place}"), text)).collect();
     let mut study = Study::new(FORMULA, "gaussian".parse().unwrap()).unwrap();
     study.declared.groups_across_silos.extend(across.iter().map(|own| String::from(*own)));
-    let device = Device::flex();
-    let prepared = study.prepare(&silos, &device).unwrap();
-    let options = FitOptions { threads: 2, ..FitOptions::default() };
-    let fit = fit(&prepared.plan.model, &prepared.silos, &device, &options, None).unwrap();
+    let prepared = study.prepare(&silos, &Device::flex()).unwrap();
+    let fit = fit_by(&prepared, Settings::default());
     (prepared, fit)
 }
 
@@ -83,11 +79,10 @@ fn over_an_engine_a_crossing_is_named_with_what_to_declare_and_no_group_is() {
     let said = |across: &str| {
         let mut study = Study::new(FORMULA, "gaussian".parse().unwrap()).unwrap();
         study.declared.groups_across_silos.extend([across.to_owned()].into_iter().filter(|own| !own.is_empty()));
-        let columns = files(&golden, 3).into_iter().enumerate().map(|(place, text)| {
-            let path = folder.path().join(format!("{place}.csv"));
-            std::fs::write(&path, text).unwrap();
-            study.columns(&SiloTable { name: format!("silo {place}"), path }).unwrap()
-        });
+        let columns = files(&golden, 3)
+            .into_iter()
+            .enumerate()
+            .map(|(place, text)| study.columns(&silo(folder.path(), &format!("silo {place}"), &text)).unwrap());
         let columns: Vec<_> = columns.collect();
         let profiles: Vec<_> = columns.iter().map(|own| study.profile(own).unwrap()).collect();
         let agreement = study.agree(&profiles).unwrap();
@@ -110,9 +105,8 @@ fn over_an_engine_a_crossing_is_named_with_what_to_declare_and_no_group_is() {
 #[test]
 fn crossings_of_many_groups_and_correlated_effects_over_silos_are_refused() {
     let folder = tempfile::tempdir().unwrap();
-    let path = folder.path().join("all.csv");
     let line = |row: usize| format!("{},a{},b{},{}\n", row % 7, row % 60, row * 7 % 61, row % 3);
-    std::fs::write(&path, "y,a,b,x\n".to_owned() + &(0..400).map(line).collect::<String>()).unwrap();
+    let all = silo(folder.path(), "all", &("y,a,b,x\n".to_owned() + &(0..400).map(line).collect::<String>()));
     let cases = [
         ("y ~ 1 + (1 | a) + (1 | b)", "", "which cross in all"),
         ("y ~ x + (1 + x | a)", "a", "(1 + x || group)"),
@@ -121,8 +115,7 @@ fn crossings_of_many_groups_and_correlated_effects_over_silos_are_refused() {
     for (formula, across, words) in cases {
         let mut study = Study::new(formula, "gaussian".parse().unwrap()).unwrap();
         study.declared.groups_across_silos.extend([across.to_owned()].into_iter().filter(|own| !own.is_empty()));
-        let silos = [SiloTable { name: "all".into(), path: path.clone() }];
-        let error = study.prepare(&silos, &Device::flex()).unwrap_err().to_string();
+        let error = study.prepare(std::slice::from_ref(&all), &Device::flex()).unwrap_err().to_string();
         assert!(error.contains(words), "{formula}: {error}");
     }
 }
@@ -130,11 +123,10 @@ fn crossings_of_many_groups_and_correlated_effects_over_silos_are_refused() {
 #[test]
 fn correlations_of_three_effects_are_correlations_by_their_names() {
     let folder = tempfile::tempdir().unwrap();
-    let path = folder.path().join("all.csv");
     let number = |place: usize| (place as f64 * 1.7).sin() * 2.0;
     let line = |row: usize| format!("{},g{},{},{}\n", number(row), row % 5, number(row + 50), number(3 * row + 7));
-    std::fs::write(&path, "y,g,a,b\n".to_owned() + &(0..20).map(line).collect::<String>()).unwrap();
-    let (_, fit) = super::fitted("y ~ 1 + (1 + a + b | g)", "gaussian", &[path]);
+    let all = silo(folder.path(), "all", &("y,g,a,b\n".to_owned() + &(0..20).map(line).collect::<String>()));
+    let (_, fit) = super::fitted("y ~ 1 + (1 + a + b | g)", "gaussian", &[all.path]);
     let all = fit.report.answer();
     let mean = |label: &str| all.iter().find(|own| own.label == label).unwrap_or_else(|| panic!("{label}")).mean;
     let labels: Vec<&str> = all.iter().map(|own| own.label.as_str()).collect();

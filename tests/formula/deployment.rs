@@ -1,29 +1,19 @@
 //! Claims that what is written for a deployment is what the program reads: files of parties, keys, units, manual pages.
 
 use std::path::Path;
-use std::process::{Command, Output};
+use std::process::Command;
 
 use fixtures::visits::FORMULA;
+use fixtures::{refused, said};
 use partita::executables::{CoordinatorFile, SiloFile, StudyFile};
 use partita::flower::{NodeKey, PartyKey, PartyPublicKey, read_toml};
-
-fn partita(folder: &Path, arguments: &[&str]) -> Output {
-    fixtures::command(folder, arguments)
-}
-
-#[track_caller]
-fn said(done: &Output) -> String {
-    let [out, wrong] = [&done.stdout, &done.stderr].map(|bytes| String::from_utf8_lossy(bytes).into_owned());
-    assert!(done.status.success(), "{out}{wrong}");
-    out
-}
 
 #[test]
 fn the_files_of_every_party_are_written_once_and_can_be_read() {
     let scratch = tempfile::tempdir().unwrap();
     let folder = scratch.path();
     let study = ["init", "study", FORMULA, "--family", "bernoulli", "--silo", "north", "--silo", "south"];
-    said(&partita(folder, &study));
+    said(folder, &study);
     let read = StudyFile::read(&folder.join("study.toml")).unwrap();
     assert_eq!((read.formula.as_str(), read.silos.len(), read.seed), (FORMULA, 2, 1));
     assert_eq!(read.asks().unwrap(), ["formula", "few", "trust"]);
@@ -41,25 +31,24 @@ fn the_files_of_every_party_are_written_once_and_can_be_read() {
     assert_eq!((all.checks.len(), all.leave_one_out_draws, all.declared.levels["sex"].len()), (2, 1000, 2));
     assert_eq!(all.asks.unwrap().len(), 6);
 
-    said(&partita(folder, &["init", "silo", "north", "--data", "a \"b\".csv", "--link", "example.org:8000"]));
+    said(folder, &["init", "silo", "north", "--data", "a \"b\".csv", "--link", "example.org:8000"]);
     let silo: SiloFile = read_toml(&folder.join("north.toml")).unwrap();
     assert_eq!((silo.name.as_str(), silo.data.to_str().unwrap()), ("north", "a \"b\".csv"));
     assert_eq!(silo.engine.key.unwrap(), Path::new("north.key"));
     assert!(NodeKey::read(&folder.join("north.pub")).is_ok());
     let own = PartyKey::read(&folder.join(silo.signs.unwrap())).unwrap().public();
     assert_eq!(PartyPublicKey::read(&folder.join("north-signs.pub")).unwrap(), own);
-    said(&partita(folder, &["init", "coordinator", "--link", "example.org:8000", "--silo", "north"]));
+    said(folder, &["init", "coordinator", "--link", "example.org:8000", "--silo", "north"]);
     let coordinator: CoordinatorFile = read_toml(&folder.join("coordinator.toml")).unwrap();
     assert_eq!(coordinator.keys["north"], Path::new("north.pub"));
     assert_eq!(coordinator.signatures["north"], Path::new("north-signs.pub"));
 
     for again in [&study[..], &["keys", "silo", "north"], &["init", "coordinator", "--link", "l:1"]] {
-        let done = partita(folder, again);
-        let wrong = String::from_utf8_lossy(&done.stderr).into_owned();
-        assert!(!done.status.success() && wrong.contains("is there already"), "{wrong}");
+        let wrong = refused(folder, again);
+        assert!(wrong.contains("is there already"), "{wrong}");
     }
-    let wrong = partita(folder, &["init", "study", "y ~ lgo(x)", "--family", "poisson", "--silo", "a"]);
-    assert!(String::from_utf8_lossy(&wrong.stderr).contains("Did you mean `log`?"));
+    let wrong = refused(folder, &["init", "study", "y ~ lgo(x)", "--family", "poisson", "--silo", "a"]);
+    assert!(wrong.contains("Did you mean `log`?"));
 }
 
 #[test]
@@ -72,9 +61,7 @@ fn a_silo_whose_owner_allows_more_than_the_study_lists_does_not_start() {
     std::fs::write(folder.join("north.toml"), silo).unwrap();
     let said = |more: &str| {
         std::fs::write(folder.join("study.toml"), format!("{study}{more}")).unwrap();
-        let done = partita(folder, &["silo", "--study", "study.toml", "--silo", "north.toml"]);
-        assert!(!done.status.success());
-        String::from_utf8_lossy(&done.stderr).into_owned()
+        refused(folder, &["silo", "--study", "study.toml", "--silo", "north.toml"])
     };
     let found = said("asks = [\"formula\", \"few\", \"trust\"]\n");
     assert!(
@@ -91,7 +78,7 @@ fn a_silo_whose_owner_allows_more_than_the_study_lists_does_not_start() {
 fn keys_and_certificates_are_those_that_openssl_verifies() {
     let scratch = tempfile::tempdir().unwrap();
     let folder = scratch.path();
-    said(&partita(folder, &["keys", "link", "--host", "link.example.org", "--host", "10.0.0.1"]));
+    said(folder, &["keys", "link", "--host", "link.example.org", "--host", "10.0.0.1"]);
     let openssl = |arguments: &[&str]| Command::new("openssl").current_dir(folder).args(arguments).output();
     let Ok(verified) = openssl(&["verify", "-CAfile", "ca.pem", "-verify_hostname", "link.example.org", "link.pem"])
     else {
@@ -101,7 +88,7 @@ fn keys_and_certificates_are_those_that_openssl_verifies() {
     assert!(verified.status.success(), "{}", String::from_utf8_lossy(&verified.stderr));
     let other = openssl(&["verify", "-CAfile", "ca.pem", "-verify_hostname", "other.example.org", "link.pem"]).unwrap();
     assert!(!other.status.success());
-    said(&partita(folder, &["keys", "silo", "north"]));
+    said(folder, &["keys", "silo", "north"]);
     let public = openssl(&["pkey", "-in", "north.key", "-pubout"]).unwrap();
     assert!(String::from_utf8_lossy(&public.stdout).contains("BEGIN PUBLIC KEY"));
 }
@@ -109,12 +96,12 @@ fn keys_and_certificates_are_those_that_openssl_verifies() {
 #[test]
 fn manual_pages_and_completions_name_every_task() {
     let scratch = tempfile::tempdir().unwrap();
-    said(&partita(scratch.path(), &["manual", "pages"]));
+    said(scratch.path(), &["manual", "pages"]);
     for task in ["fit", "check", "simulate", "calibrate", "report", "describe", "silo", "coordinator", "keys", "init"] {
         assert!(scratch.path().join("pages").join(format!("partita-{task}.1")).is_file(), "{task}");
     }
     for shell in ["bash", "zsh", "fish"] {
-        let text = said(&partita(scratch.path(), &["completions", shell]));
+        let text = said(scratch.path(), &["completions", shell]);
         assert!(text.contains("coordinator") && text.contains("keys"), "{shell}");
     }
 }
@@ -129,7 +116,7 @@ fn the_units_are_those_that_systemd_takes() {
         // What it starts is a command that the program has: the files alone are missing.
         let words: Vec<String> = command.split(' ').map(|word| word.replace("%i", "north")).collect();
         let words: Vec<&str> = words.iter().map(String::as_str).collect();
-        let done = partita(scratch.path(), &words);
+        let done = fixtures::command(scratch.path(), &words);
         let wrong = String::from_utf8_lossy(&done.stderr).into_owned();
         assert!(wrong.contains(".toml: No such file"), "{name}: {wrong}");
         let path = scratch.path().join(name.replace("@.", "@north."));
@@ -152,8 +139,8 @@ fn the_units_name_every_file_that_their_party_must_have() {
     let packaging = Path::new(env!("CARGO_MANIFEST_DIR")).join("../packaging");
     let scratch = tempfile::tempdir().unwrap();
     let folder = scratch.path();
-    said(&partita(folder, &["init", "silo", "north", "--data", "north.csv", "--link", "example.org:8000"]));
-    said(&partita(folder, &["init", "coordinator", "--link", "example.org:8000", "--silo", "north"]));
+    said(folder, &["init", "silo", "north", "--data", "north.csv", "--link", "example.org:8000"]);
+    said(folder, &["init", "coordinator", "--link", "example.org:8000", "--silo", "north"]);
     for (unit, file) in [("partita-silo@.service", "north.toml"), ("partita-coordinator.service", "coordinator.toml")] {
         let text = std::fs::read_to_string(packaging.join(unit)).unwrap().replace("%i", "north");
         let comment: Vec<&str> = text.lines().take_while(|line| line.starts_with('#')).collect();

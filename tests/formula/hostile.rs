@@ -2,10 +2,8 @@
 
 use std::collections::BTreeSet;
 
-use partita::formula::{Agreement, Columns, DesignSummary, Profile, SiloTable, Study};
+use partita::formula::{Agreement, Columns, DesignSummary, Profile, Study};
 use serde_json::Value;
-
-use super::command::partita;
 
 const FORMULA: &str = "surv(t, d) ~ scale(x) + poly(z, 2) + bs(w, df = 4) + s + (1 + x | h/g) + (1 | a)";
 const FAMILY: &str = "piecewise_exponential";
@@ -20,9 +18,8 @@ fn study(formula: &str) -> (Study, Vec<Columns>, tempfile::TempDir) {
             let (t, d, x, z, w) = (1 + (row * 7) % 23, row % 3 / 2, row % 11, (row * row) % 13, row * 5 % 17);
             format!("{t},{d},{x},{z},{w},{},h{},g{},a{}\n", ["p", "q"][row % 2], row / 9, row / 3, row % 4)
         };
-        let path = folder.path().join(format!("{silo}.csv"));
-        std::fs::write(&path, "t,d,x,z,w,s,h,g,a\n".to_owned() + &(0..54).map(line).collect::<String>()).unwrap();
-        study.columns(&SiloTable { name: format!("silo {silo}"), path }).unwrap()
+        let text = "t,d,x,z,w,s,h,g,a\n".to_owned() + &(0..54).map(line).collect::<String>();
+        study.columns(&super::silo(folder.path(), &format!("silo {silo}"), &text)).unwrap()
     });
     let columns = columns.collect();
     (study, columns, folder)
@@ -136,7 +133,7 @@ fn every_item_is_refused_in_turn_and_the_message_names_silo_and_item() {
         let own = format!("name = \"north\"\ndata = \"1.csv\"\nstate = \"state\"\nrefuse = [\"{name}\"]\n");
         let engine = "[engine]\naddress = \"127.0.0.1:1\"\ncertificate_authority = \"no.pem\"\n";
         write("north.toml", &format!("{own}{engine}"));
-        let done = partita(folder.path(), &["silo", "--silo", "north.toml"]);
+        let done = fixtures::command(folder.path(), &["silo", "--silo", "north.toml"]);
         let found = String::from_utf8_lossy(&done.stderr).into_owned();
         let is_needed = found.contains(&format!("found `{name}`")) && found.contains("do not take part");
         assert!(!done.status.success() && is_needed != (name == "products"), "{name}: {found}");

@@ -27,12 +27,9 @@ mod sparse_groups;
 
 use std::path::{Path, PathBuf};
 
+use fixtures::numbers;
 use partita::formula::{Contrasted, Prepared, SiloTable, Study};
-use partita::{Device, Fit, FitOptions, fit};
-
-fn numbers(values: &serde_json::Value) -> Vec<f64> {
-    values.as_array().unwrap().iter().map(|own| own.as_f64().unwrap()).collect()
-}
+use partita::{Device, Fit, FitOptions, Settings, fit};
 
 /// A fit with default options.
 fn fitted(formula: &str, family: &str, files: &[PathBuf]) -> (Prepared, Fit) {
@@ -47,11 +44,39 @@ fn fitted_with(formula: &str, family: &str, parameters: &[&str], files: &[PathBu
     for parameter in parameters {
         study = study.with_parameter(parameter).unwrap();
     }
-    let device = Device::flex();
-    let prepared = study.prepare(&silos, &device).unwrap_or_else(|error| panic!("{formula}: {error}"));
-    let options = FitOptions { threads: 2, ..FitOptions::default() };
-    let fit = fit(&prepared.plan.model, &prepared.silos, &device, &options, None).unwrap();
+    let prepared = study.prepare(&silos, &Device::flex()).unwrap_or_else(|error| panic!("{formula}: {error}"));
+    let fit = fit_by(&prepared, Settings::default());
     (prepared, fit)
+}
+
+/// The fit of a prepared study by these settings.
+fn fit_by(prepared: &Prepared, settings: Settings) -> Fit {
+    let options = FitOptions { threads: 2, settings, ..FitOptions::default() };
+    fit(&prepared.plan.model, &prepared.silos, &Device::flex(), &options, None).unwrap()
+}
+
+/// The same from a seed.
+fn fit_from(prepared: &Prepared, seed: u64) -> Fit {
+    fit_by(prepared, Settings { seed, ..Settings::default() })
+}
+
+/// A silo with a file of this text.
+fn silo(folder: &Path, name: &str, text: &str) -> SiloTable {
+    let path = folder.join(format!("{name}.csv"));
+    std::fs::write(&path, text).unwrap();
+    SiloTable { name: name.into(), path }
+}
+
+/// Silos with files of these texts.
+fn silos(folder: &Path, all: &[(&str, &str)]) -> Vec<SiloTable> {
+    all.iter().map(|(name, text)| silo(folder, name, text)).collect()
+}
+
+/// The corrected mean and standard deviation of a number.
+fn answer(fit: &Fit, label: &str) -> [f64; 2] {
+    let all = fit.report.answer();
+    let own = all.iter().find(|own| own.label == label).unwrap_or_else(|| panic!("{label}: {}", fit.report));
+    [own.mean, own.sd]
 }
 
 /// The one difference of a contrast.

@@ -1,7 +1,5 @@
 //! Runs the command on files and formulas as people write them: each fits, or fits once what the message says is done.
 
-use super::command::partita;
-
 /// What a user gives: the file, the formula, the family, and more arguments.
 #[derive(Debug, Clone, Copy)]
 struct Given<'a> {
@@ -21,7 +19,7 @@ fn run_as(task: &str, given: Given<'_>) -> (bool, String) {
     std::fs::write(folder.path().join("clinic.csv"), given.file).unwrap();
     std::fs::write(folder.path().join("other.csv"), "y,x,s\n1,2,a\n3,1,d\n2,2,a\n").unwrap();
     let fixed = [task, given.formula, "--family", given.family, "--silo", "clinic.csv"];
-    let done = partita(folder.path(), &[fixed.as_slice(), given.more].concat());
+    let done = fixtures::command(folder.path(), &[fixed.as_slice(), given.more].concat());
     let [out, wrong] = [&done.stdout, &done.stderr].map(|bytes| String::from_utf8_lossy(bytes).into_owned());
     assert!(!wrong.contains("panicked"), "{wrong}");
     (done.status.success(), out + &wrong)

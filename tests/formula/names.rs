@@ -1,12 +1,11 @@
 //! Holds formulas whose numbers would have one name to a message that names the column and what to write, and that helps.
 
 use partita::Device;
-use partita::formula::{SiloTable, Study};
+use partita::formula::Study;
 
 /// What is said of a formula over a file with columns that are called as numbers of models are.
 fn said(formula: &str, family: &str, parameter: Option<&str>) -> Result<(), String> {
     let folder = tempfile::tempdir().unwrap();
-    let path = folder.path().join("all.csv");
     let header = "price,count,y,sigma,shape,zi,threshold,x,x1,grade,sigma_x1,class,school,f,fb,row\n";
     let row = |k: u32| {
         let [y, sigma, shape, zi, threshold, x1] = [3, 5, 7, 11, 13, 17].map(|by| k * by % 19);
@@ -24,13 +23,13 @@ fn said(formula: &str, family: &str, parameter: Option<&str>) -> Result<(), Stri
             k % 12
         )
     };
-    std::fs::write(&path, header.to_owned() + &(1..40).map(row).collect::<String>()).unwrap();
+    let all = super::silo(folder.path(), "all", &(header.to_owned() + &(1..40).map(row).collect::<String>()));
     let mut study = Study::new(formula, family.parse().unwrap()).unwrap();
     if let Some(parameter) = parameter {
         study = study.with_parameter(parameter).unwrap();
     }
-    let (device, silos) = (Device::flex(), [SiloTable { name: "all".into(), path }]);
-    let prepared = study.prepare(&silos, &device).map_err(|error| error.to_string())?;
+    let device = Device::flex();
+    let prepared = study.prepare(&[all], &device).map_err(|error| error.to_string())?;
     let table = partita::SiteTable::of(&prepared.plan.model, &device, &prepared.silos[0].1);
     table.map(drop).map_err(|error| error.to_string())
 }

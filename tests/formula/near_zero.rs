@@ -2,9 +2,9 @@
 
 use std::path::Path;
 
+use partita::Device;
 use partita::formula::{SiloTable, Study};
 use partita::inference::Verdict;
-use partita::{Device, FitOptions, Settings, fit};
 use partita_studies::deal_in_three;
 
 #[test]
@@ -15,14 +15,8 @@ fn slopes_that_may_not_vary_are_trusted_from_seeds_whose_first_look_has_a_heavy_
     let silo = |(place, path)| SiloTable { name: format!("silo {place}"), path };
     let silos: Vec<SiloTable> = parts.into_iter().enumerate().map(silo).collect();
     let study = Study::new("distance ~ age * Sex + (1 + age | Subject)", "gaussian".parse().unwrap()).unwrap();
-    let device = Device::flex();
-    let prepared = study.prepare(&silos, &device).unwrap();
-    let of = |seed: u64| {
-        let options =
-            FitOptions { threads: 2, settings: Settings { seed, ..Settings::default() }, ..FitOptions::default() };
-        fit(&prepared.plan.model, &prepared.silos, &device, &options, None).unwrap().report
-    };
-    let reports = [4, 7].map(of);
+    let prepared = study.prepare(&silos, &Device::flex()).unwrap();
+    let reports = [4, 7].map(|seed| super::fit_from(&prepared, seed).report);
     for report in &reports {
         assert_ne!(report.verdict, Verdict::DoNotTrust, "{report}");
     }

@@ -1,18 +1,15 @@
 //! Claims that what is added to a linear predictor is a part of contrasts, and that usual priors lie where it leaves the rest.
 
-use partita::formula::{Prepared, SiloTable, Study};
+use partita::formula::{Prepared, Study};
 use partita::{Device, FitOptions, fit};
 
-use super::only;
+use super::{only, silo};
 
 /// Two silos with these rows.
 fn prepared(formula: &str, family: &str, header: &str, rows: [&str; 2]) -> Prepared {
     let folder = tempfile::tempdir().unwrap();
-    let silos = [("north", rows[0]), ("south", rows[1])].map(|(name, rows)| {
-        let path = folder.path().join(name);
-        std::fs::write(&path, format!("{header}\n{rows}")).unwrap();
-        SiloTable { name: name.into(), path }
-    });
+    let silos = [("north", rows[0]), ("south", rows[1])]
+        .map(|(name, rows)| silo(folder.path(), name, &format!("{header}\n{rows}")));
     let study = Study::new(formula, family.parse().unwrap()).unwrap();
     study.prepare(&silos, &Device::flex()).unwrap_or_else(|error| panic!("{formula}: {error}"))
 }
@@ -34,26 +31,22 @@ const ROWS: [&str; 2] = [
 #[test]
 fn a_contrast_of_a_column_has_its_offset_and_needs_what_the_offset_needs() {
     let (folder, device) = (tempfile::tempdir().unwrap(), Device::flex());
-    let path = folder.path().join("all.csv");
-    std::fs::write(&path, format!("{HEADER}\n{}{}", ROWS[0], ROWS[1])).unwrap();
+    let all = silo(folder.path(), "all", &format!("{HEADER}\n{}{}", ROWS[0], ROWS[1]));
     let study = Study::new("deaths ~ log(pop) + x + offset(log(pop / rate))", "poisson".parse().unwrap()).unwrap();
-    let prepared = study.prepare(&[SiloTable { name: "all".into(), path }], &device).unwrap();
+    let prepared = study.prepare(&[all], &device).unwrap();
     let own = fit(&prepared.plan.model, &prepared.silos, &device, &FitOptions::default(), None).unwrap();
     let answer = own.answer_draws(&prepared.plan.model, &device).unwrap();
     let contrast = |text: &str| study.contrast(&text.parse().unwrap(), &answer, &prepared, &device).map(only);
     let of_x = contrast("x: 1 - 0").unwrap();
     assert!(of_x.difference.mean.abs() < 5.0, "{of_x}");
-    let slope = own.report.answer().into_iter().find(|own| own.label == "log(pop)").unwrap();
+    let [slope, slope_sd] = super::answer(&own, "log(pop)");
     let found = contrast("pop: 2000 - 1000 at rate = 3").unwrap();
-    let expected = (1.0 + slope.mean) * 2.0_f64.ln();
+    let expected = (1.0 + slope) * 2.0_f64.ln();
     assert!((found.difference.mean - expected).abs() < 1e-9, "{found}: {expected}");
-    assert!((found.difference.sd - slope.sd * 2.0_f64.ln()).abs() < 1e-9, "{found}");
+    assert!((found.difference.sd - slope_sd * 2.0_f64.ln()).abs() < 1e-9, "{found}");
     // As likely above 0 as the slope is above -1.
     let above = contrast("pop: 2.718281828459045 - 1 at rate = 3").unwrap();
-    assert!(
-        (above.difference.mean - 1.0 - slope.mean).abs() < 1e-9 && (above.above - found.above).abs() < 1e-9,
-        "{above}"
-    );
+    assert!((above.difference.mean - 1.0 - slope).abs() < 1e-9 && (above.above - found.above).abs() < 1e-9, "{above}");
     let said = contrast("pop: 2000 - 1000").unwrap_err().to_string();
     assert!(said.contains("Write `pop: 2000 - 1000 at rate = VALUE`"), "{said}");
 }

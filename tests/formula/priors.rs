@@ -1,8 +1,10 @@
 //! Claims that stated priors are those of the model and those that are printed, and that other names are refused.
 
 use partita::core::{Array, Latents, LogDensity, natural_values};
-use partita::formula::{Prepared, SiloTable, StatedPrior, Study, StudyError};
+use partita::formula::{Prepared, StatedPrior, Study, StudyError};
 use partita::{Device, SiteTable};
+
+use super::{answer, silo};
 
 const TABLE: &str = "y,x,z,g\n1,2,0,a\n2,1,1,a\n4,3,0,b\n3,5,1,b\n5,4,1,c\n1,3,0,c\n";
 
@@ -11,11 +13,9 @@ type Stated<'a> = &'a [(&'a str, &'a str)];
 
 fn prepared(formula: &str, family: &str, priors: Stated<'_>) -> Result<Prepared, StudyError> {
     let folder = tempfile::tempdir().unwrap();
-    let path = folder.path().join("all.csv");
-    std::fs::write(&path, TABLE).unwrap();
     let mut study = Study::new(formula, family.parse().unwrap()).unwrap();
     study.priors = priors.iter().map(|(name, prior)| ((*name).to_owned(), prior.parse().unwrap())).collect();
-    study.prepare(&[SiloTable { name: "all".into(), path }], &Device::flex())
+    study.prepare(&[silo(folder.path(), "all", TABLE)], &Device::flex())
 }
 
 /// Of a model, the log density of its globals at one place, and what the printed priors say of that place.
@@ -110,12 +110,6 @@ fn priors_of_unknown_numbers_and_of_the_wrong_kind_are_refused_with_what_to_writ
     }
 }
 
-/// The corrected mean and standard deviation of a number.
-fn answer(fit: &partita::Fit, label: &str) -> [f64; 2] {
-    let found = fit.report.answer().into_iter().find(|own| own.label == label).unwrap();
-    [found.mean, found.sd]
-}
-
 #[test]
 fn interactions_and_squares_of_columns_far_from_zero_are_those_of_centred_ones() {
     let folder = tempfile::tempdir().unwrap();
@@ -127,8 +121,8 @@ fn interactions_and_squares_of_columns_far_from_zero_are_those_of_centred_ones()
         let dead = ((f64::from(k) + 0.5) * 2.0_f64.sqrt()).fract() < 1.0 / (1.0 + (-odds).exp());
         format!("{},{temperature:.3},{man},{sodium}\n", u8::from(dead))
     };
-    let file = folder.path().join("north.csv");
-    std::fs::write(&file, "dead,temp,man,na\n".to_owned() + &(0..2_000).map(row).collect::<String>()).unwrap();
+    let text = "dead,temp,man,na\n".to_owned() + &(0..2_000).map(row).collect::<String>();
+    let file = silo(folder.path(), "north", &text).path;
     let fitted = |formula: &str| super::fitted(formula, "bernoulli", std::slice::from_ref(&file));
     let raw = fitted("dead ~ temp * man + na + I(na^2)").1;
     let centred = fitted("dead ~ I(temp - 36.9) * man + I(na - 139) + I((na - 139)^2)").1;
@@ -149,10 +143,7 @@ fn a_usual_prior_that_decides_a_number_is_told_of_and_a_stated_one_is_not() {
     std::fs::write(folder.path().join("north.csv"), "y,x\n".to_owned() + &text).unwrap();
     let said = |more: &[&str]| {
         let fit = ["fit", "y ~ x", "--family", "bernoulli", "--silo", "north.csv"];
-        let mut partita = std::process::Command::new(fixtures::executable("partita"));
-        let done = partita.current_dir(folder.path()).args([&fit[..], more].concat()).output().unwrap();
-        assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
-        String::from_utf8_lossy(&done.stdout).into_owned()
+        fixtures::said(folder.path(), &[&fit[..], more].concat())
     };
     let usual = said(&[]);
     assert!(

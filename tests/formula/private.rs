@@ -2,8 +2,8 @@
 #![allow(clippy::unwrap_used, reason = "a failure in a test is to be loud")]
 
 use std::path::Path;
-use std::process::Command;
 
+use fixtures::refused;
 use fixtures::visits::{FORMULA, visits};
 use partita::executables::StudyFile;
 use partita::models::six_cities;
@@ -15,14 +15,6 @@ fn study(top: &str, epsilon: f64) -> String {
         "formula = \"{FORMULA}\"\nfamily = \"bernoulli\"\nsilos = [\"north\"]\n{top}\n[privacy]\nunit = \"row\"\nepsilon = \
          {epsilon:?}\ndelta = 1e-5\n{COLUMNS}"
     )
-}
-
-/// What a command says that ends with an error.
-fn refused(folder: &Path, arguments: &[&str]) -> String {
-    let done = fixtures::command(folder, arguments);
-    let said = String::from_utf8_lossy(&done.stderr).into_owned();
-    assert!(!done.status.success(), "{said}");
-    said
 }
 
 #[test]
@@ -109,7 +101,7 @@ fn questions_that_need_rows_without_noise_are_refused_by_their_names_in_one_proc
     // What else one does with a study before its fit is about the same model.
     let priors = |task: &str| {
         let arguments = [task, "--study", "study.toml", "--silo", "north=north.csv"];
-        let done = Command::new(fixtures::executable("partita")).current_dir(folder).args(arguments).output().unwrap();
+        let done = fixtures::command(folder, &arguments);
         let said = String::from_utf8_lossy(&done.stdout).into_owned();
         said.lines().filter(|line| line.starts_with("prior: ")).map(str::to_owned).collect::<Vec<_>>()
     };
@@ -120,12 +112,7 @@ fn questions_that_need_rows_without_noise_are_refused_by_their_names_in_one_proc
     assert!(refused(folder, &calibrate).contains("calibration of a private study"));
     // Beyond its sums a study is refused, and nothing is charged for it.
     let ledgers = ["--ledgers", "ledgers"];
-    let done = Command::new(fixtures::executable("partita"))
-        .current_dir(folder)
-        .args([&fit[..], &ledgers].concat())
-        .output()
-        .unwrap();
-    assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
+    fixtures::said(folder, &[&fit[..], &ledgers].concat());
     let before = std::fs::read_to_string(folder.join("ledgers/north.ledger")).unwrap();
     let said = refused(folder, &[&fit[..], &ledgers, &["--seed", "2"]].concat());
     assert!(said.contains("the sums of the study"), "{said}");
@@ -171,9 +158,7 @@ fn answers_in_the_units_of_the_columns_are_near_those_without_noise() {
             let study = format!("formula = \"y ~ x\"\nfamily = \"{family}\"\nsilos = [\"north\"]\n{privacy}");
             std::fs::write(folder.join("study.toml"), study).unwrap();
             let arguments = ["fit", "--study", "study.toml", "--silo", "north=north.csv", "--output", output];
-            let done =
-                Command::new(fixtures::executable("partita")).current_dir(folder).args(arguments).output().unwrap();
-            assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
+            fixtures::said(folder, &arguments);
             let text = std::fs::read_to_string(folder.join(output).join("result.json")).unwrap();
             serde_json::from_str::<serde_json::Value>(&text).unwrap()
         };
@@ -208,12 +193,11 @@ fn a_clip_that_is_too_short_for_rare_outcomes_is_not_trusted_and_one_that_noise_
         let study = format!("formula = \"y ~ a\"\nfamily = \"bernoulli\"\nsilos = [\"north\"]\n{privacy}");
         std::fs::write(folder.join("study.toml"), study).unwrap();
         let arguments = ["fit", "--study", "study.toml", "--silo", "north=north.csv", "--output", "out"];
-        let done = Command::new(fixtures::executable("partita")).current_dir(folder).args(arguments).output().unwrap();
-        assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
+        let said = fixtures::said(folder, &arguments);
         let text = std::fs::read_to_string(folder.join("out/result.json")).unwrap();
         let site = &serde_json::from_str::<serde_json::Value>(&text).unwrap()["sites"][0];
         let [mean, sd] = ["mean", "sd"].map(|name| site[name].as_f64().unwrap());
-        (mean, sd, String::from_utf8_lossy(&done.stdout).into_owned())
+        (mean, sd, said)
     };
     let private = |clip: &str| {
         found(&format!(
@@ -250,12 +234,11 @@ fn counts_with_longer_tails_than_a_poisson_distribution_are_not_trusted_and_othe
         );
         std::fs::write(folder.join("study.toml"), study).unwrap();
         let arguments = ["fit", "--study", "study.toml", "--silo", "north=north.csv", "--output", "out"];
-        let done = Command::new(fixtures::executable("partita")).current_dir(folder).args(arguments).output().unwrap();
-        assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
+        let said = fixtures::said(folder, &arguments);
         let text = std::fs::read_to_string(folder.join("out/result.json")).unwrap();
         let result: serde_json::Value = serde_json::from_str(&text).unwrap();
         assert!(result["privacy"]["clipped"]["deviation"].as_f64().is_some_and(|own| (0.001..0.01).contains(&own)));
-        String::from_utf8_lossy(&done.stdout).into_owned()
+        said
     };
     let words = "longer tails than the family";
     let found = said("poisson", 1.5);
@@ -288,7 +271,7 @@ fn one_ledger_charges_another_formula_and_a_changed_file_and_gives_neither_the_n
         std::fs::write(folder.join("study.toml"), study).unwrap();
         let arguments =
             ["fit", "--study", "study.toml", "--silo", "north=north.csv", "--output", "out", "--ledgers", "own"];
-        let done = Command::new(fixtures::executable("partita")).current_dir(folder).args(arguments).output().unwrap();
+        let done = fixtures::command(folder, &arguments);
         let spent = std::fs::read_to_string(folder.join("own/north.ledger")).unwrap().matches("\"spent\"").count();
         (done.status.success(), String::from_utf8_lossy(&done.stderr).into_owned(), spent)
     };
@@ -335,9 +318,7 @@ fn every_method_that_a_study_names_keeps_its_promise_and_is_refused_beyond_its_s
         std::fs::write(folder.join("study.toml"), study).unwrap();
         let fit =
             ["fit", "--study", "study.toml", "--silo", "north=north.csv", "--output", method, "--ledgers", method];
-        let done = Command::new(fixtures::executable("partita")).current_dir(folder).args(fit).output().unwrap();
-        let said = String::from_utf8_lossy(&done.stdout).into_owned();
-        assert!(done.status.success(), "{method}: {said}{}", String::from_utf8_lossy(&done.stderr));
+        let said = fixtures::said(folder, &fit);
         assert!(said.contains(&format!("private for one row: {sums} sums")), "{method}: {said}");
         assert!(
             said.contains("accounted for as epsilon 2.0") | said.contains("accounted for as epsilon 1.99"),
@@ -359,17 +340,13 @@ fn every_method_that_a_study_names_keeps_its_promise_and_is_refused_beyond_its_s
         assert_eq!(read("north.ledger"), spent, "{method}");
         // Canaries refute the promise's noise no more than it says, over samples too.
         if method == "sfvi" {
-            let arguments = ["audit", "--study", "study.toml", "--runs", "2"];
-            let done =
-                Command::new(fixtures::executable("partita")).current_dir(folder).args(arguments).output().unwrap();
-            let said = String::from_utf8_lossy(&done.stdout).into_owned();
-            assert!(done.status.success() && said.contains("in 48 sums over rows"), "{said}");
+            let said = fixtures::said(folder, &["audit", "--study", "study.toml", "--runs", "2"]);
+            assert!(said.contains("in 48 sums over rows"), "{said}");
         }
     }
     // A fit without a promise leaves none beside its result.
     let fit = ["fit", "y ~ a", "--family", "bernoulli", "--silo", "north=north.csv", "--output", "sfvi"];
-    let done = Command::new(fixtures::executable("partita")).current_dir(folder).args(fit).output().unwrap();
-    assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
+    fixtures::said(folder, &fit);
     assert!(folder.join("sfvi/result.json").is_file() && !folder.join("sfvi/privacy.json").exists());
 }
 
@@ -438,8 +415,7 @@ fn owners_limit_how_many_silos_may_collude_in_a_study_that_divides_the_noise() {
     let folder = scratch.path();
     std::fs::write(folder.join("north.csv"), visits(&six_cities()[..40])).unwrap();
     for name in ["north", "south", "west"] {
-        let mut keys = Command::new(fixtures::executable("partita"));
-        assert!(keys.current_dir(folder).args(["keys", "silo", name]).output().unwrap().status.success());
+        fixtures::said(folder, &["keys", "silo", name]);
     }
     let study = study("", 3.0).replace("[\"north\"]", "[\"north\", \"south\", \"west\"]");
     let study = study.replace("[privacy]\n", "[privacy]\nsecure_sums = true\ncolluders = 1\n");
@@ -507,9 +483,7 @@ fn owners_read_of_a_new_ledger_of_the_unit_and_of_cells_outside_of_what_is_decla
 
     // An owner who describes the file reads what leaves it: nothing but a number.
     std::fs::write(folder.join("study.toml"), study("", 3.0)).unwrap();
-    let arguments = ["describe", "north.csv", "--study", "study.toml"];
-    let done = Command::new(fixtures::executable("partita")).current_dir(folder).args(arguments).output().unwrap();
-    let told = String::from_utf8_lossy(&done.stdout).into_owned();
+    let told = fixtures::said(folder, &["describe", "north.csv", "--study", "study.toml"]);
     assert!(told.contains("the study is private") && !told.contains("leave the silo:"), "{told}");
 }
 
@@ -523,19 +497,14 @@ fn levels_of_text_stand_beside_the_ranges_of_numbers() {
     let study = "formula = \"y ~ x\"\nfamily = \"bernoulli\"\nsilos = [\"north\"]\n[privacy]\nunit = \"row\"\nepsilon = 5.0\ndelta = \
                  1e-5\n[privacy.columns]\ny = [0, 1]\nx = [\"no\", \"yes\"]\n";
     std::fs::write(folder.join("study.toml"), study).unwrap();
-    let arguments = ["fit", "--study", "study.toml", "--silo", "north=north.csv"];
-    let done = Command::new(fixtures::executable("partita")).current_dir(folder).args(arguments).output().unwrap();
-    let said = String::from_utf8_lossy(&done.stdout).into_owned();
-    assert!(done.status.success() && said.contains("xyes"), "{said}{}", String::from_utf8_lossy(&done.stderr));
+    let said = fixtures::said(folder, &["fit", "--study", "study.toml", "--silo", "north=north.csv"]);
+    assert!(said.contains("xyes"), "{said}");
 }
 
 #[test]
 fn an_audit_refutes_what_has_no_noise_and_not_what_is_accounted_for() {
     let scratch = tempfile::tempdir().unwrap();
-    let arguments = ["audit", "--epsilon", "2", "--rounds", "2"];
-    let done = fixtures::command(scratch.path(), &arguments);
-    let said = String::from_utf8_lossy(&done.stdout).into_owned();
-    assert!(done.status.success(), "{said}{}", String::from_utf8_lossy(&done.stderr));
+    let said = fixtures::said(scratch.path(), &["audit", "--epsilon", "2", "--rounds", "2"]);
     assert!(said.contains("without noise: 1000 of 1000 guesses right, epsilon is at least 5.81"), "{said}");
     assert_eq!(said.matches("accounted for is 2.0000").count(), 5, "{said}");
 }
@@ -544,9 +513,7 @@ fn an_audit_refutes_what_has_no_noise_and_not_what_is_accounted_for() {
 fn an_audit_of_a_whole_method_reads_all_coins_without_noise_and_names_its_sums() {
     let scratch = tempfile::tempdir().unwrap();
     let arguments = ["audit", "--method", "few-rounds", "--epsilon", "3", "--runs", "1"];
-    let done = fixtures::command(scratch.path(), &arguments);
-    let said = String::from_utf8_lossy(&done.stdout).into_owned();
-    assert!(done.status.success(), "{said}{}", String::from_utf8_lossy(&done.stderr));
+    let said = fixtures::said(scratch.path(), &arguments);
     assert!(said.contains("600 canaries") && said.contains("with 8 sums of each silo"), "{said}");
     // All right with 95 %: p to the power of 600 is 0.05.
     assert!(said.contains("without noise: 600 of 600 guesses right, epsilon is at least 5.30"), "{said}");

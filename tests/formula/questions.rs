@@ -3,6 +3,8 @@
 use partita::formula::{SiloTable, Study, Whose};
 use partita::{Device, FitOptions, fit};
 
+use super::silo;
+
 /// Counts of which every third is zero by its kind, with a covariate.
 fn file(folder: &std::path::Path) -> SiloTable {
     let row = |at: usize| {
@@ -10,9 +12,7 @@ fn file(folder: &std::path::Path) -> SiloTable {
         let y = if at.is_multiple_of(3) { 0 } else { 1 + (at * at / 5) % 6 };
         format!("{y},{x},{t},{},{}\n", u8::from(!at.is_multiple_of(4)), 1 + at % 3)
     };
-    let path = folder.join("rows.csv");
-    std::fs::write(&path, "y,x,t,s,grade\n".to_owned() + &(0..90).map(row).collect::<String>()).unwrap();
-    SiloTable { name: "north".into(), path }
+    silo(folder, "north", &("y,x,t,s,grade\n".to_owned() + &(0..90).map(row).collect::<String>()))
 }
 
 /// A prior that is stated by its name.
@@ -84,14 +84,12 @@ fn priors_and_formulas_that_a_family_does_not_have_are_refused() {
 fn rows_are_predicted_with_the_formula_of_their_zeros_and_levels_have_no_mean() {
     let folder = tempfile::tempdir().unwrap();
     let (device, silos) = (Device::flex(), [file(folder.path())]);
-    let new = SiloTable { name: "new".into(), path: folder.path().join("new.csv") };
-    std::fs::write(&new.path, "x\n-2\n3\n").unwrap();
+    let new = silo(folder.path(), "new", "x\n-2\n3\n");
     let study = Study::new("y ~ x", "hurdle_poisson".parse().unwrap()).unwrap().with_parameter("hu ~ x").unwrap();
     let prepared = study.prepare(&silos, &device).unwrap();
     let mut own = fit(&prepared.plan.model, &prepared.silos, &device, &FitOptions::default(), None).unwrap();
     let predicted = study.predict(&new, Whose::New, &prepared, &mut own, &device).unwrap();
-    let answer = own.report.answer();
-    let mean = |label: &str| answer.iter().find(|own| own.label == label).unwrap().mean;
+    let mean = |label: &str| super::answer(&own, label)[0];
     for (x, found) in [-2.0, 3.0].iter().zip(&predicted.expected) {
         let rate = (mean("(Intercept)") + mean("x") * x).exp();
         let zero = 1.0 / (1.0 + (-mean("hu_(Intercept)") - mean("hu_x") * x).exp());

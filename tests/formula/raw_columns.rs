@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use partita::Fit;
 use partita::inference::Verdict;
 
-use super::fitted;
+use super::{answer, fitted, silo};
 
 /// Years and incomes of 80 rows, with outcomes of several kinds that follow both; and the standard deviations of the two.
 fn table() -> (String, [f64; 2]) {
@@ -36,18 +36,14 @@ fn table() -> (String, [f64; 2]) {
 /// The mean and the standard deviation of a number of a trusted fit.
 fn trusted(fit: &Fit, label: &str) -> [f64; 2] {
     assert_ne!(fit.report.verdict, Verdict::DoNotTrust, "{}", fit.report);
-    let all = fit.report.answer();
-    let own = all.iter().find(|own| own.label == label).unwrap_or_else(|| panic!("{label}: {}", fit.report));
-    [own.mean, own.sd]
+    answer(fit, label)
 }
 
 #[test]
 fn coefficients_of_raw_columns_are_those_of_scaled_ones_in_their_units() {
     let folder = tempfile::tempdir().unwrap();
-    let path = folder.path().join("all.csv");
     let (text, sds) = table();
-    std::fs::write(&path, text).unwrap();
-    let files = [path];
+    let files = [silo(folder.path(), "all", &text).path];
     let cases = [
         ("size", "gaussian"),
         ("size", "student"),

@@ -4,7 +4,7 @@ use partita::core::{
     Array, Distribution, HalfStudentT, Latents, LogDensity, Part, SiteTable, StudentT, Support, for_support,
     pointwise_log_likelihood,
 };
-use partita::formula::{Prepared, SiloTable, Study};
+use partita::formula::{Prepared, Study};
 use partita::models::regression::Regression;
 use partita::{Beta, Device, Gamma, LogNormal, Normal};
 use serde_json::{Map, Value};
@@ -34,15 +34,13 @@ struct Case {
 
 fn cases() -> Vec<Case> {
     let folder = tempfile::tempdir().unwrap();
-    let path = folder.path().join("rows.csv");
     let of = |case: &Value| {
-        std::fs::write(&path, file(case["columns"].as_object().unwrap())).unwrap();
         let [family, formula] = ["family", "formula"].map(|key| case[key].as_str().unwrap());
         let mut study = Study::new(formula, family.parse().unwrap()).unwrap();
         for formula in case["parameter_formulas"].as_array().unwrap() {
             study = study.with_parameter(formula.as_str().unwrap()).unwrap();
         }
-        let silo = SiloTable { name: "north".into(), path: path.clone() };
+        let silo = super::silo(folder.path(), "north", &file(case["columns"].as_object().unwrap()));
         let name = format!("{formula}, {family}, {}", case["parameter_formulas"]);
         let prepared = study.prepare(&[silo], &Device::flex()).unwrap_or_else(|error| panic!("{name}: {error}"));
         let parameters = case["parameters"].as_object().unwrap().clone();

@@ -6,14 +6,14 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-use super::command::{folder, partita};
+use super::command::folder;
 use fixtures::visits::FORMULA;
 use partita::executables::StudyFile;
 
 /// What a command says on standard output and on standard error, and whether it ends well.
 #[track_caller]
 fn said(folder: &Path, arguments: &[&str]) -> (bool, String) {
-    let done = partita(folder, arguments);
+    let done = fixtures::command(folder, arguments);
     let [out, wrong] = [&done.stdout, &done.stderr].map(|bytes| String::from_utf8_lossy(bytes).into_owned());
     assert!(!wrong.contains("panicked"), "{arguments:?}: {wrong}");
     (done.status.success(), out + &wrong)

@@ -2,9 +2,9 @@
 
 use std::path::Path;
 
+use partita::Device;
 use partita::formula::{SiloTable, Study};
 use partita::inference::Verdict;
-use partita::{Device, FitOptions, Settings, fit};
 use serde_json::Value;
 
 use super::numbers;
@@ -17,17 +17,13 @@ fn zero_inflation_that_may_be_none_is_as_wide_as_it_is_or_not_to_be_trusted() {
     let study = Study::new("art ~ fem + mar + kid5 + phd + ment", "zero_inflated_negbinomial".parse().unwrap());
     let study = study.unwrap().with_parameter("zi ~ log1p(ment)").unwrap();
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("golden/family_data/bioChemists.csv");
-    let device = Device::flex();
-    let prepared = study.prepare(&[SiloTable { name: "all".into(), path }], &device).unwrap();
+    let prepared = study.prepare(&[SiloTable { name: "all".into(), path }], &Device::flex()).unwrap();
     let (mut wrong, mut right) = (Vec::new(), 0);
     for seed in 1..=3 {
-        let options =
-            FitOptions { threads: 2, settings: Settings { seed, ..Settings::default() }, ..FitOptions::default() };
-        let fit = fit(&prepared.plan.model, &prepared.silos, &device, &options, None).unwrap();
-        let answer = fit.report.answer();
+        let fit = super::fit_from(&prepared, seed);
         let is_near = |(name, (mean, sd)): (&&str, (&f64, &f64))| {
-            let own = answer.iter().find(|own| own.label == **name).unwrap();
-            ((own.mean - mean) / sd).abs() <= 0.2 && (own.sd / sd - 1.0).abs() <= 0.25
+            let [own_mean, own_sd] = super::answer(&fit, name);
+            ((own_mean - mean) / sd).abs() <= 0.2 && (own_sd / sd - 1.0).abs() <= 0.25
         };
         let is_wrong = !names.iter().zip(means.iter().zip(&sds)).all(is_near);
         println!("seed {seed}: {:?}, wrong {is_wrong}\n{}", fit.report.verdict, fit.report);

@@ -4,36 +4,31 @@ use std::fmt::Write as _;
 
 use partita::formula::{SiloTable, Study};
 use partita::inference::Verdict;
-use partita::{Device, Fit, FitOptions, Settings, fit};
+use partita::{Device, Fit};
+
+use super::{fit_from, silo};
 
 /// The fit of intercepts that vary with `g` to events in groups, in files of so many parts.
 fn fitted(events: &[(usize, u8)], parts: usize, across: bool, seed: u64) -> Fit {
     let folder = tempfile::tempdir().unwrap();
-    let silo = |part: usize| {
-        let path = folder.path().join(format!("{part}.csv"));
+    let silos = (0..parts).map(|part| {
         let mut text = "g,y\n".to_owned();
         for (group, event) in events.iter().skip(part).step_by(parts) {
             writeln!(text, "g{group},{event}").unwrap();
         }
-        std::fs::write(&path, text).unwrap();
-        SiloTable { name: format!("silo {part}"), path }
-    };
-    let silos: Vec<SiloTable> = (0..parts).map(silo).collect();
+        silo(folder.path(), &format!("silo {part}"), &text)
+    });
+    let silos: Vec<SiloTable> = silos.collect();
     let mut study = Study::new("y ~ 1 + (1 | g)", "bernoulli".parse().unwrap()).unwrap();
     study.declared.groups_across_silos.extend(across.then(|| "g".to_owned()));
-    let device = Device::flex();
-    let prepared = study.prepare(&silos, &device).unwrap();
+    let prepared = study.prepare(&silos, &Device::flex()).unwrap();
     let noted = prepared.notes.iter().any(|own| own.contains("taken as different groups"));
     assert_eq!(noted, parts > 1 && !across, "{:?}", prepared.notes);
-    let settings = Settings { seed, ..Settings::default() };
-    let options = FitOptions { threads: 2, settings, ..FitOptions::default() };
-    fit(&prepared.plan.model, &prepared.silos, &device, &options, None).unwrap()
+    fit_from(&prepared, seed)
 }
 
 fn spread(fit: &Fit) -> [f64; 2] {
-    let all = fit.report.answer();
-    let own = all.iter().find(|own| own.label == "sd((Intercept) | g)").unwrap();
-    [own.mean, own.sd]
+    super::answer(fit, "sd((Intercept) | g)")
 }
 
 /// Mean and standard deviation of $`\sigma`$ after so many events in groups of one row each, by sums over grids.

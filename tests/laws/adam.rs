@@ -4,11 +4,7 @@ use partita_core::burn::optim::{AdamConfig, Optimizer};
 use partita_core::kernel::{AdamUpdate, adam, adam_single};
 use partita_core::{Device, Precision};
 
-/// Numbers in `low..high` in no particular order, the same on every run.
-fn scattered(length: usize, low: f64, high: f64) -> Vec<f64> {
-    let golden = 0.618_033_988_749_894_9;
-    (1..=length).map(|index| low + (high - low) * (index as f64 * golden).fract()).collect()
-}
+use super::kernels::scattered;
 
 #[test]
 fn a_step_is_that_of_the_paper() {

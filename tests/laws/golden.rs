@@ -1,5 +1,6 @@
 //! Holds every log density and every derivative of it against sixty-digit numbers, far into the tails.
 
+use fixtures::numbers;
 use partita_core::{Density, Gradient};
 use serde_json::Value;
 
@@ -25,10 +26,6 @@ struct Found {
     log_prob: f64,
     by_value: Vec<f64>,
     by_parameters: [Vec<f64>; 3],
-}
-
-fn numbers(value: &Value) -> Vec<f64> {
-    value.as_array().unwrap().iter().map(|number| number.as_f64().unwrap()).collect()
 }
 
 pub(super) fn vectors(value: &Value) -> Vec<Vec<f64>> {

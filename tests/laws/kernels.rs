@@ -13,7 +13,7 @@ const SETS: [InstructionSet; 3] = [InstructionSet::Avx512, InstructionSet::Avx2,
 const LENGTHS: [usize; 9] = [0, 1, 3, 15, 16, 17, 65, 2141, 2144];
 
 /// Numbers in `low..high` in no particular order, the same on every run.
-fn scattered(length: usize, low: f64, high: f64) -> Vec<f64> {
+pub(super) fn scattered(length: usize, low: f64, high: f64) -> Vec<f64> {
     let golden = 0.618_033_988_749_894_9;
     (1..=length).map(|index| low + (high - low) * (index as f64 * golden).fract()).collect()
 }

@@ -1,5 +1,6 @@
 //! Claims that measures of predictions and topics satisfy their identities, and that coherence is gensim's.
 
+use fixtures::numbers;
 use partita::SparseRows;
 use partita::core::{Key, Noise, NoiseStream, Purpose};
 use partita::inference::metrics::{
@@ -258,9 +259,6 @@ fn smoothed_weights_are_those_of_arviz() {
 #[test]
 fn leave_one_out_is_that_of_arviz() {
     let golden: Value = serde_json::from_str(include_str!("../golden/leave_one_out.json")).unwrap();
-    let numbers = |values: &Value| -> Vec<f64> {
-        values.as_array().unwrap().iter().map(|value| value.as_f64().unwrap()).collect()
-    };
     for case in golden["cases"].as_array().unwrap() {
         let observations = usize::try_from(case["observations"].as_u64().unwrap()).unwrap();
         let found = LeaveOneOut::of(&numbers(&case["log_likelihood"]), observations).unwrap();

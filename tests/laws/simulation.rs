@@ -1,5 +1,6 @@
 //! Claims that bands for ranks are ArviZ's and hold as often as they say, and that the test of symmetry is exact.
 
+use fixtures::numbers;
 use partita::core::{Key, Noise, Purpose};
 use partita::inference::metrics::{Counts, SimultaneousBand, Symmetry};
 use serde_json::Value;
@@ -9,10 +10,6 @@ const ROUNDING: f64 = 1e-10;
 
 fn golden() -> Value {
     serde_json::from_str(include_str!("../golden/calibration.json")).unwrap()
-}
-
-fn floats(value: &Value) -> Vec<f64> {
-    value.as_array().unwrap().iter().map(|own| own.as_f64().unwrap()).collect()
 }
 
 fn counts(value: &Value) -> Vec<usize> {
@@ -27,7 +24,7 @@ fn bands_are_those_of_arviz_and_of_a_convolution() {
     for expected in bands {
         let of = if expected["counts"] == "below" { Counts::Below } else { Counts::Within };
         let count = usize::try_from(expected["count"].as_u64().unwrap()).unwrap();
-        let masses = floats(&expected["masses"]);
+        let masses = numbers(&expected["masses"]);
         let band = match expected["probability"].as_f64() {
             Some(probability) => SimultaneousBand::new(count, &masses, of, probability),
             None => SimultaneousBand::of_intervals(count, &masses, of, expected["pointwise"].as_f64().unwrap()),
@@ -48,7 +45,7 @@ fn the_distance_from_symmetry_is_scipys_and_its_p_value_counts_walks() {
     let symmetries = golden["symmetries"].as_array().unwrap();
     assert_eq!(symmetries.len(), 7);
     for expected in symmetries {
-        let found = Symmetry::of(&floats(&expected["probabilities"]));
+        let found = Symmetry::of(&numbers(&expected["probabilities"]));
         assert!((found.distance - expected["distance"].as_f64().unwrap()).abs() < ROUNDING, "{found:?}, {expected}");
         assert!((found.p_value - expected["p_value"].as_f64().unwrap()).abs() < ROUNDING, "{found:?}, {expected}");
     }

@@ -3,6 +3,7 @@
 
 mod growth;
 
+use fixtures::numbers;
 use partita_core::burn::tensor::Tensor;
 use partita_core::ode::{Ode, OdeMethod, OdeOptions, OdeSystem, ode};
 use partita_core::{Device, Error, Handle, Real};
@@ -71,10 +72,6 @@ impl Solved {
         let of = |leaf: &Tensor<1>| leaf.grad(&gradients).unwrap().into_data().try_into_vec::<f64>().unwrap();
         self.leaves.iter().flat_map(of).collect()
     }
-}
-
-fn numbers(value: &Value) -> Vec<f64> {
-    value.as_array().unwrap().iter().map(|number| number.as_f64().unwrap()).collect()
 }
 
 /// The largest difference from scipy's states and sensitivities, relative to 1e-3 and the number.

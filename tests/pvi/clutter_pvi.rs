@@ -25,10 +25,8 @@ fn in_turn(exchanges: u64) -> Plan {
 /// Mean and standard deviation that PVI finds over silos of one size, by natural gradients with a rule of 40 points.
 fn partitioned(clutter: &Clutter, x: &[f64], silos: usize, plan: Plan) -> [f64; 2] {
     let device = Device::flex();
-    let parts = x.chunks_exact(x.len() / silos).zip(0..);
-    let parts: Vec<_> = parts
-        .map(|(own, place): (&[f64], u32)| (format!("silo-{place}"), device.tensor(own.to_vec(), [own.len()])))
-        .collect();
+    let parts = x.chunks_exact(x.len() / silos).map(|own| device.tensor(own.to_vec(), [own.len()]));
+    let parts = fixtures::named(parts);
     assert_eq!(parts.len(), silos);
     let expectation = Expectation::GaussHermite { points: 40 };
     let solver = NaturalGradient { rate: 0.5, expectation }.into();

@@ -5,7 +5,6 @@ use fixtures::partitioned::{
     LINEAR, ROUNDING, Run, close, conjugate_options, exact, four_silos, minus, plus, settings,
 };
 use fixtures::regression::{Regression, Rows, pooled, silos};
-use partita::burn::tensor::Tensor;
 use partita::inference::{
     Adam, AdamW, Algorithm, CovarianceMatrix, EarlyStop, Error, Expectation, ExponentialFamily, Factors,
     GradientDescent, Lbfgs, LocalSolver, Monitor, NaturalGradient, NormalFamily, Optimiser, Order, Plug,
@@ -278,8 +277,7 @@ fn silos_whose_likelihoods_curve_upwards_are_refused_undamped_with_their_names_a
         noise_weight: 0.5,
     };
     let model = Clutter::new(clutter);
-    let data: Vec<(String, Tensor<1>)> =
-        (0..5).map(|silo| (format!("silo-{silo}"), device.tensor(vec![0.0; 4], [4]))).collect();
+    let data = fixtures::named((0..5).map(|_| device.tensor(vec![0.0; 4], [4])));
     let solver = Plug::<dyn LocalSolver>::from(NaturalGradient { rate: 1.0, expectation: RULE });
     let first = |damping| {
         let options =

@@ -1,11 +1,10 @@
 //! Tests that a fixed point of PVI is stationary for the pooled data, but need not be a maximum (first erratum).
 
+use fixtures::message::with_floats;
+use fixtures::{named, partitioned};
 use partita::burn::{self, module::Module, tensor::Tensor};
-use partita::inference::{
-    Algorithm, Expectation, InProcess, NaturalGradient, Outcome, Pvi, PviSilo, RunOptions, Silent, Silo, SiloProgram,
-    run,
-};
-use partita::{Device, FamilyPlan, Gaussian, Model, Normal, PviOptions, Result, Scope, Settings};
+use partita::inference::{Algorithm, Expectation, InProcess, NaturalGradient, Outcome, Pvi, RunOptions, Silent, run};
+use partita::{FamilyPlan, Gaussian, Model, Normal, PviOptions, Result, Scope, Settings};
 
 /// Silos, all with the same data.
 const SILOS: usize = 4;
@@ -57,20 +56,13 @@ struct Run {
 
 impl Run {
     fn new() -> Self {
-        let device = Device::flex();
         let family = FamilyPlan::new().global(Gaussian::diagonal());
         let settings = Settings { family, steps: 200_000, ..Settings::default() };
         // Eight points integrate polynomials of degree 15: the local problems are solved without noise.
         let expectation = Expectation::GaussHermite { points: 8 };
         let solver = NaturalGradient { rate: 0.3, expectation }.into();
         let options = PviOptions { solver, ..PviOptions::new(400) };
-        let names: Vec<String> = (0..SILOS).map(|silo| format!("silo-{silo}")).collect();
-        let silo = |(name, index): (&String, u32)| -> Box<dyn SiloProgram> {
-            let silo = Silo::new(name, index, &Hermite {}, &(), &device, &settings).unwrap();
-            Box::new(PviSilo::new(silo, index, options.clone()).unwrap())
-        };
-        let silos = names.iter().zip(0..).map(silo).collect();
-        let pvi = Pvi::new(&Hermite {}, &device, &settings, &names, vec![1; SILOS], options).unwrap();
+        let (pvi, silos) = partitioned::Run::new(&Hermite {}, &named([(); SILOS]), &settings, options).programs();
         Self { pvi, exchange: InProcess::new(silos, 1).unwrap() }
     }
 
@@ -114,9 +106,7 @@ fn started_beside_such_a_point_partitioned_inference_leaves_it_and_ends_where_th
     // Silo 0 answers a given change: a thousandth of precision.
     let request = run.pvi.outgoing().unwrap().remove(0);
     let reply = run.exchange.programs()[0].answer(&request.message).unwrap();
-    let mut nudge = reply.clone();
-    nudge.records.retain(|record| record.name != "change");
-    run.pvi.incoming(vec![Outcome::Reply(nudge.floats("change", &[0.0, -0.0005]))]).unwrap();
+    run.pvi.incoming(vec![Outcome::Reply(with_floats(&reply, "change", &[0.0, -0.0005]))]).unwrap();
     // The next request reports it.
     run.pvi.leave(0).unwrap();
     run.pvi.join(0).unwrap();

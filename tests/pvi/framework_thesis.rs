@@ -1,11 +1,13 @@
 //! Compares PVI with the two experiments of the framework thesis: exact posteriors, figures, and requirements.
 #![allow(clippy::print_stderr, reason = "a test that is skipped says so")]
 
+use fixtures::message::with_floats;
+use fixtures::partitioned::{Run, conjugate_options as conjugate};
 use partita::core::{Noise, partition_equally};
 use partita::datasets::{RuggedCountry, rugged};
 use partita::inference::{
-    Algorithm, Conjugate, Counters, Delays, Ending, Error, InProcess, NormalFamily, Order, Outcome, Pvi, PviSilo,
-    RunOptions, RunRecord, Silent, Silo, SiloProgram, Threads, Tolerance, run, run_asynchronous,
+    Algorithm, Counters, Delays, Ending, Error, InProcess, NormalFamily, Order, Outcome, Pvi, RunOptions, RunRecord,
+    Silent, SiloProgram, Threads, Tolerance, run, run_asynchronous,
 };
 use partita::models::{GaussianMean, LinearRegression, MeasuredRows};
 use partita::{Device, FamilyPlan, Gaussian, Model, PviOptions, Schedule, Settings, SiloSchedule};
@@ -40,37 +42,20 @@ impl Found {
     }
 }
 
-/// Parties of a run.
-fn parties<M: Model>(
-    (model, data): (&M, &[(String, M::Data)]),
-    settings: &Settings,
-    options: PviOptions,
-) -> (Pvi, Vec<Box<dyn SiloProgram>>) {
-    let device = Device::flex();
-    let names: Vec<String> = data.iter().map(|(name, _)| name.clone()).collect();
-    let silo = |((name, data), index): (&(String, M::Data), u32)| -> Box<dyn SiloProgram> {
-        let silo = Silo::new(name, index, model, data, &device, settings).unwrap();
-        Box::new(PviSilo::new(silo, index, options.clone()).unwrap())
-    };
-    let silos = data.iter().zip(0..).map(silo).collect();
-    let sizes = vec![1; names.len()];
-    (Pvi::new(model, &device, settings, &names, sizes, options).unwrap(), silos)
-}
-
 fn improper_cavities(pvi: &Pvi) -> u64 {
     pvi.counts().unwrap().of("improper_cavities").unwrap()
 }
 
 /// This many exchanges; asynchronous on threads if `on_threads`.
 fn found<M: Model>(
-    world: (&M, &[(String, M::Data)]),
+    (model, data): (&M, &[(String, M::Data)]),
     settings: &Settings,
     (options, exchanges): (PviOptions, u64),
     on_threads: bool,
 ) -> Found {
     let steps = exchanges * options.local_steps;
     let settings = Settings { steps, ..settings.clone() };
-    let (mut pvi, silos) = parties(world, &settings, options);
+    let (mut pvi, silos) = Run::new(model, data, &settings, options).programs();
     let how = RunOptions { steps, ..RunOptions::default() };
     let record = match on_threads {
         true => run_asynchronous(&mut pvi, &mut Threads::start(silos).unwrap(), &how, &mut Silent),
@@ -80,10 +65,6 @@ fn found<M: Model>(
     let (mean, spread) = pvi.natural_family().moments(pvi.natural());
     let variances = spread.deviations().iter().map(|deviation| deviation * deviation).collect();
     Found { natural: pvi.natural().to_vec(), mean, variances, record: record.unwrap(), improper_cavities }
-}
-
-fn conjugate(schedule: SiloSchedule) -> PviOptions {
-    PviOptions { schedule, solver: Conjugate.into(), ..PviOptions::new(1) }
 }
 
 /// The thesis's local problem: this many steps of Adam with 10 draws, here from the posterior received and with a rate
@@ -100,9 +81,7 @@ fn adam_settings() -> Settings {
 
 /// Experiment A: ten silos of 1,000 numbers.
 fn numbers() -> Vec<(String, <GaussianMean as Model>::Data)> {
-    let device = Device::flex();
-    let silo = |(values, index): (Vec<f64>, usize)| (format!("silo-{index}"), GaussianMean::data(&values, &device));
-    gaussian_mean_silos().into_iter().zip(0..).map(silo).collect()
+    fixtures::named(gaussian_mean_silos().iter().map(|values| GaussianMean::data(values, &Device::flex())))
 }
 
 /// Experiment B: 170 countries dealt out to three silos.
@@ -112,12 +91,12 @@ fn countries() -> Option<Vec<(String, MeasuredRows)>> {
     }
     let (all, device) = (rugged().unwrap(), Device::flex());
     let silos = partition_equally(all.len(), 3, &Noise::new(1)).unwrap();
-    let silo = |(rows, index): (Vec<usize>, usize)| {
+    let silo = |rows: Vec<usize>| {
         let own: Vec<_> = rows.into_iter().map(|row| all[row].clone()).collect();
         let own = RuggedCountry::columns(&own);
-        (format!("silo-{index}"), MeasuredRows::new(&own.covariates, 3, &own.log_gdp, &device).unwrap())
+        MeasuredRows::new(&own.covariates, 3, &own.log_gdp, &device).unwrap()
     };
-    Some(silos.into_iter().zip(0..).map(silo).collect())
+    Some(fixtures::named(silos.into_iter().map(silo)))
 }
 
 fn assert_near(found: &[f64], expected: &[f64], tolerance: f64) {
@@ -321,16 +300,15 @@ fn b2_b3_hold_for_sequential_visits_of_sampled_gradients_too() {
 fn an_improper_cavity_is_used_counted_and_reported() {
     let data = numbers();
     let settings = Settings { family: FamilyPlan::new().global(Gaussian::diagonal()), ..Settings::default() };
-    let (mut pvi, mut silos) = parties((&GaussianMean {}, &data), &settings, conjugate(SEQUENTIAL));
+    let Run { mut pvi, mut silos } = Run::new(&GaussianMean {}, &data, &settings, conjugate(SEQUENTIAL));
     for _ in 0..10 {
         let request = pvi.outgoing().unwrap().remove(0);
         let reply = silos[request.silo].answer(&request.message).unwrap();
         pvi.incoming(vec![Outcome::Reply(reply)]).unwrap();
     }
     // Posterior of precision 500, from which the silo removes a factor of 1,000: the cavity has a negative one.
-    let mut request = pvi.outgoing().unwrap().remove(0);
-    request.message.records.retain(|record| record.name != "natural");
-    let message = request.message.floats("natural", &[2_500.0, -250.0]);
+    let request = pvi.outgoing().unwrap().remove(0);
+    let message = with_floats(&request.message, "natural", &[2_500.0, -250.0]);
     let reply = silos[request.silo].answer(&message).unwrap();
     assert_eq!(reply.get_word("improper_cavity").unwrap(), 1);
     // Its solution is cavity times likelihood: the removed factor returns, unchanged and finite.
@@ -346,7 +324,7 @@ fn a_run_stops_at_its_last_answer_or_once_nothing_moves() {
     let ending = |exchanges, tolerance, on_threads| {
         let options = conjugate(if on_threads { asynchronous() } else { SEQUENTIAL });
         let settings = Settings { steps: exchanges, ..Settings::default() };
-        let (mut pvi, silos) = parties((&GaussianMean {}, &data), &settings, options);
+        let (mut pvi, silos) = Run::new(&GaussianMean {}, &data, &settings, options).programs();
         let how = RunOptions { steps: exchanges, tolerance, ..RunOptions::default() };
         let record = match on_threads {
             true => run_asynchronous(&mut pvi, &mut Threads::start(silos).unwrap(), &how, &mut Silent).unwrap(),
@@ -383,7 +361,7 @@ fn a_change_is_multiplied_in_exactly_once() {
     // The published server adds every silo's last change again whenever any silo answers: precision would grow without
     // bound.
     let data = numbers();
-    let (mut pvi, mut silos) = parties((&GaussianMean {}, &data), &Settings::default(), conjugate(asynchronous()));
+    let Run { mut pvi, mut silos } = Run::new(&GaussianMean {}, &data, &Settings::default(), conjugate(asynchronous()));
     let mut sum = pvi.prior().to_vec();
     for _ in 0..200 {
         let request = pvi.outgoing().unwrap().remove(0);
@@ -400,7 +378,7 @@ fn a_change_is_multiplied_in_exactly_once() {
 fn two_silos_of_one_name_are_refused_wherever_they_meet() {
     let mut data = numbers();
     data[3].0 = "silo-1".into();
-    let twins = || parties((&GaussianMean {}, &data), &Settings::default(), conjugate(SEQUENTIAL)).1;
+    let twins = || Run::new(&GaussianMean {}, &data, &Settings::default(), conjugate(SEQUENTIAL)).programs().1;
     for refused in [InProcess::new(twins(), 1).map(drop), Threads::start(twins()).map(drop)] {
         assert!(matches!(refused, Err(Error::DuplicateSilo { ref name }) if name == "silo-1"), "{refused:?}");
     }

@@ -128,9 +128,9 @@ fn without_a_divergence_a_silo_follows_its_data_alone() {
 fn data(device: &Device) -> Vec<(String, partita::burn::tensor::Tensor<1>)> {
     let silo = |silo: i32| {
         let numbers: Vec<f64> = (0..10).map(|row| 0.3 + 0.2 * (f64::from(row) - 4.5) / f64::from(silo + 1)).collect();
-        (format!("silo-{silo}"), GaussianMean::data(&numbers, device))
+        GaussianMean::data(&numbers, device)
     };
-    (0..5).map(silo).collect()
+    fixtures::named((0..5).map(silo))
 }
 
 fn fitted(how: PviOptions, settings: Settings) -> partita::inference::Result<Fit> {

@@ -6,9 +6,9 @@ use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use fixtures::counts::Counts;
+use fixtures::message::{with_floats, with_word};
 use fixtures::partitioned::{LINEAR, Run, close, conjugate_options, exact, four_silos, plus, settings};
 use fixtures::regression::Rows;
-use partita::burn::tensor::Tensor;
 use partita::inference::{
     Algorithm, Arrival, Asynchronous, Delays, Ending, Error, Exchange, GradientDescent, Manifest, MissingSilo, Order,
     Outcome, PriorShare, PviSilo, Request, RunOptions, Sgd, Silent, SiloProgram, StepInfo, Tolerance, run,
@@ -197,9 +197,7 @@ fn weights_of_silos_are_kept_in_a_checkpoint() {
 #[test]
 fn stale_work_is_sent_the_posterior_less_the_prior_of_the_same_time() {
     let device = Device::flex();
-    let counts = |count: f64| device.tensor(vec![count], [1]);
-    let data: Vec<(String, Tensor<1>)> =
-        [4.0, 9.0, 6.0].iter().enumerate().map(|(silo, count)| (format!("silo-{silo}"), counts(*count))).collect();
+    let data = fixtures::named([4.0, 9.0, 6.0].map(|count| device.tensor(vec![count], [1])));
     let schedule = SiloSchedule::Asynchronous(Delays::default());
     let options = PviOptions { schedule, prior: PriorShare::BySize, ..PviOptions::new(20) };
     let settings = Settings { steps: 10_000, ..Settings::default() };
@@ -226,8 +224,7 @@ fn answers_that_do_not_come_are_no_sign_of_convergence() {
     let delays = Delays { loss: 0.9, ..Delays::default() };
     let tolerance = Tolerance { change: 1e-3, exchanges: 4 };
     let run = Run::new(&LINEAR, &data, &settings(2_000), conjugate_options(SiloSchedule::Asynchronous(delays)));
-    let mut pvi = run.pvi;
-    let silos = run.silos.into_iter().map(|silo| Box::new(silo) as Box<dyn SiloProgram>).collect();
+    let (mut pvi, silos) = run.programs();
     let mut exchange = partita::inference::InProcess::new(silos, 1).unwrap();
     let how = RunOptions { steps: 2_000, tolerance: Some(tolerance), ..RunOptions::default() };
     partita::inference::run(&mut pvi, &mut exchange, &how, &mut Silent).unwrap();
@@ -258,12 +255,11 @@ fn a_removal_that_leaves_no_density_is_refused_and_changes_nothing() {
     let sum =
         [0, 2, 3].iter().fold(run.pvi.natural().to_vec(), |sum, silo| plus(&sum, 1.0, &change(&outcomes[*silo]).0));
     // Silo 1 removes nearly all the precision of the first coefficient: 0.1 remains, all of it silo 2's.
-    let (mut doctored, mut reply) = change(&outcomes[1]);
+    let (mut doctored, reply) = change(&outcomes[1]);
     for (index, left) in [(3, -0.05), (4, 0.0), (6, 0.0)] {
         doctored[index] = left - sum[index];
     }
-    reply.records.retain(|record| record.name != "change");
-    outcomes[1] = Outcome::Reply(reply.floats("change", &doctored));
+    outcomes[1] = Outcome::Reply(with_floats(&reply, "change", &doctored));
     run.pvi.incoming(outcomes).unwrap();
     let before = run.pvi.save();
     match run.pvi.remove(2) {
@@ -298,11 +294,10 @@ fn an_answer_whose_log_likelihood_is_no_number_is_refused_by_name_and_changes_no
         let mut run = Run::new(&LINEAR, &data, &settings(100), go_on(SiloSchedule::Synchronous));
         let requests = run.pvi.outgoing().unwrap();
         let mut outcomes = run.answers(&requests);
-        let Outcome::Reply(reply) = &mut outcomes[1] else { panic!("no reply") };
+        let Outcome::Reply(reply) = &outcomes[1] else { panic!("no reply") };
         let mut change = reply.get_floats("change").unwrap();
         change[4] = forged;
-        reply.records.retain(|record| record.name != "change");
-        outcomes[1] = Outcome::Reply(reply.clone().floats("change", &change));
+        outcomes[1] = Outcome::Reply(with_floats(reply, "change", &change));
         match run.pvi.incoming(outcomes) {
             Err(Error::NotFinite { who, quantity, .. }) => {
                 assert!(
@@ -329,11 +324,7 @@ fn a_visit_that_fails_leaves_the_silo_as_it_was() {
     };
     let mut runs = [(); 2].map(|()| Run::new(&LINEAR, &data, &settings, options.clone()));
     let request = runs[0].pvi.outgoing().unwrap().remove(0).message;
-    let of_steps = |count: u64| {
-        let mut message = request.clone();
-        message.records.retain(|record| record.name != "local_steps");
-        message.word("local_steps", count)
-    };
+    let of_steps = |count: u64| with_word(&request, "local_steps", count);
     let failed = runs[0].silos[0].answer(&of_steps(2_000));
     assert!(failed.is_err(), "{failed:?}");
     let mut again = of_steps(1);
@@ -438,8 +429,7 @@ fn threads_forget_an_answer_that_a_run_has_given_up() {
     let request = pvi.ask(0).unwrap().unwrap();
     pvi.discard(0);
     let mut second = pvi.ask(0).unwrap().unwrap();
-    second.message.records.retain(|record| record.name != "version");
-    second.message = second.message.word("version", 2);
+    second.message = with_word(&second.message, "version", 2);
     threads.send(vec![request], None).unwrap();
     threads.send(vec![second], None).unwrap();
     let Arrival { silo, outcome } = threads.receive(pvi.manifest(), None).unwrap().unwrap();

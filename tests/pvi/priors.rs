@@ -297,8 +297,7 @@ fn a_prior_that_is_not_normal_has_a_factor_that_the_coordinator_refines() {
     let device = Device::flex();
     let counts = [vec![2.0, 1.0, 4.0], vec![0.0, 3.0], vec![5.0, 2.0, 2.0, 1.0]];
     let of = |counts: &Vec<f64>| device.tensor(counts.clone(), [counts.len()]);
-    let silos: Vec<(String, Tensor<1>)> =
-        counts.iter().enumerate().map(|(place, own)| (format!("silo-{place}"), of(own))).collect();
+    let silos = fixtures::named(counts.iter().map(of));
     let all = [("all".to_owned(), of(&counts.concat()))];
     let pooled = moments(&Counts {}, &all, AlgorithmChoice::Central);
     let how = PviOptions { schedule: SiloSchedule::Synchronous, ..PviOptions::new(200) };

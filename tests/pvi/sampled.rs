@@ -2,6 +2,7 @@
 
 use std::sync::{Arc, Mutex};
 
+use fixtures::message::with_floats;
 use partita::inference::{
     Algorithm, ExponentialFamily, LocalProblem, LocalSolver, LocalUpdate, NormalFamily, Pvi, PviSilo, Result, Silo,
     SiloProgram, Solved, SolverState,
@@ -48,9 +49,8 @@ fn free_energies(estimator: Estimator, cavity: &[f64], standard: [f64; 2], steps
     let mut silo = PviSilo::new(silo, 0, options.clone()).unwrap();
     let mut pvi = Pvi::new(&GaussianMean {}, &device, &settings, &names, vec![OUTCOMES.len()], options).unwrap();
     // The silo's factor is 1: what it is sent is its cavity.
-    let mut request = pvi.outgoing().unwrap().remove(0).message;
-    request.records.retain(|record| record.name != "natural");
-    silo.answer(&request.floats("natural", cavity)).unwrap();
+    let request = pvi.outgoing().unwrap().remove(0).message;
+    silo.answer(&with_floats(&request, "natural", cavity)).unwrap();
     probe.found.lock().unwrap().clone()
 }
 

@@ -1,6 +1,6 @@
 //! Tests local latents in silos with partitioned factors on the globals: in an exact model, and on six cities.
 
-use fixtures::{ConjugateGaussian, conjugate, groups, six_cities_family, six_cities_model, split, structured};
+use fixtures::{conjugate, conjugate_silos, groups, six_cities_family, six_cities_model, structured};
 use partita::inference::Order;
 use partita::models::{RepeatedBinary, six_cities_silos};
 use partita::{
@@ -34,9 +34,7 @@ fn two_sweeps_recover_a_conjugate_hierarchy_with_its_local_latents() {
     let device = Device::flex();
     let groups = groups(12, 3);
     let exact = conjugate().posterior(&groups);
-    let data = split(&groups, 3).into_iter().enumerate();
-    let silos: Vec<_> =
-        data.map(|(place, own)| (format!("silo-{place}"), ConjugateGaussian::data(&own, &device).unwrap())).collect();
+    let silos = conjugate_silos(&groups, 3);
     // One sweep finds the globals; silos updated before the last then receive the final globals, and follow.
     for (schedule, exchanges) in [(SiloSchedule::Sequential(Order::Fixed), 6), (SiloSchedule::Synchronous, 2)] {
         let how = PviOptions { schedule, damping: Some(1.0), ..PviOptions::new(2_000) };

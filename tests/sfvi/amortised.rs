@@ -125,7 +125,7 @@ fn tensor(values: &[f64], device: &Device) -> Tensor<1> {
 }
 
 fn named(parts: &[Vec<f64>], device: &Device) -> Vec<(String, Tensor<1>)> {
-    parts.iter().enumerate().map(|(index, own)| (format!("silo-{index}"), tensor(own, device))).collect()
+    fixtures::named(parts.iter().map(|own| tensor(own, device)))
 }
 
 /// log p(y) = Σ log N(y; 0, 1 + s²).

@@ -1,7 +1,7 @@
 //! Compares averages of posteriors with closed forms and POT, and SFVI-Avg with cases where it must be exact.
 
 use fixtures::{
-    ConjugateGaussian, conjugate, groups, six_cities_data, six_cities_family, six_cities_model, structured,
+    ConjugateGaussian, conjugate, groups, numbers, six_cities_data, six_cities_family, six_cities_model, structured,
 };
 use partita::burn::tensor::Tensor;
 use partita::core::{Key, Noise, Purpose};
@@ -148,21 +148,21 @@ fn rounds_whose_rows_are_averages_have_to_scale_density_and_entropy_together() {
 #[test]
 fn barycentre_equals_the_golden_number_of_pot() {
     let golden: serde_json::Value = serde_json::from_str(include_str!("../golden/barycentre.json")).unwrap();
-    let list = |value: &serde_json::Value| -> Vec<f64> {
-        value.as_array().unwrap().iter().map(|v| v.as_f64().unwrap()).collect()
-    };
     let family = FullRankGaussian::new(3);
     let members: Vec<Vec<f64>> = (0..3)
         .map(|j| {
             family
-                .with_moments(&list(&golden["means"][j]), &CovarianceMatrix::Full(list(&golden["covariances"][j])))
+                .with_moments(
+                    &numbers(&golden["means"][j]),
+                    &CovarianceMatrix::Full(numbers(&golden["covariances"][j])),
+                )
                 .unwrap()
         })
         .collect();
-    let average = Barycentre.average(&family, &members, &list(&golden["weights"])).unwrap();
-    close(&family.mean(&average), &list(&golden["mean"]), FIXED_POINT);
+    let average = Barycentre.average(&family, &members, &numbers(&golden["weights"])).unwrap();
+    close(&family.mean(&average), &numbers(&golden["mean"]), FIXED_POINT);
     // POT stops at a change of 1e-14; both are fixed points of the same map.
-    close(&family.covariance(&average), &list(&golden["covariance"]), 1e-9);
+    close(&family.covariance(&average), &numbers(&golden["covariance"]), 1e-9);
 }
 
 #[test]

@@ -5,7 +5,7 @@ mod runs;
 
 use std::path::Path;
 
-use fixtures::{ConjugateGaussian, conjugate, groups};
+use fixtures::{ConjugateGaussian, conjugate, groups, named};
 use partita::burn::module::Module;
 use partita::burn::tensor::Tensor;
 use partita::core::{Key, Noise, NoiseStream, Purpose};
@@ -61,16 +61,12 @@ fn golden() -> Value {
     serde_json::from_str(include_str!("../golden/server_rules.json")).unwrap()
 }
 
-fn named<T>(data: Vec<T>) -> Vec<(String, T)> {
-    data.into_iter().enumerate().map(|(index, data)| (format!("silo-{index}"), data)).collect()
-}
-
 fn line_data(silos: &[Rows], device: &Device) -> Vec<(String, <Line as Model>::Data)> {
     let one = |rows: &Rows| {
         let design = Design::new(rows.iter().flat_map(|[x, _]| [1.0, *x]).collect(), [rows.len(), 1, 2]).unwrap();
         (design, device.tensor(rows.iter().map(|[_, y]| *y).collect(), [rows.len(), 1]))
     };
-    named(silos.iter().map(one).collect())
+    named(silos.iter().map(one))
 }
 
 /// H and H c of a silo's mean loss ½(w − c)ᵀH(w − c), with every row counting `1/rows`.
@@ -133,7 +129,7 @@ fn classified(sizes: &[usize], device: &Device) -> Vec<(String, ClassifiedRows)>
         let sparse = SparseRows::from_dense(&covariates[6 * rows.start..6 * rows.end], [*size, 6]).unwrap();
         ClassifiedRows::new(sparse, &classes[rows], device).unwrap()
     };
-    named(sizes.iter().map(&mut cut).collect())
+    named(sizes.iter().map(&mut cut))
 }
 
 #[test]
@@ -369,7 +365,7 @@ fn digits_right(deal: &[Vec<usize>], how: FedOptOptions, digits: &partita::datas
         summary_draws: 0,
         ..FitOptions::default()
     };
-    let found = fit(&model, &named(deal.iter().map(silo).collect()), &device, &options, None).unwrap();
+    let found = fit(&model, &named(deal.iter().map(silo)), &device, &options, None).unwrap();
     let test = digits.test.select(&(0..2_000).collect::<Vec<_>>()).unwrap();
     let covariates = SparseRows::from_dense(&test.scaled(), [2_000, 784]).unwrap();
     let point = found.posterior();

@@ -1,16 +1,17 @@
 //! Holds private SFVI to the answer without noise, to rows that decide on nothing but their own part, and to budgets.
 
-use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 
+use fixtures::message::{with_global, with_word};
+use fixtures::private::{around_one, spends_within_its_budget, tenths_beyond_the_clip};
 use partita::inference::{
     Adam, Algorithm, AlgorithmChoice, Error, Estimator, FewRoundsOptions, Fitted, InProcess, Mechanism, Message,
     PrivateSfvi, PrivateSfviOptions, PrivateSfviSilo, Result, RowSum, RunOptions, Settings, Sgd, Silent, Silo,
     SiloProgram, fit, run,
 };
-use partita::models::{Child, GaussianMean, MixedLogistic, RepeatedBinary, six_cities};
-use partita::privacy::{Accountant, Conversion, Cost, Entropy, Grid, Ledger, SeededBits};
-use partita::private::{NoisedSums, PrivateMethod, PrivateOptions, simulate};
+use partita::models::{Child, MixedLogistic, RepeatedBinary, six_cities};
+use partita::privacy::{Accountant, Conversion, Cost, Entropy, Grid, Ledger};
+use partita::private::{NoisedSums, PrivateMethod, PrivateOptions};
 use partita::{Device, FitOptions};
 
 /// Sums rows on the grid without noise, and keeps what each contributed.
@@ -82,17 +83,8 @@ fn contributions(children: &[Child]) -> Vec<Vec<Vec<f64>>> {
     let recorded = Recorded::default();
     let mut silo = silo(children, 1.0, recorded.clone());
     let request = coordinator(537, 1.0).outgoing().unwrap().remove(0).message;
-    (0..3).for_each(|step| drop(silo.answer(&at_step(&request, step)).unwrap()));
+    (0..3).for_each(|step| drop(silo.answer(&with_word(&request, "step", step)).unwrap()));
     recorded.0.lock().unwrap().clone()
-}
-
-/// The same request for another exchange.
-fn at_step(request: &Message, step: u64) -> Message {
-    let mut other = request.clone();
-    for record in other.records.iter_mut().filter(|record| record.name == "step") {
-        record.bytes = step.to_le_bytes().to_vec().into();
-    }
-    other
 }
 
 #[test]
@@ -127,14 +119,8 @@ fn a_row_at_which_the_model_is_not_defined_neither_moves_nor_decides_whether_oth
         let recorded = Recorded::default();
         let mut silo = silo(children, 1.0, recorded.clone());
         let request = coordinator(537, 1.0).outgoing().unwrap().remove(0).message;
-        let mut outside = request.clone();
-        for record in outside.records.iter_mut().filter(|record| record.name == "global") {
-            let mut bytes = record.bytes.to_vec();
-            bytes[24..32].copy_from_slice(&1.2e308_f64.to_le_bytes());
-            record.bytes = bytes.into();
-        }
-        silo.answer(&outside).unwrap();
-        silo.answer(&at_step(&request, 1)).unwrap();
+        silo.answer(&with_global(&request, 3, 1.2e308)).unwrap();
+        silo.answer(&with_word(&request, "step", 1)).unwrap();
         recorded.0.lock().unwrap().clone()
     };
     let all = ask(children);
@@ -171,7 +157,7 @@ fn a_private_silo_of_sfvi_refuses_what_is_no_noised_sum() {
     assert!(refusal(&set("noise", 1.0)).contains("noise of 1"));
     assert!(refusal(&set("rate", 0.5)).contains("rate of 0.5"));
     assert!(refusal(&set("clip", f64::NAN)).contains("its clip is NaN"));
-    assert!(refusal(&|message| *message = at_step(message, 320)).contains("a run of 320"));
+    assert!(refusal(&|message| *message = with_word(message, "step", 320)).contains("a run of 320"));
     for kind in ["sfvi.step", "sfvi.estimate", "trust.values", "evaluate.rows"] {
         let found = refusal(&|message: &mut Message| message.kind = kind.into());
         assert!(found.contains("noised sums alone"), "{kind}: {found}");
@@ -192,15 +178,10 @@ fn a_private_silo_of_sfvi_refuses_what_is_no_noised_sum() {
     assert!(refused(&Settings { particles: 2, ..settings() }).contains("private SFVI"));
 }
 
-/// A fit of six hundred numbers in two silos under a promise, with seeded bits.
+/// A fit of six hundred numbers in two silos under a promise.
 fn fitted(promise: PrivateOptions, seed: u64, rate: f64) -> Result<Fitted> {
-    let device = Device::flex();
-    let rows = |mean: f64| (0..300).map(|k| mean + f64::from(k % 21 - 10) / 6.06).collect::<Vec<f64>>();
-    let silos = [0.8, 1.2].map(|mean| (format!("at-{mean}"), device.tensor(rows(mean), [300])));
-    let options = FitOptions { settings: Settings { seed, ..Settings::default() }, ..FitOptions::default() };
     let privacy = PrivateOptions { method: PrivateMethod::Sfvi { rate }, rounds: 6, ..promise };
-    let mut bits = |silo: usize| Box::new(SeededBits::new(seed * 100 + silo as u64)) as Box<_>;
-    simulate(&GaussianMean {}, &silos, &device, &options, &privacy, &mut bits)
+    around_one(Settings { seed, ..Settings::default() }, &privacy)
 }
 
 #[test]
@@ -222,19 +203,11 @@ fn posteriors_are_widened_by_the_noise_and_by_the_samples_that_move_them() {
 
 #[test]
 fn rows_longer_than_the_clip_are_counted_with_noise() {
-    let device = Device::flex();
-    // Each tenth is six deviations off, where the clip is three.
-    let row = |k: i32| if k % 10 == 0 { 6.0 * f64::from(k / 10 % 2 * 2 - 1) } else { f64::from(k % 7 - 3) / 2.0 };
-    let silos = ["one", "two"].map(|name| (name.to_owned(), device.tensor((0..300).map(row).collect(), [300])));
-    let options = FitOptions::default();
     for (epsilon, rate) in [(100.0, 1.0), (100.0, 0.5), (3.0, 1.0)] {
         let method = PrivateMethod::Sfvi { rate };
         let promise = PrivateOptions { method, rounds: 6, ..PrivateOptions::new(epsilon, 1e-5) };
-        let mut bits = |silo: usize| Box::new(SeededBits::new(silo as u64)) as Box<_>;
-        let fit = simulate(&GaussianMean {}, &silos, &device, &options, &promise, &mut bits).unwrap();
-        let privacy = fit.report.privacy.unwrap();
+        let privacy = tenths_beyond_the_clip(Settings::default(), &promise).report.privacy.unwrap();
         let found = privacy.clipped.unwrap();
-        assert!((found.share - 0.1).abs() < 5.0 * found.deviation + 1e-3, "{found:?}");
         // Two silos, 32 sums in the last two of six rounds; marks of half a clip; sixty rows that samples miss or have.
         let noise = 2.0 * (privacy.noise * 5_f64.sqrt() / rate).powi(2);
         let expected = ((noise + 60.0 * (1.0 - rate) / rate) / 32.0).sqrt() / 600.0;
@@ -253,25 +226,7 @@ impl Entropy for NoBits {
 
 #[test]
 fn a_run_beyond_the_budget_spends_nothing_a_repeated_one_costs_nothing_and_the_ledger_comes_before_noise() {
-    let folder = tempfile::tempdir().unwrap();
-    let promise = |epsilon: f64| PrivateOptions {
-        ledgers: Some((folder.path().to_owned(), epsilon)),
-        ..PrivateOptions::new(1.0, 1e-5)
-    };
-    let text = || std::fs::read_to_string(folder.path().join("at-0.8.ledger")).unwrap();
-    let spent = || text().lines().filter(|line| line.contains("\"spent\"")).count();
-    let refused = fitted(promise(0.9), 1, 0.5).unwrap_err();
-    assert!(matches!(&refused, Error::InSilo { .. }) && refused.to_string().contains("is left"), "{refused}");
-    assert_eq!(spent(), 0);
-    let first = fitted(promise(1.2), 1, 0.5).unwrap();
-    assert_eq!(spent(), 96);
-    let ledger = text();
-    let again = fitted(promise(1.2), 1, 0.5).unwrap();
-    assert_eq!(first.report.sites[0].mean.to_bits(), again.report.sites[0].mean.to_bits());
-    // Another study asks the same bytes, and is another release.
-    assert!(fitted(PrivateOptions { study: "another".into(), ..promise(1.2) }, 1, 0.5).is_err());
-    assert!(fitted(promise(1.2), 2, 0.5).is_err());
-    assert_eq!(text(), ledger);
+    let (first, ledger) = spends_within_its_budget(96, |promise, seed| fitted(promise, seed, 0.5));
     // What is written there is the cost of samples, and as much as was promised.
     assert!(ledger.contains("\"rate\":0.5"), "{}", ledger.lines().nth(1).unwrap());
     let noise = first.report.privacy.unwrap().noise;
@@ -280,7 +235,8 @@ fn a_run_beyond_the_budget_spends_nothing_a_repeated_one_costs_nothing_and_the_l
     assert!(epsilon <= 1.0 && epsilon > 0.999, "{epsilon}");
 
     // Without bits there is no noise: what it would have cost is charged before.
-    let path: PathBuf = folder.path().join("no-bits.ledger");
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("no-bits.ledger");
     let budget = partita::privacy::Budget { epsilon: 1.0, delta: 1e-5, unit: "row".into() };
     let mut sums = NoisedSums::new(Some(Ledger::open(&path, budget.clone()).unwrap()), Box::new(NoBits));
     let mut rows = |chosen: &[usize]| Ok(vec![vec![0.5]; chosen.len()]);

@@ -2,36 +2,17 @@
 
 use std::sync::{Arc, Mutex};
 
+use fixtures::message::{with_global, with_word};
+use fixtures::private::{Recorded, around_one, labelled, spends_within_its_budget};
 use partita::inference::{
     Algorithm, AlgorithmChoice, AveragingSilo, Error, FedOpt, FedOptOptions, Fitted, Mechanism, Message, Privacy,
     PrivateParty, PrivateSteps, Program, PviOptions, PviSilo, Result, RoundOptions, RowSum, Schedule, Settings,
     SfviAvg, Silo, SiloProgram, fit,
 };
-use partita::models::{BinaryRows, GaussianMean, LogisticRegression, MixedLogistic, RepeatedBinary, six_cities};
+use partita::models::{BinaryRows, LogisticRegression, MixedLogistic, RepeatedBinary, six_cities};
 use partita::privacy::{Accountant, Audit, Conversion, Cost, Entropy, Grid, SeededBits};
 use partita::private::{NoisedSums, PrivateMethod, PrivateOptions, simulate};
 use partita::{Device, FitOptions};
-
-/// Sums rows as they are or releases zeros, and keeps what each row contributed.
-#[derive(Debug, Default, Clone)]
-struct Recorded {
-    rows: Arc<Mutex<Vec<Vec<Vec<f64>>>>>,
-    clip: Arc<Mutex<f64>>,
-    tells_nothing: bool,
-}
-
-impl Mechanism for Recorded {
-    fn release(&mut self, _: &[u8], sum: RowSum<'_>) -> Result<Vec<f64>> {
-        let rows = (sum.rows)(&(0..sum.count).collect::<Vec<_>>())?;
-        let mut total = vec![0.0; sum.length];
-        for row in rows.iter().filter(|_| !self.tells_nothing) {
-            total.iter_mut().zip(row).for_each(|(slot, value)| *slot += value);
-        }
-        *self.clip.lock().unwrap() = sum.clip;
-        self.rows.lock().unwrap().push(rows);
-        Ok(total)
-    }
-}
 
 const STEPS: u64 = 4;
 
@@ -53,14 +34,8 @@ fn settings() -> Settings {
     Settings { particles: 3, threads: Some(2), schedule, steps: 2 * STEPS, ..Settings::default() }
 }
 
-fn rows() -> BinaryRows {
-    let inputs: Vec<f64> = (0..80).map(|k| f64::from(k * k % 17) / 8.0 - 1.0).collect();
-    let labels: Vec<bool> = (0..40).map(|row| inputs[2 * row] > 0.3 * inputs[2 * row + 1]).collect();
-    BinaryRows::new(&inputs, 2, &labels, &Device::flex()).unwrap()
-}
-
 fn regression(settings: &Settings) -> Silo {
-    Silo::new("north", 0, &LogisticRegression::new(2), &rows(), &Device::flex(), settings).unwrap()
+    Silo::new("north", 0, &LogisticRegression::new(2), &labelled(), &Device::flex(), settings).unwrap()
 }
 
 /// Sixty children with latents of their own, the eleventh of whom may be another.
@@ -258,21 +233,15 @@ fn a_private_silo_refuses_more_sums_than_were_promised_and_what_has_no_noise() {
     // Silos without a mechanism.
     for algorithm in [AlgorithmChoice::SfviAvg(averages()), AlgorithmChoice::FedOpt(points())] {
         let options = FitOptions { algorithm, settings: settings(), ..FitOptions::default() };
-        let refused = fit(&model, &[("north".to_owned(), rows())], &Device::flex(), &options, None).unwrap_err();
+        let refused = fit(&model, &[("north".to_owned(), labelled())], &Device::flex(), &options, None).unwrap_err();
         assert!(refused.to_string().contains("no mechanism"), "{refused}");
     }
 }
 
-/// A fit of six hundred numbers in two silos under a promise, with seeded bits: five rounds of twenty steps.
+/// A fit of six hundred numbers in two silos under a promise: five rounds of twenty steps.
 fn fitted(method: PrivateMethod, promise: PrivateOptions, seed: u64) -> Result<Fitted> {
-    let device = Device::flex();
-    let rows = |mean: f64| (0..300).map(|k| mean + f64::from(k % 21 - 10) / 6.06).collect::<Vec<f64>>();
-    let silos = [0.8, 1.2].map(|mean| (format!("at-{mean}"), device.tensor(rows(mean), [300])));
     let settings = Settings { seed, schedule: Schedule::Constant { rate: 0.05 }, ..Settings::default() };
-    let options = FitOptions { settings, ..FitOptions::default() };
-    let privacy = PrivateOptions { method, rounds: 5, ..promise };
-    let mut bits = |silo: usize| Box::new(SeededBits::new(seed * 100 + silo as u64)) as Box<_>;
-    simulate(&GaussianMean {}, &silos, &device, &options, &privacy, &mut bits)
+    around_one(settings, &PrivateOptions { method, rounds: 5, ..promise })
 }
 
 fn by_averages(rate: f64, clip: f64) -> PrivateMethod {
@@ -310,22 +279,7 @@ fn a_private_fit_finds_the_mean_counts_clipped_rows_and_says_that_its_noise_is_i
 #[test]
 fn a_run_beyond_the_budget_spends_nothing_and_a_repeated_one_costs_nothing() {
     for method in [by_averages(0.5, 2.0), by_points(0.5, 2.0)] {
-        let folder = tempfile::tempdir().unwrap();
-        let promise = |epsilon: f64| PrivateOptions {
-            ledgers: Some((folder.path().to_owned(), epsilon)),
-            ..PrivateOptions::new(1.0, 1e-5)
-        };
-        let text = || std::fs::read_to_string(folder.path().join("at-1.2.ledger")).unwrap();
-        let refused = fitted(method.clone(), promise(0.9), 1).unwrap_err();
-        assert!(refused.to_string().contains("is left"), "{refused}");
-        assert!(!text().contains("\"spent\""));
-        let first = fitted(method.clone(), promise(1.2), 1).unwrap();
-        let ledger = text();
-        assert_eq!(ledger.lines().filter(|line| line.contains("\"spent\"")).count(), 100);
-        let again = fitted(method.clone(), promise(1.2), 1).unwrap();
-        assert_eq!(first.report.sites[0].mean.to_bits(), again.report.sites[0].mean.to_bits());
-        assert!(fitted(method, promise(1.2), 2).is_err());
-        assert_eq!(text(), ledger);
+        spends_within_its_budget(100, |promise, seed| fitted(method.clone(), promise, seed));
     }
 }
 
@@ -365,10 +319,7 @@ fn what_a_whole_silo_changes_is_the_one_row_of_a_sum_and_nothing_else_is_told() 
         let nothing = Recorded { tells_nothing: true, ..Recorded::default() };
         let answer = private(silent, &nothing).answer(&request).unwrap();
         assert_eq!((answer.get_floats("global").unwrap(), answer.get_word("clipped").unwrap()), (start, 0));
-        let mut more = request.clone();
-        for record in more.records.iter_mut().filter(|record| record.name == "round") {
-            record.bytes = 2_u64.to_le_bytes().to_vec().into();
-        }
+        let more = with_word(&request, "round", 2);
         let refused = private(late, &nothing).answer(&more).unwrap_err().to_string();
         assert!(refused.contains("round 2 of a run of 2"), "{refused}");
     }
@@ -377,9 +328,7 @@ fn what_a_whole_silo_changes_is_the_one_row_of_a_sum_and_nothing_else_is_told() 
 #[test]
 fn a_whole_silo_whose_rows_are_outside_of_the_model_has_changed_nothing_and_does_not_refuse() {
     let of_averages = RoundOptions { private: Some(whole()), ..averages() };
-    let mut request = first_request(&mut averaging_regression(of_averages).unwrap());
-    let record = request.records.iter_mut().find(|record| record.name == "global").unwrap();
-    record.bytes = [&1e308_f64.to_le_bytes()[..], &record.bytes[8..]].concat().into();
+    let request = with_global(&first_request(&mut averaging_regression(of_averages).unwrap()), 0, 1e308);
     let (silo, recorded) = (|| AveragingSilo::new(regression(&settings()), 0), Recorded::default());
     assert!(silo().answer(&request).is_err());
     let answer = silo().private(Some(whole()), Box::new(recorded.clone())).unwrap().answer(&request).unwrap();
@@ -412,9 +361,10 @@ fn a_fit_that_protects_whole_silos_has_a_sum_a_round_and_a_ledger_of_its_own_uni
         assert!(refused.contains("whole silo") && refused.contains(words), "{refused}");
     }
     // And visits of PVI by options of one's own.
-    let silo = Silo::new("north", 0, &LogisticRegression::new(2), &self::rows(), &Device::flex(), &settings()).unwrap();
     let visits = PviOptions { private: Some(whole()), ..PviOptions::new(STEPS) };
-    let refused = PviSilo::new(silo, 0, visits).and_then(|own| own.private(Box::new(Recorded::default()))).unwrap_err();
+    let refused = PviSilo::new(regression(&settings()), 0, visits)
+        .and_then(|own| own.private(Box::new(Recorded::default())))
+        .unwrap_err();
     assert!(refused.to_string().contains("a promise for a whole silo"), "{refused}");
 }
 

@@ -2,10 +2,9 @@
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
-use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
 
-use fixtures::{ConjugateGaussian, conjugate, groups, latest_step, steps_shown, structured};
+use fixtures::cut::cut_and_resumed;
+use fixtures::{conjugate, conjugate_silos, groups, latest_step, steps_shown, structured};
 use partita::burn::tensor::Tensor;
 use partita::inference::{
     Adam, AdamW, Algorithm, Counters, ElboSamples, Ending, Judging, Manifest, Message, Optimiser, Outcome, Plug,
@@ -16,20 +15,15 @@ use partita::{
     fit,
 };
 
-fn silos(device: &Device) -> Vec<(String, Tensor<2>)> {
-    let parts = fixtures::split(&groups(20, 3), 2);
-    parts
-        .iter()
-        .zip(["a", "b"])
-        .map(|(part, name)| (name.to_owned(), ConjugateGaussian::data(part, device).unwrap()))
-        .collect()
+fn silos() -> Vec<(String, Tensor<2>)> {
+    conjugate_silos(&groups(20, 3), 2)
 }
 
 fn fitted(settings: Settings, change: impl FnOnce(&mut FitOptions)) -> Fit {
     let device = Device::flex();
     let mut options = FitOptions { settings: Settings { family: structured(), ..settings }, ..FitOptions::default() };
     change(&mut options);
-    fit(&conjugate(), &silos(&device), &device, &options, None).unwrap()
+    fit(&conjugate(), &silos(), &device, &options, None).unwrap()
 }
 
 #[test]
@@ -56,37 +50,17 @@ fn a_run_that_reaches_its_limit_first_is_annealed_and_warns() {
     assert!((mean - exact.mean).abs() < 0.1 * exact.sd, "mean {mean}, exact {}", exact.mean);
 }
 
-/// Interrupts a run at a step, as Ctrl-C would.
-struct InterruptAt(u64, Arc<AtomicBool>);
-
-impl Progress for InterruptAt {
-    fn step(&mut self, info: &StepInfo, _: &Counters) {
-        self.1.store(info.step >= self.0, std::sync::atomic::Ordering::Relaxed);
-    }
-    fn end(&mut self, _: &RunRecord) {}
-}
-
 #[test]
 fn an_interrupted_run_ends_cleanly_with_what_was_reached_and_resumes() {
     let device = Device::flex();
-    let folder = tempfile::tempdir().unwrap();
-    let flag = Arc::new(AtomicBool::new(false));
     let settings = Settings { steps: 300, family: structured(), ..Settings::default() };
-    let options = FitOptions {
-        settings,
-        checkpoint: Some((folder.path().to_owned(), 100)),
-        interrupt: Some(Arc::clone(&flag)),
-        ..FitOptions::default()
+    let options = FitOptions { settings, ..FitOptions::default() };
+    let run = |options: &FitOptions, progress: Option<&mut dyn Progress>| {
+        fit(&conjugate(), &silos(), &device, options, progress).unwrap()
     };
-    let mut progress = InterruptAt(137, Arc::clone(&flag));
-    let cut = fit(&conjugate(), &silos(&device), &device, &options, Some(&mut progress)).unwrap();
+    let ([cut, resumed], whole) = (cut_and_resumed(&options, [137, 100], run), run(&options, None));
     assert_eq!((cut.report.ending, cut.report.gradient_steps), (Ending::Interrupted, 137));
     assert!(cut.report.to_string().contains("interrupted"));
-    flag.store(false, std::sync::atomic::Ordering::Relaxed);
-    let resumed = FitOptions { resume: true, ..options.clone() };
-    let resumed = fit(&conjugate(), &silos(&device), &device, &resumed, None).unwrap();
-    let whole = FitOptions { checkpoint: None, ..options };
-    let whole = fit(&conjugate(), &silos(&device), &device, &whole, None).unwrap();
     assert_eq!(resumed.posterior().parameters, whole.posterior().parameters);
     assert_eq!(resumed.record.counters, whole.record.counters);
 }
@@ -137,7 +111,7 @@ fn exchanges_of_three_steps_write_checkpoints_and_metrics_whenever_they_pass_a_m
     let metrics = Metrics::new(27, Some(&lines), 4).unwrap();
     let (seen, judging, found) = (Vec::new(), Vec::new(), Vec::new());
     let mut written = Written { metrics, checkpoints: checkpoints.clone(), seen, ends: 0, judging, found };
-    let report = fit(&conjugate(), &silos(&device), &device, &options, Some(&mut written)).unwrap().report;
+    let report = fit(&conjugate(), &silos(), &device, &options, Some(&mut written)).unwrap().report;
     // What is told last is what the report says, and not a smoothed number of the last steps.
     assert_eq!(written.found, [(report.gradient_steps, report.elbo)]);
     assert!(report.gradient_steps == 27 && report.elbo.is_finite(), "{report}");
@@ -224,21 +198,12 @@ fn every_optimiser_resumes_to_the_same_bits() {
             minibatch: minibatch.clone(),
             ..Settings::default()
         };
-        let folder = tempfile::tempdir().unwrap();
         let options = FitOptions { settings, elbo_draws: 2, summary_draws: 2, ..FitOptions::default() };
         let run = |options: &FitOptions, progress: Option<&mut dyn Progress>| {
-            fit(&conjugate(), &silos(&device), &device, options, progress).unwrap().posterior().parameters.to_vec()
+            fit(&conjugate(), &silos(), &device, options, progress).unwrap()
         };
-        let whole = run(&options, None);
-        let flag = Arc::new(AtomicBool::new(false));
-        let cut = FitOptions {
-            checkpoint: Some((folder.path().to_owned(), 1_000)),
-            interrupt: Some(Arc::clone(&flag)),
-            ..options.clone()
-        };
-        run(&cut, Some(&mut InterruptAt(23, flag)));
-        let resumed = FitOptions { interrupt: None, resume: true, ..cut };
-        assert_eq!(run(&resumed, None), whole, "{optimiser:?}");
+        let ([_, resumed], whole) = (cut_and_resumed(&options, [23, 1_000], run), run(&options, None));
+        assert_eq!(resumed.posterior().parameters, whole.posterior().parameters, "{optimiser:?}");
     }
 }
 
@@ -279,7 +244,7 @@ fn threads_of_the_settings_are_kept_and_others_divided_among_silos() {
     let settings = Settings { family: structured(), ..Settings::default() };
     let options = FitOptions { settings, threads: 0, ..FitOptions::default() };
     let device = Device::flex();
-    assert!(fit(&conjugate(), &silos(&device), &device, &options, None).is_err());
+    assert!(fit(&conjugate(), &silos(), &device, &options, None).is_err());
 }
 
 #[test]
@@ -288,8 +253,8 @@ fn steps_taken_one_by_one_are_those_of_a_fit() {
     let settings = Settings { steps: 20, family: structured(), ..Settings::default() };
     let options =
         FitOptions { settings, elbo_draws: 2, summary_draws: 0, trust_draws: Some(0), ..FitOptions::default() };
-    let fitted = fit(&conjugate(), &silos(&device), &device, &options, None).unwrap();
-    let mut run = start(&conjugate(), &silos(&device), &device, &options).unwrap();
+    let fitted = fit(&conjugate(), &silos(), &device, &options, None).unwrap();
+    let mut run = start(&conjugate(), &silos(), &device, &options).unwrap();
     for number in 1..=20 {
         assert_eq!(run.step().unwrap().step, number);
     }
@@ -331,22 +296,23 @@ impl Algorithm for Mine {
 #[test]
 fn the_report_of_a_method_of_ones_own_has_its_name_and_its_family() {
     let device = Device::flex();
+    let names = ["silo-0", "silo-1"].map(str::to_owned);
     let settings = Settings { steps: 2, family: structured(), ..Settings::default() };
     let how = FitOptions { settings: settings.clone(), elbo_draws: 2, ..FitOptions::default() };
-    let (mut sfvi, mut exchange) = parties(&conjugate(), &silos(&device), &device, &how).unwrap();
+    let (mut sfvi, mut exchange) = parties(&conjugate(), &silos(), &device, &how).unwrap();
     let ours = fit_parties(&conjugate(), &device, &how, &mut *sfvi, &mut exchange, None).unwrap().report;
     assert_eq!(ours.algorithm, "Sfvi");
 
-    let (_, mut exchange) = parties(&conjugate(), &silos(&device), &device, &how).unwrap();
-    let mut mine = Mine(Sfvi::new(&conjugate(), &device, &settings, &["a".to_owned(), "b".to_owned()]).unwrap());
+    let (_, mut exchange) = parties(&conjugate(), &silos(), &device, &how).unwrap();
+    let mut mine = Mine(Sfvi::new(&conjugate(), &device, &settings, &names).unwrap());
     let report = fit_parties(&conjugate(), &device, &how, &mut mine, &mut exchange, None).unwrap().report;
     assert_eq!((report.algorithm, report.families), ("Mine".into(), ours.families));
 
     // Options that name another family than the method has.
     let family = FamilyPlan::new().global(Gaussian::isotropic());
     let other = FitOptions { settings: Settings { family, ..settings }, ..how.clone() };
-    let (_, mut exchange) = parties(&conjugate(), &silos(&device), &device, &how).unwrap();
-    let mut mine = Mine(Sfvi::new(&conjugate(), &device, &how.settings, &["a".to_owned(), "b".to_owned()]).unwrap());
+    let (_, mut exchange) = parties(&conjugate(), &silos(), &device, &how).unwrap();
+    let mut mine = Mine(Sfvi::new(&conjugate(), &device, &how.settings, &names).unwrap());
     let report = fit_parties(&conjugate(), &device, &other, &mut mine, &mut exchange, None).unwrap().report;
     assert_eq!(report.families[0].family, format!("{:?}", mine.posterior().family));
 }

@@ -26,8 +26,32 @@ fn data(variant: bool, device: &Device) -> RepeatedBinary {
     RepeatedBinary::new(visits, design, outcomes.collect(), device).unwrap()
 }
 
+/// What a silo sent, what it may send, and the numbers that are its own.
+struct Sent {
+    replies: Vec<Message>,
+    manifest: Manifest,
+    own: Vec<f64>,
+}
+
+/// What a silo answers to two rounds and to an estimate of the ELBO.
+fn asked(algorithm: &mut dyn Algorithm, silo: &mut dyn SiloProgram) -> Vec<Message> {
+    let mut replies = Vec::new();
+    for _ in 0..2 {
+        let request = algorithm.outgoing().unwrap().remove(0).message;
+        replies.push(silo.answer(&request).unwrap());
+        algorithm.incoming(vec![Outcome::Reply(replies[replies.len() - 1].clone())]).unwrap();
+    }
+    replies.push(silo.answer(&algorithm.elbo_requests(3, 0).remove(0).message).unwrap());
+    replies
+}
+
+/// The means and standard deviations of a silo's local latents.
+fn moments(silo: &dyn SiloProgram) -> Vec<f64> {
+    silo.local_moments().unwrap().into_iter().flat_map(|(means, deviations)| [means, deviations].concat()).collect()
+}
+
 /// All replies of one silo: to an estimate of the ELBO and to a step.
-fn replies(variant: bool, shift_locals: f64, particles: usize) -> (Vec<Message>, Manifest, Vec<Vec<f64>>) {
+fn replies(variant: bool, shift_locals: f64, particles: usize) -> Sent {
     let device = Device::flex();
     let settings = Settings { particles, family: six_cities_family(), ..Settings::default() };
     let mut parties = Parties::new(&six_cities_model(), &[data(variant, &device)], &device, &settings);
@@ -39,13 +63,12 @@ fn replies(variant: bool, shift_locals: f64, particles: usize) -> (Vec<Message>,
     let estimate_elbo = parties.algorithm.elbo_requests(3, 0).remove(0).message;
     let requests = [estimate_elbo, step];
     let replies = requests.iter().map(|request| silo.answer(request).unwrap()).collect();
-    let locals = silo.local_parameters();
-    (replies, parties.algorithm.manifest().clone(), locals)
+    let own = silo.local_parameters().concat();
+    Sent { replies, manifest: parties.algorithm.manifest().clone(), own }
 }
 
-/// All replies of one silo of PVI: to two local updates of seven steps and to an estimate of the ELBO; and the silo
-/// after them.
-fn visits(variant: bool, shift_locals: f64) -> (Vec<Message>, Manifest, PviSilo) {
+/// All replies of one silo of PVI: to two local updates of seven steps and to an estimate of the ELBO.
+fn visits(variant: bool, shift_locals: f64) -> Sent {
     let (device, model, options) = (Device::flex(), six_cities_model(), PviOptions::new(7));
     let settings = Settings { steps: 14, family: six_cities_family(), ..Settings::default() };
     let mut silo = Silo::new("silo-0", 0, &model, &data(variant, &device), &device, &settings).unwrap();
@@ -55,14 +78,8 @@ fn visits(variant: bool, shift_locals: f64) -> (Vec<Message>, Manifest, PviSilo)
     let mut silo = PviSilo::new(silo, 0, options.clone()).unwrap();
     let names = ["silo-0".to_owned()];
     let mut pvi = Pvi::new(&model, &device, &settings, &names, vec![537], options).unwrap();
-    let mut replies = Vec::new();
-    for _ in 0..2 {
-        let request = pvi.outgoing().unwrap().remove(0).message;
-        replies.push(silo.answer(&request).unwrap());
-        pvi.incoming(vec![Outcome::Reply(replies[replies.len() - 1].clone())]).unwrap();
-    }
-    replies.push(silo.answer(&pvi.elbo_requests(3, 0).remove(0).message).unwrap());
-    (replies, pvi.manifest().clone(), silo)
+    let replies = asked(&mut pvi, &mut silo);
+    Sent { replies, manifest: pvi.manifest().clone(), own: moments(&silo) }
 }
 
 /// Whether a field depends on the data by every declaration of its name: replies of other kinds may have it too.
@@ -70,20 +87,6 @@ fn depends_on_data(manifest: &Manifest, name: &str) -> bool {
     let fields: Vec<&Field> = manifest.fields.iter().filter(|field| field.name == name).collect();
     assert!(!fields.is_empty(), "field {name} is not in the manifest");
     fields.iter().all(|field| field.release != Release::Public)
-}
-
-#[test]
-fn every_field_of_every_reply_is_in_the_manifest() {
-    for particles in [1, 5] {
-        let (replies, manifest, _) = replies(false, 0.0, particles);
-        replies.iter().for_each(|reply| manifest.check("silo", reply).unwrap());
-    }
-}
-
-#[test]
-fn every_field_of_every_reply_of_partitioned_inference_is_in_the_manifest() {
-    let (replies, manifest, _) = visits(false, 0.0);
-    replies.iter().for_each(|reply| manifest.check("silo-0", reply).unwrap());
 }
 
 /// Compares replies with those for other data: equal in form, and byte for byte if declared independent. Returns the
@@ -131,21 +134,23 @@ fn a_field_that_one_of_its_declarations_calls_independent_is_watched() {
 }
 
 #[test]
-fn fields_declared_independent_of_the_data_do_not_change_by_a_byte() {
-    let others = [(true, 0.0), (false, 0.7), (true, -0.4)];
-    for particles in [1, 5] {
-        let (base, manifest, _) = replies(false, 0.0, particles);
-        let watched = others.map(|(variant, shift)| watch(&base, &replies(variant, shift, particles).0, &manifest));
-        assert!(watched.iter().all(|bytes| *bytes > 0), "the test watched no byte");
-    }
-    let (base, manifest, _) = visits(false, 0.0);
-    let watched = others.map(|(variant, shift)| watch(&base, &visits(variant, shift).0, &manifest));
-    assert!(watched.iter().all(|bytes| *bytes > 0), "the test watched no byte of partitioned inference");
+fn fields_declared_independent_of_the_data_do_not_change_by_a_byte_and_no_reply_holds_a_number_of_the_local_posterior()
+{
+    let hold = |what: &str, sent: &dyn Fn(bool, f64) -> Sent| {
+        let base = sent(false, 0.3);
+        assert!(base.own.len() >= 2 * 537, "{what}: {}", base.own.len());
+        for (variant, shift_locals) in [(true, 0.0), (false, 0.7), (true, -0.4)] {
+            base.hold(&sent(variant, shift_locals), what);
+        }
+    };
+    hold("one particle", &|variant, shift_locals| replies(variant, shift_locals, 1));
+    hold("five particles", &|variant, shift_locals| replies(variant, shift_locals, 5));
+    hold("partitioned inference", &visits);
 }
 
 #[test]
 fn a_change_of_a_factor_and_its_log_likelihood_do_change_with_the_data() {
-    let (base, changed) = (visits(false, 0.0).0, visits(true, 0.0).0);
+    let (base, changed) = (visits(false, 0.0).replies, visits(true, 0.0).replies);
     for (before, after) in base.iter().zip(&changed).take(2) {
         assert_ne!(before.get_floats("change").unwrap(), after.get_floats("change").unwrap());
         let log_likelihood = |reply: &Message| reply.get_number("log_likelihood").unwrap().to_bits();
@@ -155,36 +160,14 @@ fn a_change_of_a_factor_and_its_log_likelihood_do_change_with_the_data() {
 
 #[test]
 fn fields_declared_dependent_do_change_with_the_data() {
-    let (base, manifest, _) = replies(false, 0.0, 1);
-    let (changed, _, _) = replies(true, 0.0, 1);
-    for (before, after) in base.iter().zip(&changed) {
+    let Sent { replies: base, manifest, .. } = replies(false, 0.0, 1);
+    for (before, after) in base.iter().zip(&replies(true, 0.0, 1).replies) {
         for (one, other) in before.records.iter().zip(&after.records) {
             if depends_on_data(&manifest, &one.name) {
                 assert_ne!(one.bytes, other.bytes, "field {} is declared dependent but did not change", one.name);
             }
         }
     }
-}
-
-#[test]
-fn no_reply_holds_a_number_of_the_local_posterior() {
-    let (replies, _, locals) = replies(false, 0.3, 1);
-    let all: Vec<u8> = replies.iter().flat_map(Message::encode).collect();
-    let found = locals.concat().iter().filter(|value| value.abs() > 1e-6).any(|value| {
-        let bytes = value.to_le_bytes();
-        all.windows(8).any(|window| window == bytes)
-    });
-    assert!(!found, "a local variational parameter stands in a reply, bit for bit");
-}
-
-#[test]
-fn no_reply_of_partitioned_inference_holds_a_number_of_the_local_posterior() {
-    let (replies, _, silo) = visits(false, 0.3);
-    let all: Vec<u8> = replies.iter().flat_map(Message::encode).collect();
-    let stands = |value: f64| all.windows(8).any(|window| window == value.to_le_bytes());
-    let moments = silo.local_moments().unwrap();
-    let locals: Vec<f64> = moments.into_iter().flat_map(|(means, deviations)| [means, deviations].concat()).collect();
-    assert!(locals.len() >= 2 * 537 && !locals.into_iter().any(stands), "a local moment stands in a reply");
 }
 
 #[test]
@@ -201,7 +184,7 @@ fn an_answer_for_the_checkpoint_carries_nothing() {
 
 #[test]
 fn a_reply_with_one_number_too_many_is_held_back() {
-    let (mut replies, manifest, _) = replies(false, 0.0, 1);
+    let Sent { mut replies, manifest, .. } = replies(false, 0.0, 1);
     let step = replies.remove(1);
     let wide = step.clone().floats("theta_gradient", &[1.0]);
     assert!(matches!(manifest.check("silo", &wide), Err(Error::Manifest { field, .. }) if field == "theta_gradient"));
@@ -267,28 +250,14 @@ fn a_silo_does_not_tell_what_the_manifest_of_its_run_does_not_list_whoever_asks(
     );
 }
 
-/// What a silo sent, what it may send, and the numbers that are its own.
-struct Sent {
-    replies: Vec<Message>,
-    manifest: Manifest,
-    own: Vec<f64>,
-}
-
 impl Sent {
     /// All replies of one silo with these rows: to two rounds, and to an estimate of the ELBO.
     fn of<M: Model>(model: &M, data: &M::Data, rows: &[f64], options: &FitOptions) -> Self {
         let (device, names) = (Device::flex(), ["silo".to_owned()]);
         let (mut silo, count) = silo_program(model, &names, 0, data, &device, options).unwrap();
         let mut algorithm = coordinator(model, &names, &[count], &device, options).unwrap();
-        let mut replies = Vec::new();
-        for _ in 0..2 {
-            let request = algorithm.outgoing().unwrap().remove(0).message;
-            replies.push(silo.answer(&request).unwrap());
-            algorithm.incoming(vec![Outcome::Reply(replies[replies.len() - 1].clone())]).unwrap();
-        }
-        replies.push(silo.answer(&algorithm.elbo_requests(3, 0).remove(0).message).unwrap());
-        let locals = silo.local_moments().unwrap().into_iter().flat_map(|(means, sds)| [means, sds].concat());
-        let own = rows.iter().copied().chain(locals).collect();
+        let replies = asked(&mut *algorithm, &mut *silo);
+        let own = [rows, &moments(&*silo)].concat();
         Self { replies, manifest: algorithm.manifest().clone(), own }
     }
 

@@ -162,12 +162,12 @@ fn of_several_starts_the_best_is_kept_and_all_are_reported() {
 
 /// Regressions in the units in which people have their data.
 mod raw_scales {
-    use std::sync::Arc;
-    use std::sync::atomic::{AtomicBool, Ordering};
+    use std::ops::Range;
 
     use super::*;
+    use fixtures::cut::cut_and_resumed;
     use partita::core::{Bernoulli, HalfNormal, Key, Noise, NoiseStream, Purpose};
-    use partita::inference::{Algorithm, Counters, Progress, RunRecord, StartFrom, StepInfo, coordinator, fit_parties};
+    use partita::inference::{Algorithm, StartFrom, coordinator, fit_parties};
     use partita::models::{LinearRegression, MeasuredRows};
 
     fn noise(number: u64) -> NoiseStream {
@@ -188,42 +188,62 @@ mod raw_scales {
         y: Vec<f64>,
     }
 
-    fn case(name: &'static str, sds: [f64; 2], rows: &dyn Fn(&mut NoiseStream) -> (Vec<f64>, f64)) -> Case {
-        let mut stream = noise(name.len() as u64);
-        let (mut x, mut y, mut columns) = (Vec::new(), Vec::new(), 0);
-        for _ in 0..120 {
-            let (row, mean) = rows(&mut stream);
-            columns = row.len();
-            x.extend(row);
-            y.push(mean + sds[0] * stream.standard_normal());
+    impl Case {
+        fn new(name: &'static str, sds: [f64; 2], rows: &dyn Fn(&mut NoiseStream) -> (Vec<f64>, f64)) -> Self {
+            let mut stream = noise(name.len() as u64);
+            let (mut x, mut y, mut columns) = (Vec::new(), Vec::new(), 0);
+            for _ in 0..120 {
+                let (row, mean) = rows(&mut stream);
+                columns = row.len();
+                x.extend(row);
+                y.push(mean + sds[0] * stream.standard_normal());
+            }
+            Self { name, columns, sds, x, y }
         }
-        Case { name, columns, sds, x, y }
+
+        fn model(&self) -> LinearRegression {
+            LinearRegression::new(self.columns, self.sds[0]).prior_sd(self.sds[1])
+        }
+
+        fn rows(&self, range: Range<usize>) -> MeasuredRows {
+            let x = &self.x[self.columns * range.start..self.columns * range.end];
+            MeasuredRows::new(x, self.columns, &self.y[range], &Device::flex()).unwrap()
+        }
+    }
+
+    /// All rows pooled, and in two silos of which the first has so many.
+    fn pooled_and_split<T>(
+        [first, all]: [usize; 2],
+        rows: impl Fn(Range<usize>) -> T,
+    ) -> [(AlgorithmChoice, Vec<(String, T)>); 2] {
+        let split = vec![("a".to_owned(), rows(0..first)), ("b".to_owned(), rows(first..all))];
+        [(AlgorithmChoice::Central, vec![("all".to_owned(), rows(0..all))]), (AlgorithmChoice::Sfvi, split)]
     }
 
     fn cases() -> Vec<Case> {
         let year = |s: &mut NoiseStream| (1950.0 + 70.0 * s.uniform()).floor();
         vec![
-            case("calendar years", [0.5, 1e3], &|s| {
+            Case::new("calendar years", [0.5, 1e3], &|s| {
                 let x = year(s);
                 (vec![x], 3.0 + 0.02 * (x - 1985.0))
             }),
-            case("incomes", [1.0, 1e2], &|s| {
+            Case::new("incomes", [1.0, 1e2], &|s| {
                 let x = (10.0 + 0.5 * s.standard_normal()).exp();
                 (vec![x], 1.0 + 1e-4 * x)
             }),
-            case("an intelligence quotient", [5.0, 1e3], &|s| {
+            Case::new("an intelligence quotient", [5.0, 1e3], &|s| {
                 let x = 100.0 + 15.0 * s.standard_normal();
                 (vec![x], 20.0 + 0.5 * x)
             }),
-            case("an outcome near a million", [2e4, 1e8], &|s| {
+            Case::new("an outcome near a million", [2e4, 1e8], &|s| {
                 let x = s.standard_normal();
                 (vec![x], 1e6 + 5e4 * x)
             }),
-            case("columns of a millionth and a million", [1.0, 1e8], &|s| {
+            Case::new("columns of a millionth and a million", [1.0, 1e8], &|s| {
                 let (one, other) = (1e-6 * s.standard_normal(), 1e6 * s.standard_normal());
                 (vec![one, other], 2e6 * one - 3e-6 * other)
             }),
-            case("25 correlated columns", [1.0, 10.0], &|s| {
+            Case::new("25 correlated columns", [1.0, 10.0], &|s| {
                 let common = s.standard_normal();
                 let x: Vec<f64> = (0..25).map(|_| 0.95 * common + 0.3 * s.standard_normal()).collect();
                 let mean = x.iter().zip(0..).map(|(x, column)| 0.1 * f64::from(column - 12) * x).sum();
@@ -235,19 +255,12 @@ mod raw_scales {
     #[test]
     fn linear_regressions_on_raw_scales_have_their_exact_posteriors() {
         let device = Device::flex();
-        for Case { name, columns, sds: [sd, prior], x, y } in cases() {
-            let model = LinearRegression::new(columns, sd).prior_sd(prior);
-            let rows = |range: std::ops::Range<usize>| {
-                MeasuredRows::new(&x[columns * range.start..columns * range.end], columns, &y[range], &device).unwrap()
-            };
-            let exact = model.posterior(&[rows(0..120)]).unwrap().coefficients;
-            let split = [("a".to_owned(), rows(0..50)), ("b".to_owned(), rows(50..120))];
-            for (algorithm, silos) in [
-                (AlgorithmChoice::Central, vec![("all".to_owned(), rows(0..120))]),
-                (AlgorithmChoice::Sfvi, split.to_vec()),
-            ] {
+        for case in cases() {
+            let model = case.model();
+            let exact = model.posterior(&[case.rows(0..120)]).unwrap().coefficients;
+            for (algorithm, silos) in pooled_and_split([50, 120], |range| case.rows(range)) {
                 let fit = fit(&model, &silos, &device, &options(algorithm), None).unwrap();
-                assert_near(name, &fit, exact.mean(), &exact.variances(), [0.01, 0.01]);
+                assert_near(case.name, &fit, exact.mean(), &exact.variances(), [0.01, 0.01]);
             }
         }
     }
@@ -266,53 +279,44 @@ mod raw_scales {
         }
     }
 
+    /// Holds averages over so many rows twice and visits of two silos to the exact posteriors, from this start.
+    fn averages_and_factors_are_exact(
+        case: &Case,
+        [twin, first, all]: [usize; 3],
+        [rounds, visits]: [(AlgorithmChoice, u64); 2],
+        start: StartFrom,
+    ) {
+        // Twins stand in for each other exactly: local steps of either have the posterior of all rows as target.
+        for ((algorithm, steps), silos) in [(rounds, [0..twin, 0..twin]), (visits, [0..first, first..all])] {
+            let (model, silos) = (case.model(), silos.map(|own| case.rows(own)));
+            let exact = model.posterior(&silos).unwrap().coefficients;
+            let mut options = options(algorithm.clone());
+            (options.settings.steps, options.settings.start) = (steps, start);
+            let silos: Vec<_> = ["a", "b"].map(str::to_owned).into_iter().zip(silos).collect();
+            let fit = fit(&model, &silos, &Device::flex(), &options, None).unwrap();
+            let name = format!("{} by {algorithm:?}", case.name);
+            assert_near(&name, &fit, exact.mean(), &exact.variances(), [0.05, 0.05]);
+        }
+    }
+
     #[test]
     fn averages_and_factors_on_raw_scales_have_their_exact_posteriors() {
-        let device = Device::flex();
-        for Case { name, columns, sds: [sd, prior], x, y } in cases() {
-            let model = LinearRegression::new(columns, sd).prior_sd(prior);
-            let rows = |range: std::ops::Range<usize>| {
-                MeasuredRows::new(&x[columns * range.start..columns * range.end], columns, &y[range], &device).unwrap()
-            };
-            // Twins stand in for each other exactly: local steps of either have the posterior of all rows as target.
-            let twins = [("a".to_owned(), rows(0..60)), ("b".to_owned(), rows(0..60))];
-            let split = [("a".to_owned(), rows(0..50)), ("b".to_owned(), rows(50..120))];
-            for (algorithm, silos, steps) in [
-                (AlgorithmChoice::SfviAvg(RoundOptions::paper(100)), twins, 2_000),
-                (AlgorithmChoice::Pvi(PviOptions::new(1_500)), split, 6_000),
-            ] {
-                let name = format!("{name} by {algorithm:?}");
-                let exact = model.posterior(&silos.clone().map(|(_, rows)| rows)).unwrap().coefficients;
-                let mut options = options(algorithm);
-                options.settings.steps = steps;
-                let fit = fit(&model, &silos, &device, &options, None).unwrap();
-                assert_near(&name, &fit, exact.mean(), &exact.variances(), [0.05, 0.05]);
-            }
+        for case in cases() {
+            let rounds = (AlgorithmChoice::SfviAvg(RoundOptions::paper(100)), 2_000);
+            let visits = (AlgorithmChoice::Pvi(PviOptions::new(1_500)), 6_000);
+            averages_and_factors_are_exact(&case, [60, 50, 120], [rounds, visits], StartFrom::default());
         }
     }
 
     #[test]
     fn an_adaptive_rate_leads_averages_and_factors_from_afar_to_exact_posteriors() {
-        let (device, mut stream) = (Device::flex(), noise(31));
-        let model = LinearRegression::new(2, 1.0).prior_sd(10.0);
+        let mut stream = noise(31);
         let x: Vec<f64> = (0..160).map(|_| stream.standard_normal()).collect();
         let y: Vec<f64> = x.chunks(2).map(|x| 3.0 + 0.5 * x[0] - 2.0 * x[1] + stream.standard_normal()).collect();
-        let rows = |range: std::ops::Range<usize>| {
-            MeasuredRows::new(&x[2 * range.start..2 * range.end], 2, &y[range], &device).unwrap()
-        };
-        let twins = [("a".to_owned(), rows(0..40)), ("b".to_owned(), rows(0..40))];
-        let split = [("a".to_owned(), rows(0..30)), ("b".to_owned(), rows(30..80))];
-        for (algorithm, silos) in [
-            (AlgorithmChoice::SfviAvg(RoundOptions::paper(100)), twins),
-            (AlgorithmChoice::Pvi(PviOptions::new(2_500)), split),
-        ] {
-            let name = format!("{algorithm:?}");
-            let exact = model.posterior(&silos.clone().map(|(_, rows)| rows)).unwrap().coefficients;
-            let mut options = options(algorithm);
-            (options.settings.steps, options.settings.start) = (10_000, StartFrom::Declared);
-            let fit = fit(&model, &silos, &device, &options, None).unwrap();
-            assert_near(&name, &fit, exact.mean(), &exact.variances(), [0.05, 0.05]);
-        }
+        let case = Case { name: "from afar", columns: 2, sds: [1.0, 10.0], x, y };
+        let rounds = (AlgorithmChoice::SfviAvg(RoundOptions::paper(100)), 10_000);
+        let visits = (AlgorithmChoice::Pvi(PviOptions::new(2_500)), 10_000);
+        averages_and_factors_are_exact(&case, [40, 30, 80], [rounds, visits], StartFrom::Declared);
     }
 
     #[test]
@@ -330,44 +334,24 @@ mod raw_scales {
             y.push(mean + 0.1 * row[COLUMNS - 1] + stream.standard_normal());
             x.extend(row);
         }
-        let model = LinearRegression::new(COLUMNS, 1.0).prior_sd(1e4);
-        let rows = |range: std::ops::Range<usize>| {
-            MeasuredRows::new(&x[COLUMNS * range.start..COLUMNS * range.end], COLUMNS, &y[range], &device).unwrap()
-        };
-        let exact = model.posterior(&[rows(0..600)]).unwrap();
+        let case = Case { name: "a hundred coefficients", columns: COLUMNS, sds: [1.0, 1e4], x, y };
+        let model = case.model();
+        let exact = model.posterior(&[case.rows(0..600)]).unwrap();
         let (means, variances) = (exact.coefficients.mean(), exact.mean_field_variances());
-        let split = vec![("a".to_owned(), rows(0..200)), ("b".to_owned(), rows(200..600))];
-        for (algorithm, silos) in
-            [(AlgorithmChoice::Central, vec![("all".to_owned(), rows(0..600))]), (AlgorithmChoice::Sfvi, split)]
-        {
+        for (algorithm, silos) in pooled_and_split([200, 600], |range| case.rows(range)) {
             let fit = fit(&model, &silos, &device, &options(algorithm.clone()), None).unwrap();
             assert_near(&format!("{algorithm:?}"), &fit, means, &variances, [0.5, 0.1]);
         }
     }
 
-    /// Interrupts a run after some steps.
-    struct InterruptAt(u64, Arc<AtomicBool>);
-
-    impl Progress for InterruptAt {
-        fn step(&mut self, info: &StepInfo, _: &Counters) {
-            self.1.store(info.step >= self.0, Ordering::Relaxed);
-        }
-        fn end(&mut self, _: &RunRecord) {}
-    }
-
     #[test]
     fn a_start_at_the_mode_has_the_same_bits_for_any_threads_and_after_a_checkpoint() {
         let device = Device::flex();
-        let Case { columns, sds: [sd, prior], x, y, .. } = cases().swap_remove(0);
-        let model = LinearRegression::new(columns, sd).prior_sd(prior);
-        let rows = |range: std::ops::Range<usize>| MeasuredRows::new(&x[range.clone()], 1, &y[range], &device).unwrap();
-        let split = vec![("a".to_owned(), rows(0..50)), ("b".to_owned(), rows(50..120))];
+        let case = cases().swap_remove(0);
+        let model = case.model();
         let families = [Gaussian::full_rank(), Gaussian::diagonal(), Gaussian::low_rank(1)];
-        for (algorithm, silos) in
-            [(AlgorithmChoice::Central, vec![("all".to_owned(), rows(0..120))]), (AlgorithmChoice::Sfvi, split)]
-        {
+        for (algorithm, silos) in pooled_and_split([50, 120], |range| case.rows(range)) {
             for family in families {
-                let folder = tempfile::tempdir().unwrap();
                 let mut options = options(algorithm.clone());
                 options.settings.family = FamilyPlan::new().global(family);
                 (options.settings.steps, options.settings.particles) = (300, 2);
@@ -375,11 +359,9 @@ mod raw_scales {
                 let threads = FitOptions { threads: 3, ..options.clone() };
                 let threads = fit(&model, &silos, &device, &threads, None).unwrap();
                 assert_eq!(whole.posterior().parameters, threads.posterior().parameters);
-                options.checkpoint = Some((folder.path().to_owned(), 40));
-                let flag = Arc::<AtomicBool>::default();
-                let cut = FitOptions { interrupt: Some(Arc::clone(&flag)), ..options.clone() };
-                fit(&model, &silos, &device, &cut, Some(&mut InterruptAt(130, flag))).unwrap();
-                let resumed = fit(&model, &silos, &device, &FitOptions { resume: true, ..options }, None).unwrap();
+                let [_, resumed] = cut_and_resumed(&options, [130, 40], |options, progress| {
+                    fit(&model, &silos, &device, options, progress).unwrap()
+                });
                 assert_eq!(whole.posterior().parameters, resumed.posterior().parameters, "{algorithm:?} {family:?}");
                 assert_eq!(whole.report.rounds, resumed.report.rounds);
             }
@@ -412,10 +394,9 @@ mod raw_scales {
     #[test]
     fn averages_climb_before_their_first_round_and_go_on_after_a_checkpoint() {
         let device = Device::flex();
-        let Case { columns, sds: [sd, prior], x, y, .. } = cases().swap_remove(0);
-        let model = LinearRegression::new(columns, sd).prior_sd(prior);
-        let rows = |range: std::ops::Range<usize>| MeasuredRows::new(&x[range.clone()], 1, &y[range], &device).unwrap();
-        let split = [("a".to_owned(), rows(0..50)), ("b".to_owned(), rows(50..120))];
+        let case = cases().swap_remove(0);
+        let model = case.model();
+        let split = [("a".to_owned(), case.rows(0..50)), ("b".to_owned(), case.rows(50..120))];
         let folder = tempfile::tempdir().unwrap();
         let fitted = |steps, start, resume| {
             let mut options = options(AlgorithmChoice::SfviAvg(RoundOptions::paper(20)));
@@ -472,7 +453,7 @@ mod raw_scales {
             .iter()
             .map(|year| f64::from(u8::from(stream.uniform() < 1.0 / (1.0 + (-0.04 * (year - 1990.0)).exp()))))
             .collect();
-        let rows = |range: std::ops::Range<usize>| {
+        let rows = |range: Range<usize>| {
             let count = range.len();
             [&years, &y].map(|all| device.tensor(all[range.clone()].to_vec(), [count]))
         };
@@ -481,10 +462,7 @@ mod raw_scales {
         let exact = nuts.sample(&standardised, &[("all".to_owned(), rows(0..300))], &device).unwrap();
         let (mean, sd) = (exact.sites[1].mean / 20.0, exact.sites[1].sd / 20.0);
         let raw = Trend { units: [0.0, 1.0] };
-        let split = vec![("a".to_owned(), rows(0..120)), ("b".to_owned(), rows(120..300))];
-        for (algorithm, silos) in
-            [(AlgorithmChoice::Central, vec![("all".to_owned(), rows(0..300))]), (AlgorithmChoice::Sfvi, split)]
-        {
+        for (algorithm, silos) in pooled_and_split([120, 300], rows) {
             let report = fit(&raw, &silos, &device, &options(algorithm), None).unwrap().report;
             let slope = report.site("slope").unwrap();
             assert!((slope.mean - mean).abs() < 0.1 * sd, "{report}\nNUTS {mean} {sd}");
@@ -514,16 +492,13 @@ mod raw_scales {
     fn blood_pressures_of_unknown_mean_and_spread_are_found_from_zero() {
         let (device, mut stream) = (Device::flex(), noise(9));
         let pressures: Vec<f64> = (0..60).map(|_| 135.0 + 13.0 * stream.standard_normal()).collect();
-        let rows = |range: std::ops::Range<usize>| {
+        let rows = |range: Range<usize>| {
             let count = range.len();
             device.tensor(pressures[range].to_vec(), [count])
         };
         let nuts = Nuts { draws: 4_000, ..Nuts::default() };
         let exact = nuts.sample(&Pressure {}, &[("all".to_owned(), rows(0..60))], &device).unwrap();
-        let split = vec![("a".to_owned(), rows(0..20)), ("b".to_owned(), rows(20..60))];
-        for (algorithm, silos) in
-            [(AlgorithmChoice::Central, vec![("all".to_owned(), rows(0..60))]), (AlgorithmChoice::Sfvi, split)]
-        {
+        for (algorithm, silos) in pooled_and_split([20, 60], rows) {
             let report = fit(&Pressure {}, &silos, &device, &options(algorithm), None).unwrap().report;
             for (found, exact) in report.sites.iter().zip(&exact.sites) {
                 assert!((found.mean - exact.mean).abs() < 0.1 * exact.sd, "{report}\n{exact:?}");

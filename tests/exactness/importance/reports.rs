@@ -53,11 +53,7 @@ fn a_report_is_of_the_reweighted_posterior_for_every_algorithm() {
     for (algorithm, silos) in
         [(AlgorithmChoice::Sfvi, 2), (AlgorithmChoice::Central, 1), (AlgorithmChoice::SfviAvg(rounds), 2)]
     {
-        let data: Vec<(String, Tensor<2>)> = split(&groups, silos)
-            .iter()
-            .zip(["a", "b"])
-            .map(|(part, name)| (name.to_owned(), ConjugateGaussian::data(part, &device).unwrap()))
-            .collect();
+        let data = conjugate_silos(&groups, silos);
         let family = FamilyPlan::new().global(Gaussian::full_rank()).local(Gaussian::diagonal()).initial_scale(WIDTH);
         // A rate at which nothing moves: the family stays what it is by hand.
         let settings = Settings {
@@ -95,11 +91,7 @@ fn corrected_numbers_of_an_importance_weighted_fit_are_the_models_own() {
     let (device, model, groups) = (Device::flex(), conjugate(), groups(6, 2));
     let exact = model.posterior(&groups);
     assert!(exact.mean.abs() > 0.8 * exact.sd, "{} {}", exact.mean, exact.sd);
-    let data: Vec<(String, Tensor<2>)> = split(&groups, 2)
-        .iter()
-        .zip(["a", "b"])
-        .map(|(part, name)| (name.to_owned(), ConjugateGaussian::data(part, &device).unwrap()))
-        .collect();
+    let data = conjugate_silos(&groups, 2);
     // A rate at which nothing moves: the family stays where it starts, away from the posterior and narrower, so that it
     // shows if the weights of the family are taken for those of the reweighted draws: what these add leaves a variance.
     let settings = Settings {

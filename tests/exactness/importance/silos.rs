@@ -1,4 +1,6 @@
-//! Compares importance-weighted steps of silos with pooled ones written from the formulas, resumed and in threads.
+//! Compares importance-weighted steps of silos with pooled ones written from the formulas, and resumes them.
+
+use fixtures::message::with_floats;
 
 use super::*;
 
@@ -112,10 +114,7 @@ fn a_local_step_of_averaging_weighs_the_scaled_bound() {
             let rounds = RoundOptions { scale_entropy, ..RoundOptions::paper(1) };
             let names = ["silo-0".to_owned(), "silo-1".to_owned()];
             let mut coordinator = SfviAvg::new(&model, &device, &settings, &names, vec![3, 3], rounds).unwrap();
-            let mut request = coordinator.outgoing().unwrap().remove(1).message;
-            // The same request with the start as its globals.
-            request.records.retain(|record| record.name != "global");
-            let request = request.floats("global", &start.global);
+            let request = with_floats(&coordinator.outgoing().unwrap().remove(1).message, "global", &start.global);
             let mut silo = AveragingSilo::new(parties.silos.remove(1), 1);
             let reply = silo.answer(&request).unwrap();
             let part = Part {
@@ -136,28 +135,6 @@ fn a_local_step_of_averaging_weighs_the_scaled_bound() {
                 assert!((mean - row[0]).abs() < ROUNDING && (scale / expected - 1.0).abs() < ROUNDING);
             }
         }
-    }
-}
-
-#[test]
-fn pooled_fit_takes_the_same_steps_as_one_silo() {
-    let device = Device::flex();
-    let silos = [("all".to_owned(), six_cities_data(1, &device).remove(0))];
-    for gradient in GRADIENTS {
-        let run = |algorithm| {
-            let estimator = Estimator::ImportanceWeighted { gradient };
-            let settings =
-                Settings { steps: 30, particles: 3, estimator, family: six_cities_family(), ..Settings::default() };
-            let options = FitOptions { algorithm, settings, elbo_draws: 30, summary_draws: 2, ..FitOptions::default() };
-            let mut fit = fit(&six_cities_model(), &silos, &device, &options, None).unwrap();
-            let locals = fit.exchange.programs()[0].local_moments().unwrap().remove(0).0;
-            ([fit.posterior().parameters.to_vec(), locals].concat(), fit.report.elbo)
-        };
-        let (central, central_bound) = run(AlgorithmChoice::Central);
-        let (federated, federated_bound) = run(AlgorithmChoice::Sfvi);
-        // Adam amplifies rounding of 1e-16 a little.
-        assert!(central.iter().zip(&federated).all(|(a, b)| (a - b).abs() < 1e-9), "{gradient:?}");
-        assert!((central_bound - federated_bound).abs() < 1e-6);
     }
 }
 
@@ -226,23 +203,4 @@ fn weights_of_another_step_are_refused() {
     // The coordinator asks again, without the weights of the pending step.
     let refused = parties.silos[0].answer(&first).unwrap_err();
     assert!(matches!(&refused, Error::Message { problem, .. } if problem.contains("weights")), "{refused}");
-}
-
-#[test]
-fn threads_change_no_bit_whatever_the_noise() {
-    let device = Device::flex();
-    for noise in [NoiseKind::Independent, NoiseKind::Antithetic, NoiseKind::Sobol] {
-        let bits = |threads| {
-            let estimator = Estimator::ImportanceWeighted { gradient: ImportanceGradient::Total };
-            let family = six_cities_family();
-            let settings =
-                Settings { estimator, particles: 6, noise, threads: Some(threads), family, ..Settings::default() };
-            let parties = Parties::new(&six_cities_model(), &six_cities_data(2, &device), &device, &settings);
-            let (mut algorithm, mut exchange) = parties.in_process(threads);
-            let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().unwrap();
-            pool.install(|| (0..5).for_each(|_| drop(fixtures::step(&mut algorithm, &mut exchange).elbo.to_string())));
-            algorithm.posterior().parameters.iter().map(|value| value.to_bits()).collect::<Vec<u64>>()
-        };
-        assert_eq!(bits(1), bits(2), "{noise:?}");
-    }
 }

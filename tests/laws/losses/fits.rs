@@ -26,10 +26,7 @@ fn the_pull_of_a_far_observation_fades_under_robust_losses_and_grows_under_the_l
 /// Fits the mean of `numbers` by a normal posterior; returns its mean and standard deviation.
 fn fit_mean(silos: &[Vec<f64>], loss: Loss, algorithm: AlgorithmChoice) -> (f64, f64, Fit) {
     let device = Device::flex();
-    let silos: Vec<_> = (0..)
-        .zip(silos)
-        .map(|(index, numbers)| (format!("silo-{index}"), device.tensor(numbers.clone(), [numbers.len()])))
-        .collect();
+    let silos = fixtures::named(silos.iter().map(|numbers| device.tensor(numbers.clone(), [numbers.len()])));
     let settings = Settings {
         steps: 1_500,
         particles: 32,

@@ -1,5 +1,7 @@
 //! Runs partitioned inference over silos that are lost, fail, are resumed or have threads of their own.
 
+use fixtures::message::{with_floats, with_word};
+
 use super::*;
 
 #[test]
@@ -61,9 +63,7 @@ fn a_product_that_is_no_density_is_refused_with_silo_and_damping_or_shortened_on
         let Outcome::Reply(reply) = &outcomes[2] else { panic!("no reply") };
         let mut change = vec![0.0; 9];
         change[3] = 40.0;
-        let mut records = reply.clone();
-        records.records.retain(|record| record.name != "change");
-        outcomes[2] = Outcome::Reply(records.floats("change", &change));
+        outcomes[2] = Outcome::Reply(with_floats(reply, "change", &change));
         let before = run.pvi.natural().to_vec();
         let result = run.pvi.incoming(outcomes);
         (result, before, run.pvi)
@@ -103,9 +103,8 @@ fn an_answer_to_another_posterior_or_of_another_run_is_refused() {
     // The same answers once more: a delta is applied once.
     assert!(matches!(run.pvi.incoming(stale), Err(Error::Message { .. })));
     assert_eq!(run.pvi.natural(), after);
-    let mut other = first[0].message.clone();
-    other.records.retain(|record| record.name != "seed");
-    assert!(matches!(run.silos[0].answer(&other.word("seed", 99)), Err(Error::Message { .. })));
+    let other = with_word(&first[0].message, "seed", 99);
+    assert!(matches!(run.silos[0].answer(&other), Err(Error::Message { .. })));
 }
 
 #[test]

@@ -55,8 +55,7 @@ fn by_quadrature(
 #[test]
 fn the_bound_of_a_deep_model_is_its_evidence_less_the_divergence_of_the_encoder() {
     let device = Device::flex();
-    let silos: Vec<(String, BinaryPictures)> =
-        (0..2).map(|silo| (format!("silo-{silo}"), pictures(60, 20 + silo, &device))).collect();
+    let silos = fixtures::named((0..2).map(|silo| pictures(60, 20 + silo, &device)));
     assert!(check(&model(&device), &silos, &device).unwrap().passed());
     let settings = Settings {
         steps: 1_000,

@@ -1,12 +1,9 @@
 //! Keeps encoders in their silos: nothing of them in a message, each with a state of its own.
 
-use std::path::Path;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-
+use fixtures::cut::cut_and_resumed;
 use partita::SiteTable;
 use partita::core::{Encoded, shared_theta};
-use partita::inference::{Counters, Exchange, ImportanceGradient, InProcess, Progress, Request, RunRecord, StepInfo};
+use partita::inference::{Exchange, ImportanceGradient, InProcess, Progress, Request};
 
 use super::*;
 
@@ -67,34 +64,11 @@ fn no_message_holds_a_private_parameter_or_its_gradient() {
     assert_eq!(field.limit, 1);
 }
 
-/// Raises the flag after half the steps.
-#[derive(Debug)]
-struct Half(Arc<AtomicBool>);
-
-impl Progress for Half {
-    fn step(&mut self, info: &StepInfo, _: &Counters) {
-        self.0.store(info.step >= STEPS / 2, Ordering::Relaxed);
-    }
-
-    fn end(&mut self, _: &RunRecord) {}
-}
-
-fn run(algorithm: AlgorithmChoice, checkpoint: Option<&Path>, resume: bool, cut: bool) -> Fit {
+fn run(options: &FitOptions, progress: Option<&mut dyn Progress>) -> Fit {
     let device = Device::flex();
-    let silos = if algorithm == AlgorithmChoice::Central { 1 } else { 2 };
-    let interrupt = Arc::new(AtomicBool::new(false));
-    let mut half = Half(Arc::clone(&interrupt));
-    let options = FitOptions {
-        algorithm,
-        settings: settings(),
-        elbo_draws: 4,
-        checkpoint: checkpoint.map(|folder| (folder.to_owned(), 1_000)),
-        resume,
-        interrupt: Some(interrupt),
-        ..FitOptions::default()
-    };
+    let silos = if options.algorithm == AlgorithmChoice::Central { 1 } else { 2 };
     let data = named(&split(&observations(20, 8), silos), &device);
-    fit(&model(&device), &data, &device, &options, if cut { Some(&mut half) } else { None }).unwrap()
+    fit(&model(&device), &data, &device, options, progress).unwrap()
 }
 
 /// All trained parameters, bit for bit: the globals, shared θ, and each silo's own.
@@ -110,11 +84,11 @@ fn encoders_differ_between_silos_and_resume_with_the_same_bits() {
     let device = Device::flex();
     let rounds = AlgorithmChoice::SfviAvg(RoundOptions { keep_optimiser: true, ..RoundOptions::paper(3) });
     for algorithm in [AlgorithmChoice::Sfvi, rounds, AlgorithmChoice::Central] {
-        let mut whole = run(algorithm.clone(), None, false, false);
-        let folder = tempfile::tempdir().unwrap();
-        let cut = run(algorithm.clone(), Some(folder.path()), false, true);
+        let options =
+            FitOptions { algorithm: algorithm.clone(), settings: settings(), elbo_draws: 4, ..FitOptions::default() };
+        let mut whole = run(&options, None);
+        let [cut, mut resumed] = cut_and_resumed(&options, [STEPS / 2, 1_000], run);
         assert_eq!(cut.report.gradient_steps, STEPS / 2);
-        let mut resumed = run(algorithm.clone(), Some(folder.path()), true, false);
         assert_eq!(bits(&mut resumed), bits(&mut whole), "{algorithm:?}");
         assert_eq!(whole.report.theta.len(), 1);
         let start = theta(&model(&device)).unwrap();
