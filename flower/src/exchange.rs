@@ -298,7 +298,7 @@ impl Flower {
     }
 
     fn note(&mut self, silo: usize, round: u64, kind: EventKind, what: String) {
-        let event = Event { round, silo: self.options.silos[silo].clone(), kind, what };
+        let event = Event::new(round, &self.options.silos[silo], kind, &what);
         let line = event.to_string();
         self.history.push(event);
         (self.user.log)(&line);

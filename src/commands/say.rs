@@ -3,6 +3,12 @@
 use std::fmt::Display;
 use std::io::{ErrorKind, Result, Write, stderr, stdout};
 
+/// A text in which words of other parties may be, without what moves a terminal: of control characters it has ends of lines and tabs.
+fn plain(all: impl Display) -> String {
+    let is_kept = |letter: &char| !letter.is_control() || ['\n', '\t'].contains(letter);
+    all.to_string().chars().filter(is_kept).collect()
+}
+
 /// A line on standard output.
 ///
 /// # Errors
@@ -17,7 +23,7 @@ pub(super) fn say(line: impl Display) -> Result<()> {
 /// As for [`say`].
 pub(super) fn text(all: impl Display) -> Result<()> {
     let mut out = stdout().lock();
-    match write!(out, "{all}").and_then(|()| out.flush()) {
+    match write!(out, "{}", plain(all)).and_then(|()| out.flush()) {
         Err(error) if error.kind() == ErrorKind::BrokenPipe => Ok(()),
         done => done,
     }
@@ -25,5 +31,15 @@ pub(super) fn text(all: impl Display) -> Result<()> {
 
 /// A line on standard error: whether anyone reads it changes nothing.
 pub(super) fn note(line: impl Display) {
-    drop(writeln!(stderr().lock(), "{line}"));
+    drop(writeln!(stderr().lock(), "{}", plain(line)));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::plain;
+
+    #[test]
+    fn a_name_in_a_line_does_not_move_the_terminal() {
+        assert_eq!(plain("level `a\u{1b}[2J\u{9b}1mb\r`:\t0.5\nélan\n"), "level `a[2J1mb`:\t0.5\nélan\n");
+    }
 }

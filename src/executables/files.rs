@@ -56,7 +56,9 @@ pub struct SiloFile {
     /// The fewest rows never seen in training of which it says how probable they are.
     #[serde(default)]
     pub least_held_out_rows: Option<u64>,
-    /// The most draws of an evaluation, of predictive checks and of rows left out; any number if it is not given.
+    /// The most draws of an evaluation, of predictive checks, of rows left out, of an averaged contrast and of a look of the round of
+    /// trust, in one request; any number if it is not given. What a study asks for by default has 2,048 draws in a look, and 500 in an
+    /// averaged contrast.
     #[serde(default)]
     pub most_draws: Option<u64>,
     /// The most bytes of a request; a gigabyte if it is not given.

@@ -6,14 +6,27 @@ use partita_inference::{Error, Message, Result, SiloProgram};
 /// A silo whose owner limits questions about its rows.
 struct OwnersLimits {
     own: Box<dyn SiloProgram>,
-    /// Draws of an evaluation, checks or rows left out.
+    /// Draws of an evaluation, checks, rows left out, or a look of the round of trust.
     most_draws: Option<u64>,
     /// Rows never seen in training of an evaluation.
     least_rows: Option<u64>,
 }
 
-/// What the requests begin with that ask about a silo's rows at draws of a fitted posterior.
-const ASKED: [&str; 3] = ["evaluate.", "predictive.", "leave_one_out."];
+/// What the requests begin with that ask about a silo's rows at draws of a fitted posterior, and say how many. A request for an
+/// averaged contrast has the draws themselves: the silo of a study counts them.
+const ASKED: [&str; 4] = ["evaluate.", "predictive.", "leave_one_out.", "trust."];
+
+/// Refuses a question at more draws than the owner of the rows allows.
+pub(super) fn check_draws(most: Option<u64>, kind: &str, draws: u64) -> Result<()> {
+    match most {
+        Some(most) if draws > most => Err(Error::Declined {
+            problem: format!(
+                "`{kind}` at {draws} draws, and the owner of the rows allows {most} or fewer (`most_draws`)"
+            ),
+        }),
+        _ => Ok(()),
+    }
+}
 
 /// The program that `make` makes, with the most draws of a question about its rows and the fewest rows of an evaluation.
 pub(super) fn limited(most_draws: Option<u64>, least_rows: Option<u64>, mut make: Program) -> Program {
@@ -34,17 +47,8 @@ impl SiloProgram for OwnersLimits {
 
     fn answer(&mut self, request: &Message) -> Result<Message> {
         let kind = &request.kind;
-        if let Some(most) = self.most_draws
-            && ASKED.iter().any(|word| kind.starts_with(word))
-        {
-            let draws = request.get_word("draws")?;
-            if draws > most {
-                return Err(Error::Declined {
-                    problem: format!(
-                        "`{kind}` at {draws} draws, and the owner of the rows allows {most} or fewer (`most_draws`)"
-                    ),
-                });
-            }
+        if self.most_draws.is_some() && ASKED.iter().any(|word| kind.starts_with(word)) {
+            check_draws(self.most_draws, kind, request.get_word("draws")?)?;
         }
         let answer = self.own.answer(request)?;
         if let Some(least) = self.least_rows
@@ -96,13 +100,13 @@ mod tests {
     #[test]
     fn a_question_at_more_draws_than_the_owner_allows_is_refused_and_nothing_else() {
         let at = |most, kind: &str, draws| asked(most, None, 1, &Message::new(kind).word("draws", draws));
-        for kind in ["evaluate.rows", "predictive.check", "leave_one_out.rows"] {
+        for kind in ["evaluate.rows", "predictive.check", "leave_one_out.rows", "trust.values"] {
             assert!(at(Some(1_000), kind, 1_000).is_ok() && at(None, kind, 1 << 20).is_ok(), "{kind}");
             let refused = at(Some(1_000), kind, 1_001).unwrap_err().to_string();
             assert!(refused.contains(&format!("`{kind}` at 1001 draws")), "{refused}");
             assert!(refused.contains("allows 1000 or fewer (`most_draws`)"), "{refused}");
         }
-        assert!(at(Some(1_000), "trust.values", 1 << 20).is_ok());
+        assert!(at(Some(1_000), "few.round", 1 << 20).is_ok());
         // One that does not say how many draws is not answered.
         assert!(asked(Some(1_000), None, 1, &Message::new("evaluate.rows")).is_err());
     }

@@ -4,14 +4,21 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use fixtures::six_cities_halves;
-use partita::inference::{Effect, Error, HtmlOptions, PageContent, Report, Scale, fit_parties, parties};
+use partita::inference::{
+    Effect, Error, HtmlOptions, PageContent, PriorLine, PriorSource, Report, Scale, Severity, ShownContrast, Warning,
+    fit_parties, parties,
+};
 use partita::models::MixedLogistic;
 use partita::{AlgorithmChoice, Device, Fit, FitOptions, Settings, fit};
+use serde_json::Value;
 
 use super::options;
 
 /// A name that a browser would take for a script, an attribute or an entity.
 const HOSTILE: &str = "<script>console.error('ran')</script>\"'&amp;";
+
+/// A text that would leave an attribute, load an image and run a script.
+const PLANTED: &str = "\"><img src=x onerror=alert(1)><script>alert(1)</script>";
 
 /// The standard deviation of the normal prior of each global of six cities.
 const SD_PRIOR: f64 = 10.0;
@@ -233,6 +240,86 @@ fn names_are_words_and_nothing_else() {
     let (_, page) = page(folder.path(), [HOSTILE, "south"], HOSTILE);
     assert_eq!(broken(&page), None);
     assert!(!page.contains("<script") && page.contains("&lt;script&gt;") && page.contains("&amp;amp;"));
+}
+
+/// The places of all texts of a JSON value.
+fn texts(value: &Value, place: String, found: &mut Vec<String>) {
+    match value {
+        Value::String(_) => found.push(place),
+        Value::Array(all) => {
+            all.iter().enumerate().for_each(|(index, own)| texts(own, format!("{place}/{index}"), found));
+        }
+        Value::Object(all) => all.iter().for_each(|(name, own)| texts(own, format!("{place}/{name}"), found)),
+        _ => {}
+    }
+}
+
+/// The same with `PLANTED` in place of every text in whose place it can still be read.
+fn planted(mut whole: Value, is_read: impl Fn(&Value) -> bool) -> Value {
+    let mut places = Vec::new();
+    texts(&whole, String::new(), &mut places);
+    for place in places {
+        let before = std::mem::replace(whole.pointer_mut(&place).unwrap(), PLANTED.into());
+        if !is_read(&whole) {
+            *whole.pointer_mut(&place).unwrap() = before;
+        }
+    }
+    whole
+}
+
+#[test]
+fn no_text_of_a_report_or_of_what_its_page_shows_beside_it_is_markup() {
+    let own = FitOptions { checks: vec!["zeros of y".parse().unwrap()], leave_one_out_draws: 500, ..options() };
+    let fit = fitted(["north", "south"], &own);
+    let difference = fit.report.sites[1].quantiles;
+    let (name, unit, scale) = ("two to one".into(), "odds ratio".into(), Scale::Exponential);
+    let options = HtmlOptions {
+        title: "Six cities".into(),
+        effects: vec![effect("beta[1]", "Mother smokes", Scale::Exponential)],
+        contrasts: vec![ShownContrast { name, unit, scale, difference, above: 0.9 }],
+        prior: fit.prior(&MixedLogistic::new(4), &Device::flex()).unwrap(),
+    };
+    let mut report = fit.report.clone();
+    let (name, prior, source) = ("beta[1]".into(), "normal(0, 10)".into(), PriorSource::Usual);
+    report.priors = vec![PriorLine { name, prior, source, normal: None, numbers: Vec::new() }];
+    report.choice = Some("there are few globals".into());
+    report.warnings.push(Warning {
+        severity: Severity::Note,
+        problem: "it is `planted`".into(),
+        site: Some("beta".into()),
+        silo: Some("north".into()),
+        number: None,
+        threshold: Some(0.7),
+        source: Some("this test".into()),
+        remedy: "none".into(),
+    });
+    let mut report = serde_json::to_value(&report).unwrap();
+    report["algorithm"] = PLANTED.into();
+    report["checks"]["checks"][0] = format!("zeros of {PLANTED}").into();
+    let report = planted(report, |own| serde_json::from_value::<Report>(own.clone()).is_ok());
+    let report: Report = serde_json::from_value(report).unwrap();
+    let content = serde_json::to_value(fit.page(&options)).unwrap();
+    let content = planted(content, |own| serde_json::from_value::<PageContent>(own.clone()).is_ok());
+    let content: PageContent = serde_json::from_value(content).unwrap();
+    let (warning, shown) = (report.warnings.last().unwrap(), &content.options);
+    let own = [&report.silos[0], &report.sites[0].label, &report.device, &report.priors[0].prior, &warning.problem];
+    assert_eq!(own, [PLANTED; 5]);
+    assert_eq!([&shown.title, &shown.effects[0].unit, &shown.contrasts[0].name], [PLANTED; 3]);
+
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("report.html");
+    content.write_html(&report, &path).unwrap();
+    let page = std::fs::read_to_string(&path).unwrap();
+    assert_eq!(broken(&page), None);
+    assert!(!page.contains("<script") && !page.contains("<img"));
+    // It stands in every part of the page as words.
+    let parts =
+        ["effects", "contrasts", "posterior", "priors", "marginals", "silos", "checks", "left", "cost", "repeat"];
+    for part in parts {
+        let own = page.split(&format!("<section id=\"{part}\"")).nth(1).unwrap_or_default();
+        let own = own.split("</section>").next().unwrap_or_default();
+        assert!(own.contains("&quot;&gt;&lt;img src=x onerror=alert(1)&gt;&lt;script&gt;"), "{part}: {own}");
+    }
 }
 
 #[test]

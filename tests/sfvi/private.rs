@@ -38,7 +38,7 @@ fn promise(noise: f64) -> PrivateSfviOptions {
     PrivateSfviOptions { rounds: 20, clip: 100.0, ..PrivateSfviOptions::new(1.0, 1e-5, noise) }
 }
 
-fn silo(children: &[Child], noise: f64, mechanism: Recorded) -> PrivateSfviSilo {
+fn silo(children: &[Child], noise: f64, mechanism: impl Mechanism + 'static) -> PrivateSfviSilo {
     let device = Device::flex();
     let data = RepeatedBinary::six_cities(children, &device).unwrap();
     let settings = Settings { steps: PrivateSfviOptions::releases(20, 5), ..settings() };
@@ -76,6 +76,24 @@ fn with_hardly_any_noise_the_answer_is_that_of_few_rounds() {
         // A Gaussian for a child's effect, though mended by draws, makes the posterior narrower than integrals do.
         assert!((0.75..1.1).contains(&(sds[index] / site.sd)), "{}: {} of {}", site.label, sds[index], site.sd);
     }
+}
+
+/// Releases a number more than the sum has.
+#[derive(Debug)]
+struct OneTooMany;
+
+impl Mechanism for OneTooMany {
+    fn release(&mut self, _: &[u8], sum: RowSum<'_>) -> Result<Vec<f64>> {
+        Ok(vec![0.0; sum.length + 1])
+    }
+}
+
+#[test]
+fn a_mechanism_that_releases_a_number_more_than_the_sum_has_gives_no_answer() {
+    let mut silo = silo(&six_cities()[..60], 1.0, OneTooMany);
+    let request = coordinator(537, 1.0).outgoing().unwrap().remove(0).message;
+    let found = silo.answer(&request).unwrap_err().to_string();
+    assert!(found.contains("a mechanism released 7 numbers of 6"), "{found}");
 }
 
 /// What every row contributes to the first exchanges, in which rows follow the globals.

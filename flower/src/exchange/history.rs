@@ -2,6 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::error::set_in;
+
 /// Something that happened to a silo in a round.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Event {
@@ -29,9 +31,28 @@ pub enum EventKind {
     Refused,
 }
 
+impl Event {
+    /// An event in words of which some may be a silo's.
+    pub(super) fn new(round: u64, silo: &str, kind: EventKind, what: &str) -> Self {
+        Self { round, silo: silo.to_owned(), kind, what: set_in(what) }
+    }
+}
+
 impl std::fmt::Display for Event {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let Self { round, silo, what, .. } = self;
         write!(formatter, "round {round}, silo `{silo}`: {what}")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn words_of_a_silo_in_an_event_neither_move_a_terminal_nor_look_like_a_line_of_the_log() {
+        let event = Event::new(3, "north", EventKind::Refused, "field `a\u{1b}[2K\r\n12:00 run finished`");
+        assert_eq!(event.to_string(), "round 3, silo `north`: field `a[2K\n    12:00 run finished`");
+        assert!(!event.what.contains(['\u{1b}', '\r']));
     }
 }

@@ -2,11 +2,10 @@
 
 use std::path::{Path, PathBuf};
 
-use partita_inference::write_atomically;
-
 use super::State;
 use crate::error::{Error, Result};
 use crate::object::ObjectId;
+use crate::own_file;
 
 /// The folder within a silo's, and the most runs that it holds.
 const ARCHIVE: &str = "archive";
@@ -26,7 +25,7 @@ pub(super) fn put_away(folder: &Path, state: &State) -> Result<()> {
     std::fs::create_dir_all(&own).map_err(|error| Error::file(&own, error))?;
     let record = own.join("silo.json");
     let bytes = serde_json::to_vec_pretty(state).map_err(|error| Error::file(&record, error))?;
-    write_atomically(&record, &bytes)?;
+    own_file::write(&record, &bytes)?;
     move_rounds(folder, &own)?;
     let mut runs: Vec<PathBuf> = entries(&folder.join(ARCHIVE)).collect();
     runs.sort();

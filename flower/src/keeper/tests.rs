@@ -91,6 +91,21 @@ fn what_a_kill_left_of_a_state_is_no_part_of_the_one_that_is_saved_in_its_place(
 }
 
 #[test]
+fn a_run_that_cannot_be_archived_ends_the_silo_as_any_state_that_cannot_be_written() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut keeper = open(folder.path(), None);
+    ask(&mut keeper, ("a", 1), 1).unwrap();
+    // A folder stands where the record of the run is to be written.
+    let hash = ObjectId::of(b"a").to_string();
+    let record = folder.path().join(format!("archive/{:020}-{}/silo.json", 1, &hash[..12]));
+    std::fs::create_dir_all(record.join("in the way")).unwrap();
+    let found = ask(&mut keeper, ("b", 2), 1).unwrap_err();
+    assert!(matches!(&found, Error::File { path, .. } if *path == record), "{found:?}");
+    // Nothing of the run before is lost.
+    assert!(ask(&mut keeper, ("a", 1), 2).is_ok());
+}
+
+#[test]
 fn a_saved_answer_of_which_a_bit_was_flipped_is_not_given_again() {
     let folder = tempfile::tempdir().unwrap();
     ask(&mut open(folder.path(), None), ("a", 1), 1).unwrap();

@@ -82,7 +82,9 @@ pub enum Error {
     },
     /// A message does not have the form its receiver expects.
     #[error(
-        "message `{kind}`: {problem}. Both sides must run the same version of Partita, the same model and the same settings."
+        "message `{}`: {}. Both sides must run the same version of Partita, the same model and the same settings.",
+        plain(kind),
+        plain(problem)
     )]
     Message {
         /// The kind of the message.
@@ -106,7 +108,8 @@ pub enum Error {
     },
     /// A silo's reply held something the manifest does not allow to leave it.
     #[error(
-        "silo `{silo}`: field `{field}` of the reply {problem}, so the exchange held it back. The algorithm's manifest lists what may leave a silo."
+        "silo `{silo}`: field `{}` of the reply {problem}, so the exchange held it back. The algorithm's manifest lists what may leave a silo.",
+        plain(field)
     )]
     Manifest {
         /// The silo.
@@ -243,6 +246,11 @@ pub enum Error {
     },
 }
 
+/// A text with words of another party, in which nothing moves a terminal or begins a line of a log.
+fn plain(text: &str) -> String {
+    text.replace(char::is_control, " ")
+}
+
 /// What to try with a file.
 fn of_files(operation: &str) -> &'static str {
     match operation.starts_with("reading") {
@@ -358,4 +366,20 @@ pub(crate) fn is_outside(error: &partita_core::Error) -> bool {
 pub(crate) fn short(number: f64) -> String {
     let is_usual = number == 0.0 || !number.is_finite() || (1e-4..1e7).contains(&number.abs());
     if is_usual { number.to_string() } else { format!("{number:.2e}") }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn words_of_another_party_in_an_error_neither_move_a_terminal_nor_begin_a_line() {
+        let hostile = "x\u{1b}[2J\r\n12:00 run finished".to_owned();
+        let manifest = Error::Manifest { silo: "north".into(), field: hostile.clone(), problem: "is long".into() };
+        let message = Error::Message { kind: hostile.clone(), problem: format!("unknown field `{hostile}`") };
+        for found in [manifest, message] {
+            let said = found.to_string();
+            assert!(said.contains("`x [2J  12:00 run finished`") && !said.contains(char::is_control), "{said:?}");
+        }
+    }
 }

@@ -2,7 +2,7 @@
 
 use std::fmt::Debug;
 
-use crate::engine::error::Result;
+use crate::engine::error::{Error, Result};
 
 /// What each of some rows contributes to a sum, one vector a row.
 type Contributions<'a> = dyn FnMut(&[usize]) -> Result<Vec<Vec<f64>>> + 'a;
@@ -63,9 +63,50 @@ pub trait Mechanism: Send + Debug {
     fn release(&mut self, request: &[u8], sum: RowSum<'_>) -> Result<Vec<f64>>;
 }
 
+impl dyn Mechanism {
+    /// What [`Mechanism::release`] gives, which has to have as many numbers as the sum: one more could be anything of the rows.
+    ///
+    /// # Errors
+    /// As for [`Mechanism::release`]; [`Error::Declined`] for another number of numbers.
+    pub(crate) fn released(&mut self, request: &[u8], sum: RowSum<'_>) -> Result<Vec<f64>> {
+        let length = sum.length;
+        let released = self.release(request, sum)?;
+        if released.len() != length {
+            let problem = format!("a mechanism released {} numbers of {length}", released.len());
+            return Err(Error::Declined { problem });
+        }
+        Ok(released)
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// Releases so many numbers, whatever is asked.
+    #[derive(Debug)]
+    struct Fixed(usize);
+
+    impl Mechanism for Fixed {
+        fn release(&mut self, _: &[u8], _: RowSum<'_>) -> Result<Vec<f64>> {
+            Ok(vec![0.5; self.0])
+        }
+    }
+
+    #[test]
+    fn a_mechanism_that_releases_other_numbers_than_the_sum_has_is_refused() {
+        let released = |numbers: usize| {
+            let mut rows = |chosen: &[usize]| Ok(chosen.iter().map(|_| vec![0.0; 3]).collect());
+            let sum = RowSum { length: 3, clip: 1.0, noise: 1.0, count: 2, rate: 1.0, sums: 1, rows: &mut rows };
+            let mut mechanism: Box<dyn Mechanism> = Box::new(Fixed(numbers));
+            mechanism.released(b"request", sum)
+        };
+        assert_eq!(released(3).unwrap().len(), 3);
+        for numbers in [0, 2, 4] {
+            let found = released(numbers).unwrap_err().to_string();
+            assert_eq!(found, format!("a mechanism released {numbers} numbers of 3"));
+        }
+    }
 
     #[test]
     fn parts_that_are_multiplied_add_up_to_the_multiplied_sum() {

@@ -249,8 +249,8 @@ fn tell(file: &CoordinatorFile, draws: &AnswerDraws, exchange: &mut Flower, log:
         let path = file.output.join(name);
         std::fs::read_to_string(&path).map_err(|error| Error::file(&path, error))
     };
-    let message = Message::new(agree::REPORT).setting("page", &text(PAGE)?).setting("result", &text(RESULT)?);
-    let message = message.setting("content", &text(CONTENT)?).floats("draws", &globals(draws).concat());
+    let message = Message::new(agree::REPORT).setting("result", &text(RESULT)?).setting("content", &text(CONTENT)?);
+    let message = message.floats("draws", &globals(draws).concat());
     let open = exchange.seal(agree::REPORT).join(", ");
     if !open.is_empty() {
         log(&format!(

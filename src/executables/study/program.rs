@@ -6,15 +6,16 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use partita_core::{Device, SiteTable};
 use partita_inference::{
-    Error, FitOptions, LocalReport, Manifest, Message, OwnChecks, Result, SiloProgram, evaluating_silo, silo_program,
-    write_atomically,
+    Error, FitOptions, LocalReport, Manifest, Message, OwnChecks, PageContent, Report, Result, SiloProgram, caught,
+    evaluating_silo, silo_program, write_atomically,
 };
 use partita_models::regression::RegressionRows;
 
 use super::agree::{self, declined, get, put};
 use super::privacy::PrivateSeat;
 use super::saved_rows::SavedRows;
-use crate::executables::{CONTENT, PAGE, RESULT, SiloFile, is_json, write_local};
+use crate::executables::owners_limits::check_draws;
+use crate::executables::{CONTENT, PAGE, RESULT, SiloFile, is_json, removed, write_local};
 use crate::formula::contrast::AveragedRows;
 use crate::formula::predict::KnownSilo;
 use crate::formula::prepare::RowPlaces;
@@ -159,6 +160,7 @@ impl StudySilo {
         };
         let of = AveragedRows { columns: &self.seat.columns, place: self.seat.index.into() };
         let draws = Self::draws(own, request, &self.device)?;
+        check_draws(self.seat.file.most_draws, &request.kind, draws.len() as u64)?;
         let found = self.shared(own).averaged(contrast, of, &draws, &self.device).map_err(declined)?;
         let sums = found.sums.concat();
         Ok(Message::new("average.contrasted").floats("differences", &sums).floats("weight", &[found.weight]))
@@ -181,7 +183,7 @@ impl StudySilo {
     /// Writes what was found, for the owner.
     fn report(&self, request: &Message) -> Result<Message> {
         let Some(own) = &self.seated else { return Err(early(request)) };
-        for (setting, file) in [("page", PAGE), ("result", RESULT), ("content", CONTENT)] {
+        for (setting, file) in [("result", RESULT), ("content", CONTENT)] {
             write_atomically(&self.seat.output.join(file), request.get_setting(setting)?.as_bytes())?;
         }
         // What follows is the owner's alone: whatever becomes of it, the silo has the report.
@@ -189,13 +191,23 @@ impl StudySilo {
         if let Some(stop) = &self.seat.then_stops {
             stop.store(true, Ordering::Relaxed);
         }
-        let error = self.write_own(own, request).err();
+        // A report that contradicts itself must not keep the owner's own files from being written.
+        let page = caught(self.name(), || self.write_page(request)).map_err(of_page);
+        let error = page.err().or(self.write_own(own, request).err());
         let answer = match &error {
             None => Ok(Message::new("formula.reported")),
             Some(error) => Err(Error::Declined { problem: error.to_string() }),
         };
         *self.seat.unwritten.lock().unwrap_or_else(PoisonError::into_inner) = error;
         answer
+    }
+
+    /// Makes the page of what was found. It is made here, so that no markup of another party is on it: all that others say is text.
+    fn write_page(&self, request: &Message) -> Result<()> {
+        let path = self.seat.output.join(PAGE);
+        removed(&path, std::fs::remove_file(&path))?;
+        let (report, content): (Report, PageContent) = (get(request, "result")?, get(request, "content")?);
+        content.write_html(&report, &path)
     }
 
     /// Writes what is for the owner alone.
@@ -244,6 +256,18 @@ impl StudySilo {
         let restored = own.program.answer(request)?;
         self.seated = Some(own);
         Ok(restored)
+    }
+}
+
+/// What kept a page from being made.
+fn of_page(error: Error) -> Error {
+    match error {
+        Error::Panicked { reason, .. } => Error::Declined {
+            problem: format!(
+                "the report that the coordinator has told contradicts itself ({reason}): it has no page. Ask the coordinator's owner for it"
+            ),
+        },
+        other => other,
     }
 }
 

@@ -137,12 +137,8 @@ impl Silo {
         let (length, count) = (len * draw.count + 1, *count);
         let sum = RowSum { length, clip: clip * whole(), noise, count, rate, sums, rows: &mut contributions };
         let step = [request.as_slice(), &draw.step.to_le_bytes()].concat();
-        let mut released = mechanism.release(&step, sum)?;
+        let mut released = mechanism.released(&step, sum)?;
         *given += 1;
-        if released.len() != length {
-            let problem = format!("a mechanism released {} numbers of {length}", released.len());
-            return Err(Error::Declined { problem });
-        }
         let marks = released.split_off(length - 1);
         *clipped += counted(marks.iter().sum(), clip, rate);
         let term = |own: &[f64]| {

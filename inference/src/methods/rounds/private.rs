@@ -35,11 +35,7 @@ impl NoisedChange {
         let mut rows = |chosen: &[usize]| Ok(chosen.iter().map(|_| change()).collect());
         let length = start.len();
         let sum = RowSum { length, clip, noise, count: 1, rate, sums, rows: &mut rows };
-        let released = self.mechanism.release(&request.ordered().encode(), sum)?;
-        if released.len() != length {
-            let problem = format!("a mechanism released {} numbers of {length}", released.len());
-            return Err(Error::Declined { problem });
-        }
+        let released = self.mechanism.released(&request.ordered().encode(), sum)?;
         Ok(start.iter().zip(released).map(|(start, change)| start + change).collect())
     }
 }

@@ -3,7 +3,7 @@
 use std::fmt::Write;
 use std::path::Path;
 
-use partita_inference::{FitOptions, coordinator};
+use partita_inference::{AlgorithmChoice, FewRoundsOptions, FitOptions, HtmlOptions, coordinator, fit};
 
 use super::*;
 use crate::executables::StudyFile;
@@ -65,6 +65,47 @@ fn a_delta_of_the_study_or_of_the_owner_that_promises_nothing_is_refused_at_the_
     assert!(!folder.path().join("state.ledger").exists());
 }
 
+/// What a coordinator tells of a fit of the silo's file, with this name as the heading of its page and as its silo's.
+fn told(folder: &Path, name: &str) -> Message {
+    let text = "formula = \"y ~ x\"\nfamily = \"bernoulli\"\nsilos = [\"north\"]\n";
+    let study = StudyFile::parse(text).unwrap().study(ReadOptions::default()).unwrap();
+    let (table, device) = (SiloTable { name: "north".into(), path: folder.join("north.csv") }, Device::flex());
+    let prepared = study.prepare(&[table], &device).unwrap();
+    let algorithm = AlgorithmChoice::FewRounds(FewRoundsOptions::default());
+    let options = FitOptions { algorithm, ..FitOptions::default() };
+    let mut fitted = fit(&prepared.plan.model, &prepared.silos, &device, &options, None).unwrap();
+    fitted.report.silos = vec![name.to_owned()];
+    let message = put(Message::new(agree::REPORT), "result", &fitted.report).unwrap();
+    put(message, "content", &fitted.page(&HtmlOptions { title: name.into(), ..HtmlOptions::default() })).unwrap()
+}
+
+#[test]
+fn a_silo_makes_the_page_of_the_report_itself_and_writes_no_markup_of_a_coordinator() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut silo = StudySilo::new(seat(folder.path(), STUDY));
+    silo.answer(&Message::new(agree::MODEL).setting("agreed", "anything")).unwrap();
+    let hostile = "\"><img src=x onerror=alert(1)><script>alert(1)</script>";
+    // A coordinator of an earlier version sends a page too.
+    let report = told(folder.path(), hostile);
+    silo.answer(&report.clone().setting("page", hostile)).unwrap();
+    let path = folder.path().join(PAGE);
+    let page = std::fs::read_to_string(&path).unwrap();
+    assert!(page.starts_with("<!DOCTYPE html>") && page.contains("&lt;script&gt;alert(1)&lt;/script&gt;"), "{page}");
+    assert!(!page.contains("<script") && !page.contains("<img"), "{page}");
+    // One that contradicts itself keeps no file of the owner's from being written.
+    let spent = folder.path().join("privacy.json");
+    std::fs::remove_file(&spent).unwrap();
+    let mut torn: serde_json::Value = get(&report, "result").unwrap();
+    torn["sites"] = serde_json::json!([]);
+    let content = report.get_setting("content").unwrap();
+    drop(silo.answer(&put(Message::new(agree::REPORT).setting("content", content), "result", &torn).unwrap()));
+    assert!(spent.is_file());
+    // What is no report has no page, and no page of before stands beside it.
+    let none = Message::new(agree::REPORT).setting("result", hostile).setting("content", "{}");
+    let found = silo.answer(&none).unwrap_err().to_string();
+    assert!(found.contains("`result`") && !path.exists(), "{found}");
+}
+
 #[test]
 fn a_file_of_the_owners_that_is_not_written_is_not_forgotten() {
     let folder = tempfile::tempdir().unwrap();
@@ -72,8 +113,7 @@ fn a_file_of_the_owners_that_is_not_written_is_not_forgotten() {
     let (reported, unwritten) = (Arc::clone(&seat.reported), Arc::clone(&seat.unwritten));
     let mut silo = StudySilo::new(seat);
     silo.answer(&Message::new(agree::MODEL).setting("agreed", "anything")).unwrap();
-    let report = [("page", "p"), ("result", "r"), ("content", "c")];
-    let report = report.iter().fold(Message::new(agree::REPORT), |own, (name, text)| own.setting(name, text));
+    let report = told(folder.path(), "north");
     let place = folder.path().join("privacy.json");
     std::fs::create_dir_all(place.join("in the way")).unwrap();
     assert!(silo.answer(&report).is_err() && reported.load(Ordering::Relaxed));
@@ -221,11 +261,16 @@ fn a_silo_answers_an_averaged_contrast_of_levels_with_a_sum_for_each_level_and_d
     let asked = "x: 1 - 0 averaged";
     let seat = Seat { contrasts: vec![asked.parse().unwrap()], ..seat(folder.path(), text) };
     let (study, profile) = (seat.study.clone(), seat.profile.clone());
-    let mut silo = StudySilo::new(seat);
+    let mut strict = seat.clone();
+    strict.file.most_draws = Some(1);
+    let [mut silo, mut strict] = [seat, strict].map(StudySilo::new);
     let agreement = study.agree(&[profile]).unwrap();
     let designed = silo.answer(&put(Message::new(agree::DESIGN), "agreement", &agreement).unwrap()).unwrap();
     let summary = DesignSummary::merge(&[get(&designed, "design").unwrap()]).unwrap();
-    silo.answer(&put(Message::new(agree::MODEL), "agreed", &Agreed { agreement, summary }).unwrap()).unwrap();
+    let model = put(Message::new(agree::MODEL), "agreed", &Agreed { agreement, summary }).unwrap();
+    for own in [&mut silo, &mut strict] {
+        own.answer(&model).unwrap();
+    }
     // Intercept and slope of the level 1 at two draws.
     let request = Message::new(agree::AVERAGE).setting("contrast", asked).floats("draws", &[0.3, 0.7, 0.5, 0.0]);
     let answer = silo.answer(&request).unwrap();
@@ -238,4 +283,8 @@ fn a_silo_answers_an_averaged_contrast_of_levels_with_a_sum_for_each_level_and_d
         (answer.expect_floats("weight", 1).unwrap()[0].to_bits(), answer.numbers.len()),
         (60.0_f64.to_bits(), 0)
     );
+    // The owner's limit counts the draws that such a request has.
+    let found = strict.answer(&request).unwrap_err().to_string();
+    let expected = "`average.contrast` at 2 draws, and the owner of the rows allows 1 or fewer (`most_draws`)";
+    assert!(found.contains(expected), "{found}");
 }

@@ -177,11 +177,7 @@ impl PrivateRoundsSilo {
         let (length, count, rate) = (scales.len() + 1, outermost_rows(table), 1.0);
         let (clip, sums) = (clip * whole(), self.options.rounds);
         let sum = RowSum { length, clip, noise, count, rate, sums, rows: &mut contributions };
-        let mut released = mechanism.release(&message.ordered().encode(), sum)?;
-        if released.len() != length {
-            let problem = format!("a mechanism released {} numbers of {length}", released.len());
-            return Err(Error::Message { kind: PrivateAnswer::KIND.into(), problem });
-        }
+        let mut released = mechanism.released(&message.ordered().encode(), sum)?;
         released.iter_mut().zip(&scales).for_each(|(slot, scale)| match is_divided {
             true => *slot *= without_rounding(1.0 / scale),
             false => *slot /= scale,

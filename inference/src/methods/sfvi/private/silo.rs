@@ -146,13 +146,13 @@ impl PrivateSfviSilo {
         };
         let (length, clip, sums) = (len + 1, clip * whole(), releases);
         let sum = RowSum { length, clip, noise, count, rate, sums, rows: &mut contributions };
-        let mut gradient = self.mechanism.release(&message.ordered().encode(), sum)?;
+        let mut gradient = self.mechanism.released(&message.ordered().encode(), sum)?;
         let is_divided = self.options.shares > 1;
         gradient.iter_mut().for_each(|slot| match is_divided {
             true => *slot *= without_rounding(1.0 / rate),
             false => *slot /= rate,
         });
-        let clipped = gradient.split_off(len.min(gradient.len())).iter().sum();
+        let clipped = gradient.split_off(len).iter().sum();
         self.silo.step = step + 1;
         self.silo.see(&request.global);
         Ok(StepAnswer { gradient, clipped }.write())
