@@ -11,6 +11,7 @@ mod moments;
 mod truncated;
 mod weighted;
 mod zero_inflated;
+mod zeros;
 
 pub use censored::Censoring;
 pub use chance::Chance;

@@ -239,7 +239,11 @@ impl<'a> View<'a> {
         Evaluation { total: scale * total, value, parameters, shared: Few::default(), events }
     }
 
-    fn evaluate_batch(&self, values: &[f64], scale: f64, wanted: &Wanted) -> Option<Evaluation> {
+    /// All events at once, where the law has them so.
+    pub(super) fn evaluate_batch(&self, values: &[f64], scale: f64, wanted: &Wanted) -> Option<Evaluation> {
+        if let Form::Composite(formula) = self.density {
+            return formula.evaluate_batch(self, values, scale, wanted);
+        }
         let density = self.density.leaf()?;
         let length = values.len();
         let mut value = vec![0.0; if wanted.value { length } else { 0 }];

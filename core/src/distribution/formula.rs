@@ -5,6 +5,7 @@ use std::fmt::Debug;
 use std::ops::{Deref, Range};
 use std::sync::Arc;
 
+use super::evaluate::{Evaluation, View, Wanted};
 use super::{Density, Gradient, ParameterRule, Support, Term};
 use crate::error::{Error, Result};
 use crate::noise::NoiseStream;
@@ -147,6 +148,12 @@ pub(crate) trait Formula: Debug + Send + Sync {
     }
 
     fn log_power_integral(&self, _power: f64, _parameters: &[&[f64]], _slots: &mut Slots<'_, '_>) -> Option<f64> {
+        None
+    }
+
+    /// All events at once, as [`View::evaluate`] gives them; `None` where they are evaluated one by one. A density has
+    /// [`Density::batch`] for that.
+    fn evaluate_batch(&self, _view: &View<'_>, _values: &[f64], _scale: f64, _wanted: &Wanted) -> Option<Evaluation> {
         None
     }
 

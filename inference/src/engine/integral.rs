@@ -206,6 +206,17 @@ impl RowIntegral {
         self.parts.iter_mut().try_for_each(|part| part.reset(table))
     }
 
+    /// Gives levels in levels the usual points at least; whether any had fewer.
+    pub(crate) fn fill(&mut self, table: &SiteTable) -> Result<bool> {
+        let mut has_changed = false;
+        for part in &mut self.parts {
+            if let Some(filled) = part.filled(table)? {
+                (*part, has_changed) = (filled, true);
+            }
+        }
+        Ok(has_changed)
+    }
+
     /// The points of every level, an axis of a product or all that are drawn, part by part.
     pub(crate) fn points(&self) -> Vec<usize> {
         self.parts.iter().flat_map(|part| part.tree.levels.iter().map(|level| level.each)).collect()
@@ -228,11 +239,13 @@ impl RowIntegral {
         self.parts.iter().any(|part| part.tree.ladder == Ladder::Nested)
     }
 
-    /// Rows of all plates times the combinations of points at which each is evaluated; `None` where no level stands in
-    /// another, as wards stand in a silo with an effect of its own.
+    /// Rows of all plates times the combinations of points at which each is evaluated, of the usual points where levels have
+    /// fewer, which may be raised to these; `None` where no level stands in another, as wards stand in a silo with an effect
+    /// of its own.
     pub(crate) fn evaluations(&self) -> Option<u64> {
         let is_within = self.parts.iter().flat_map(|part| &part.tree.levels).any(|level| level.within.is_some());
-        is_within.then(|| self.parts.iter().map(|part| part.layout.rows_evaluated()).sum::<usize>() as u64)
+        let of = |Part { tree, layout, .. }: &Part| layout.rows_evaluated() * tree.usual_passes() / tree.passes;
+        is_within.then(|| self.parts.iter().map(of).sum::<usize>() as u64)
     }
 
     /// Takes the points of every level; false if there are not as many levels.

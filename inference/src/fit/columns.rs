@@ -148,8 +148,8 @@ pub fn fit(
 ) -> Result<VerticalFit> {
     let (mut algorithm, mut exchange, own) = start(parties, labels, device, options)?;
     let fitted = fit_parties(labels, device, options, &mut *algorithm, &mut exchange, progress)?;
-    let Fitted { mut report, record, .. } = fitted;
-    precision::compare(options, device, &mut *algorithm, &mut exchange, &mut report)?;
+    let Fitted { mut report, record, elbos, .. } = fitted;
+    precision::compare(options, device, &mut *algorithm, &mut exchange, &elbos, &mut report)?;
     let (how, seed, summary_draws) = (elsewhere::chosen(options)?, options.settings.seed, options.summary_draws);
     let device = device.clone();
     Ok(VerticalFit { report, record, algorithm, exchange, parties: own, device, options: how, seed, summary_draws })

@@ -3,10 +3,54 @@
 use burn::module::Module;
 use burn::tensor::Tensor;
 use partita_core::{
-    Array, Censoring, Chance, Device, Distribution, Exponential, Gamma, HalfNormal, Latents, LogDensity, Mixture,
-    Model, Normal, OrderedLogistic, Poisson, Result, Scope, SiteTable, Support, natural_values,
+    Array, Censoring, Chance, Device, Discrete, Distribution, Exponential, Gamma, HalfNormal, Handle, Latents,
+    LogDensity, Mixture, Model, Normal, OrderedLogistic, Poisson, Result, Scope, SiteTable, Support, natural_values,
     pointwise_log_likelihood,
 };
+
+/// Counts with more zeros, of a log rate and a chance.
+type WithZeros = fn(Tensor<1>, Tensor<1>) -> Distribution<1, Discrete>;
+
+/// Log probabilities of counts, with the slopes of their sum, weighted, by log rates and chances.
+fn weighted(of: WithZeros, counts: &[f64], weights: &[f64], parameters: [&[f64]; 2]) -> (Vec<f64>, [Vec<f64>; 2]) {
+    let device = Device::flex();
+    let tensor = |own: &[f64]| -> Tensor<1> { device.tensor(own.to_vec(), [own.len()]) };
+    let leaves: [Tensor<1>; 2] = parameters.map(|own| device.leaf(own.to_vec(), [own.len()]));
+    let each = of(leaves[0].clone(), leaves[1].clone()).log_prob_each(tensor(counts)).unwrap();
+    let gradients = (each.clone() * tensor(weights)).sum().backward();
+    let slopes = leaves.map(|leaf| Handle::from(leaf.grad(&gradients).unwrap()).read().unwrap().values);
+    (Handle::from(each).read().unwrap().values, slopes)
+}
+
+#[test]
+fn counts_with_more_zeros_are_together_what_they_are_one_by_one() {
+    let (counts, weights) = ([0.0, 2.0, 0.0, 7.0, 0.0, 1.0], [1.0, -2.0, 3.0, 0.5, 1.5, -1.0]);
+    let rates = [0.4, -0.3, 5.0, 1.6, -7.0, -4.0];
+    let inflated: WithZeros = |rate, odds| Poisson::log_rate(rate).zero_inflated(Chance::logits(odds));
+    let by_probability: WithZeros = |rate, own| Poisson::log_rate(rate).zero_inflated(Chance::probability(own));
+    let hurdle: WithZeros = |rate, own| Poisson::log_rate(rate).hurdle(Chance::probability(own));
+    for of in [inflated, by_probability, hurdle] {
+        for chances in [vec![0.3], vec![0.3, 0.1, 0.7, 0.5, 0.9, 0.2]] {
+            let (logs, [by_rate, by_chance]) = weighted(of, &counts, &weights, [&rates, &chances]);
+            let (mut total, mut expected) = (0.0, vec![0.0; chances.len()]);
+            let near = |a: f64, b: f64| assert!((a - b).abs() < 1e-13 * (1.0 + b.abs()), "{a} {b}");
+            for event in 0..counts.len() {
+                let place = event.min(chances.len() - 1);
+                let own = [&rates[event..=event], &chances[place..=place]];
+                let (log, slopes) = weighted(of, &counts[event..=event], &weights[event..=event], own);
+                near(logs[event], log[0]);
+                near(by_rate[event], slopes[0][0]);
+                total += log[0];
+                expected[place] += slopes[1][0];
+            }
+            by_chance.iter().zip(expected).for_each(|(own, expected)| near(*own, expected));
+            // The sum over events is evaluated without their parts.
+            let device = Device::flex();
+            let all = of(device.tensor(rates.to_vec(), [6]), device.tensor(chances.clone(), [chances.len()]));
+            near(all.log_prob_of(&Array::new(counts.to_vec(), vec![6]).unwrap()).unwrap(), total);
+        }
+    }
+}
 
 #[test]
 fn a_right_censored_exponential_has_the_likelihood_of_events_over_time_at_risk() {

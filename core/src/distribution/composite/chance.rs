@@ -93,7 +93,11 @@ impl Scale {
 
     /// $\log(\pi + (1 - \pi)e^b)$ with $b$ = `base`.
     pub(super) fn inflate(self, parameter: f64, base: f64) -> Inflated {
-        let (zero, other) = (self.log_zero(parameter).0, self.log_other(parameter).0);
+        self.mix([self.log_zero(parameter).0, self.log_other(parameter).0], base)
+    }
+
+    /// The same from the logarithms of the probability and of one less it.
+    pub(super) fn mix(self, [zero, other]: [f64; 2], base: f64) -> Inflated {
         let log = log_add_exp(zero, other + base);
         // (1 - e^b)/(π + (1 - π)e^b) by π; by the log odds it is times π(1 - π).
         let by_probability = -base.exp_m1() * (-log).exp();

@@ -7,8 +7,10 @@ use super::chance::{Chance, Inflated, Scale};
 use super::cumulative::Tail;
 use super::inverse::Search;
 use super::mass::{EndSlots, Ends, Mass};
+use super::zeros::{AtZero, Event, Mixed, evaluate};
 use super::{Component, ObservedOnly, wrap};
 use crate::distribution::batch::{Continuous, Discrete, Distribution};
+use crate::distribution::evaluate::{Evaluation, View, Wanted};
 use crate::distribution::formula::{Formula, Refusal, Slots};
 use crate::distribution::law::Law;
 use crate::distribution::{ParameterRule, Support};
@@ -163,6 +165,23 @@ impl Formula for Hurdle {
         slots.add(place, by_chance);
         let own = self.base.log_prob(value, parameters, slots, 1.0);
         log + own + self.above_zero(parameters, slots)
+    }
+
+    fn evaluate_batch(&self, view: &View<'_>, values: &[f64], scale: f64, wanted: &Wanted) -> Option<Evaluation> {
+        let chances = view.parameters[self.base().range.end];
+        let logs = |chance: f64| [self.scale.log_zero(chance), self.scale.log_other(chance)];
+        // One chance for all events has its logarithms once.
+        let once = if let [chance] = *chances { Some(logs(chance)) } else { None };
+        let mix = |Event { index, value, own, zero }: Event| {
+            let [of_zero, of_other] = once.unwrap_or_else(|| logs(chances[index]));
+            if value <= 0.0 {
+                return Mixed { log: of_zero.0, by_chance: of_zero.1, ..Mixed::default() };
+            }
+            let above = if zero == f64::NEG_INFINITY { 0.0 } else { -log_one_minus_exp(zero) };
+            let log = of_other.0 + own + above;
+            Mixed { log, by_own: 1.0, by_zero: (zero + above).exp(), by_chance: of_other.1 }
+        };
+        evaluate(self.base(), view, values, scale, wanted, AtZero::Needed, mix)
     }
 
     fn draw(&self, parameters: &[&[f64]], noise: &mut NoiseStream, out: &mut [f64]) {

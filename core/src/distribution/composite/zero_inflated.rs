@@ -2,9 +2,12 @@
 
 use std::borrow::Cow;
 
-use super::chance::{Chance, Scale};
+use super::chance::{Chance, Inflated, Scale};
+use super::mass::log_add_exp;
+use super::zeros::{AtZero, Event, Mixed, evaluate};
 use super::{Component, wrap};
 use crate::distribution::batch::{Discrete, Distribution};
+use crate::distribution::evaluate::{Evaluation, View, Wanted};
 use crate::distribution::formula::{Formula, Slots};
 use crate::distribution::{ParameterRule, Support};
 use crate::error::Result;
@@ -101,6 +104,26 @@ impl Formula for ZeroInflated {
             Some(if has_zero { self.base.form.log_prob(value, own, slots) } else { f64::NEG_INFINITY })
         };
         self.inflate(parameters, slots, base).unwrap_or(f64::NAN)
+    }
+
+    fn evaluate_batch(&self, view: &View<'_>, values: &[f64], scale: f64, wanted: &Wanted) -> Option<Evaluation> {
+        let (chances, is_wanted) = (view.parameters[self.base().range.end], wanted.parameters.contains(&true));
+        let logs = |chance: f64| [self.scale.log_zero(chance).0, self.scale.log_other(chance).0];
+        // One chance for all events has its logarithms once.
+        let once = if let [chance] = *chances { Some((logs(chance), self.scale.log_other(chance))) } else { None };
+        let mix = |Event { index, value, own, .. }: Event| {
+            if value > 0.0 {
+                let (log, by_chance) = once.map_or_else(|| self.scale.log_other(chances[index]), |(_, other)| other);
+                return Mixed { log: log + own, by_own: 1.0, by_chance, ..Mixed::default() };
+            }
+            let logs = once.map_or_else(|| logs(chances[index]), |(logs, _)| logs);
+            if !is_wanted {
+                return Mixed { log: log_add_exp(logs[0], logs[1] + own), ..Mixed::default() };
+            }
+            let Inflated { log, by_base, by_chance } = self.scale.mix(logs, own);
+            Mixed { log, by_own: by_base, by_chance, ..Mixed::default() }
+        };
+        evaluate(self.base(), view, values, scale, wanted, AtZero::Unused, mix)
     }
 
     fn draw(&self, parameters: &[&[f64]], noise: &mut NoiseStream, out: &mut [f64]) {

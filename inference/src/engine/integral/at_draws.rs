@@ -254,6 +254,10 @@ impl AtDraws {
         count: usize,
         globals: impl Fn(usize) -> Vec<f64> + Sync,
     ) -> Result<Vec<Option<Vec<Observation>>>> {
+        if self.integral.fill(&self.table)? {
+            self.refit();
+            self.settle(around)?;
+        }
         self.each(around, count, globals, |integral, integrand, globals, there| {
             match here_or_anew(integral, there, |own| integral.observations(integrand, globals, own)) {
                 Err(error) if error.is_outside() => Ok(None),

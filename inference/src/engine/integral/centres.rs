@@ -55,15 +55,28 @@ impl PartCentres {
         Self { levels: tree.levels.iter().map(level).collect(), is_settled: false }
     }
 
-    /// The same for a tree with other rules: paths that were not there begin as the last that was.
+    /// The same for a tree with other rules. Where one latent stands around a level, its centres and scales are linear
+    /// between nodes; else paths that were not there begin as the last that was.
     pub(crate) fn fitted_to(mut self, tree: &Tree) -> Self {
         for (own, level) in self.levels.iter_mut().zip(&tree.levels) {
             let each = level.rows * level.width;
             let paths = own.centre.len() / each;
-            if paths != level.paths {
-                self.is_settled = false;
-                own.centre = repeated(&own.centre, each, level.paths);
-                own.factor = repeated(&own.factor, each * level.width, level.paths);
+            if paths == level.paths {
+                continue;
+            }
+            self.is_settled = false;
+            let around = level.within.as_ref().map(|(around, _)| &tree.levels[*around]);
+            match around.filter(|around| around.width == 1 && around.paths == 1 && paths > 1) {
+                Some(around) => {
+                    let way = Way::between(&Rule::new(1, paths).points, &around.rule.points);
+                    own.centre = led(&own.centre, each, way.iter().copied());
+                    // A scale is that of a node beyond the outermost ones.
+                    own.factor = led(&own.factor, each * level.width, way.iter().map(Way::inside));
+                }
+                None => {
+                    own.centre = repeated(&own.centre, each, level.paths);
+                    own.factor = repeated(&own.factor, each * level.width, level.paths);
+                }
             }
         }
         self
@@ -170,6 +183,38 @@ impl PartSlopes {
         }
         centres
     }
+}
+
+/// Where a node lies among those of another rule: so far from one of them on the way to the next.
+#[derive(Debug, Clone, Copy)]
+struct Way {
+    from: usize,
+    share: f64,
+}
+
+impl Way {
+    /// That of each of some points among at least two others, both in increasing order.
+    fn between(others: &[f64], points: &[f64]) -> Vec<Self> {
+        let way = |point: &f64| {
+            let from = others.partition_point(|own| own < point).clamp(1, others.len() - 1) - 1;
+            Self { from, share: (point - others[from]) / (others[from + 1] - others[from]) }
+        };
+        points.iter().map(way).collect()
+    }
+
+    /// The same, or the outermost node where it lies beyond.
+    fn inside(&self) -> Self {
+        Self { share: self.share.clamp(0.0, 1.0), ..*self }
+    }
+}
+
+/// Parts of a length on their ways between those there.
+fn led(values: &[f64], each: usize, way: impl Iterator<Item = Way>) -> Vec<f64> {
+    let part = |part: usize| &values[part * each..][..each];
+    let own = |Way { from, share }: Way| {
+        part(from).iter().zip(part(from + 1)).map(move |(a, b)| (1.0 - share) * a + share * b)
+    };
+    way.flat_map(own).collect()
 }
 
 /// As many parts of a length as are asked for, the last of those there standing for further ones.
@@ -398,4 +443,26 @@ pub(super) fn cholesky<const MOST: usize>(mut matrix: Square<MOST>, width: usize
         matrix[row][row + 1..].fill(0.0);
     }
     matrix
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn centres_that_are_linear_in_the_node_around_are_so_at_other_nodes() {
+        let (few, many) = (Rule::new(1, 7).points, Rule::new(1, 11).points);
+        // Two rows at each node.
+        let at = |points: &[f64]| points.iter().flat_map(|t| [1.0 - 0.5 * t, 3.0 * t]).collect::<Vec<f64>>();
+        for (from, to) in [(&few, &many), (&many, &few), (&few, &few)] {
+            let way = Way::between(from, to);
+            let found = led(&at(from), 2, way.iter().copied());
+            assert_eq!(found.len(), 2 * to.len());
+            assert!(found.iter().zip(at(to)).all(|(own, exact)| (own - exact).abs() < 1e-13), "{found:?}");
+            // Beyond the outermost nodes scales are theirs.
+            let scales = led(&at(from), 2, way.iter().map(Way::inside));
+            let most = from.last().map_or(0.0, |t| 3.0 * t);
+            assert!(scales.chunks(2).all(|own| own[1].abs() < most + 1e-13), "{scales:?}");
+        }
+    }
 }

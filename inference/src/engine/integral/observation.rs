@@ -81,7 +81,8 @@ impl Part {
     ///
     /// With the weights $`\omega_n`$ of nodes given all observations,
     /// $`1 / p(y_{it} \mid y_{i,-t}, z) = \mathrm{E}[1 / p(y_{it} \mid u, z) \mid y_i, z] = \sum_n \omega_n / p(y_{it} \mid u_n, z)`$.
-    /// An observation that is the only one of its outermost row has the integral of that row.
+    /// An observation that is the only one of its outermost row has the integral of that row. Levels in levels have the usual
+    /// points at least: without an observation rows lie farther out than nodes of fewer points reach.
     ///
     /// # Errors
     /// What the model reports at a node.
@@ -91,6 +92,9 @@ impl Part {
         globals: &[f64],
         centres: &mut PartCentres,
     ) -> Result<Vec<Observation>> {
+        if let Some(filled) = self.filled(integrand.table)? {
+            return filled.observations(integrand, globals, &mut centres.clone().fitted_to(&filled.tree));
+        }
         self.settle(integrand, globals, centres)?;
         let (density, passes) = (self.density(integrand), self.layout.passes(&self.tree, centres));
         let mut reduced = self.reduce(centres, &density.level_values(globals, &passes, integrand.data)?)?;

@@ -10,8 +10,9 @@ use super::tree::{Ladder, Level, Tree};
 use super::{Conditionals, Integrand, Until};
 use crate::engine::error::{Result, is_outside};
 
-/// Rules have stood still when none moved farther, in its own scale.
-const STILL: f64 = 0.3;
+/// The part of a tolerance within which rules of fewer points than usual are to agree with larger ones: what is compared at
+/// few draws is to hold at others.
+const FEW: f64 = 0.1;
 /// Times that rules are moved before they are taken as they are.
 const MOVES: usize = 60;
 
@@ -123,6 +124,17 @@ impl Part {
         self.lay_out(table)
     }
 
+    /// The same rows with the usual points at least; `None` where no level has fewer.
+    pub(super) fn filled(&self, table: &SiteTable) -> Result<Option<Self>> {
+        if !(0..self.tree.levels.len()).any(|level| self.tree.is_few(level)) {
+            return Ok(None);
+        }
+        let mut other = self.clone();
+        other.tree.fill()?;
+        other.lay_out(table)?;
+        Ok(Some(other))
+    }
+
     /// Whether other rules of the same cost could say something else.
     pub(super) fn is_noisy(&self) -> bool {
         self.is_held_back || self.tree.drawn().next().is_some()
@@ -207,7 +219,7 @@ impl Part {
         for attempt in 0.. {
             let levels = density.levels(globals, &self.layout.passes(&self.tree, centres), integrand.data)?;
             let mut reduced = self.reduce(centres, &levels)?;
-            let still = reduced.move_centres(&self.tree, centres) <= STILL;
+            let still = reduced.move_centres(&self.tree, centres) <= 1.0;
             if !still && attempt == 0 {
                 drop(levels);
                 self.settle(integrand, globals, centres)?;
@@ -253,7 +265,7 @@ impl Part {
     ) -> Result<bool> {
         let mut raised = self.raise_each(integrand, globals, centres, until)?;
         let mut again = raised;
-        while again && self.tree.ladder == Ladder::Nested {
+        while again && self.tree.ladder != Ladder::Usual {
             again = self.raise_each(integrand, globals, centres, until)?;
             raised |= again;
         }
@@ -279,14 +291,15 @@ impl Part {
                     self.is_held_back = true;
                     break;
                 }
-                if larger.tree.passes > until.nodes {
+                if larger.tree.has_more_than(until.nodes, level) {
                     break;
                 }
                 larger.lay_out(integrand.table)?;
                 let mut fitted = centres.clone().fitted_to(&larger.tree);
                 let finer = larger.settle(integrand, globals, &mut fitted)?;
                 let apart = found.apart(&finer, &self.tree);
-                if apart <= until.tolerance {
+                let part = if self.tree.is_few(level) { FEW } else { 1.0 };
+                if apart <= part * until.tolerance {
                     break;
                 }
                 (*self, *centres, found, raised) = (larger, fitted, finer, true);
@@ -303,7 +316,7 @@ impl Part {
     /// The next number of points of a level.
     fn next(&self, level: usize) -> Option<usize> {
         let own = &self.tree.levels[level];
-        self.tree.ladder.steps(own.width).iter().copied().find(|each| *each > own.each)
+        self.tree.steps(level).iter().copied().find(|each| *each > own.each)
     }
 
     /// Moves every rule until it stands still; what it gives then.
@@ -318,7 +331,7 @@ impl Part {
             let levels = density.level_values(globals, &self.layout.passes(&self.tree, centres), integrand.data)?;
             let mut reduced = self.reduce(centres, &levels)?;
             let moved = reduced.move_centres(&self.tree, centres);
-            if moved <= STILL || attempt == MOVES {
+            if moved <= 1.0 || attempt == MOVES {
                 centres.is_settled = true;
                 return Ok(reduced);
             }

@@ -123,12 +123,13 @@ impl Reduced {
     }
 
     /// Moves every rule to the moments of its weights, and inner ones along with outer ones; how far the one that moved
-    /// most did by itself.
+    /// most did by itself, as a part of what rules may that stand still.
     pub(crate) fn move_centres(&mut self, tree: &Tree, centres: &mut PartCentres) -> f64 {
         let (mut most, before) = (0.0_f64, Nodes::of(tree, centres));
-        for ((level, own), weights) in tree.levels.iter().zip(&mut centres.levels).zip(&self.weights) {
-            for (at, weights) in weights.chunks_exact(level.rule.len()).enumerate() {
-                most = most.max(own.follow(level, at, weights));
+        for (index, (level, own)) in tree.levels.iter().zip(&mut centres.levels).enumerate() {
+            let still = tree.still(index);
+            for (at, weights) in self.weights[index].chunks_exact(level.rule.len()).enumerate() {
+                most = most.max(own.follow(level, at, weights) / still);
             }
         }
         if let Some(before) = before {

@@ -8,6 +8,7 @@ use partita_core::{Minibatch, SiteTable};
 use super::alike::Alike;
 use super::hermite::{Kind, Rule};
 use crate::engine::error::Result;
+use crate::engine::family::real;
 
 /// One level: the rows of a block with latents.
 #[derive(Debug, Clone)]
@@ -85,6 +86,9 @@ impl Rules {
     }
 }
 
+/// Rules have stood still when none moved farther, in its own scale.
+const STILL: f64 = 0.3;
+
 /// The most combinations of nodes of nested levels that are visited without being asked for.
 pub(crate) const MOST_COMBINATIONS: usize = 2_048;
 
@@ -93,6 +97,9 @@ pub(crate) const MOST_COMBINATIONS: usize = 2_048;
 pub(crate) enum Ladder {
     /// From what is enough for most rows.
     Usual,
+    /// From fewer, which serve rows that are nearly normal, and on as [`Ladder::Usual`]: for levels in levels of which the
+    /// usual points have at most [`MOST_COMBINATIONS`].
+    Pair,
     /// From the fewest, up to [`MOST_COMBINATIONS`]: for levels in levels of which the usual points have more.
     Nested,
 }
@@ -103,7 +110,9 @@ impl Ladder {
         match (self, width) {
             (Self::Usual, 0 | 1) => &[15, 21, 31, 45, 63, 127, 255],
             (Self::Usual, 2) => &[9, 15, 25, 41],
-            (Self::Usual, 3) => &[7, 11, 17, 25],
+            (Self::Usual | Self::Pair, 3) => &[7, 11, 17, 25],
+            (Self::Pair, 0 | 1) => &[7, 9, 11, 15, 21, 31, 45, 63, 127, 255],
+            (Self::Pair, 2) => &[5, 7, 9, 15, 25, 41],
             (Self::Nested, 0 | 1) => &[5, 7, 9, 11, 15, 21, 31, 45, 63, 127, 255],
             (Self::Nested, 2 | 3) => &[4, 5, 7, 9, 11, 15, 25],
             (_, 4 | 5) => &[256, 512, 1_024, 2_048, 4_096],
@@ -114,10 +123,15 @@ impl Ladder {
     /// The points that lead to where a posterior is.
     pub(crate) fn coarse(self, width: usize) -> usize {
         match (self, width) {
-            (Self::Usual, 0 | 1) => 7,
-            (Self::Usual, 2 | 3) => 5,
+            (Self::Usual | Self::Pair, 0 | 1) => 7,
+            (Self::Usual | Self::Pair, 2 | 3) => 5,
             _ => self.steps(width)[0],
         }
+    }
+
+    /// The points from which rules over rows begin that no other level stands around or in.
+    fn usual(width: usize) -> usize {
+        Self::Usual.steps(width)[0]
     }
 
     /// The points that are enough for rows of this width whatever they are.
@@ -127,7 +141,9 @@ impl Ladder {
             2 | 3 => 1,
             _ => 0,
         };
-        self.steps(width)[raised]
+        // A level in a level takes what it would by itself.
+        let own = if self == Self::Pair { Self::Usual } else { self };
+        own.steps(width)[raised]
     }
 }
 
@@ -143,7 +159,7 @@ impl Tree {
                 continue;
             }
             places[index] = Some(levels.len());
-            let each = Ladder::Usual.steps(block.width)[0];
+            let each = Ladder::usual(block.width);
             levels.push(Level {
                 block: index,
                 is_silo: block.plate.is_none(),
@@ -159,18 +175,82 @@ impl Tree {
         }
         let mut tree = Self { levels, passes: 1, ladder: Ladder::Usual, rules };
         tree.count();
-        if tree.passes > MOST_COMBINATIONS {
-            tree.ladder = Ladder::Nested;
-            tree.reset()?;
-        }
+        tree.ladder = match tree.levels.iter().any(|level| level.within.is_some()) {
+            _ if tree.passes > MOST_COMBINATIONS => Ladder::Nested,
+            true => Ladder::Pair,
+            false => Ladder::Usual,
+        };
+        tree.reset()?;
         Ok(tree)
+    }
+
+    /// The numbers of points of a level that are tried in turn: fewer than usual only where it stands in another, or around
+    /// one.
+    pub(crate) fn steps(&self, level: usize) -> &'static [usize] {
+        let own = &self.levels[level];
+        let is_alone = own.within.is_none() && own.inner == 1;
+        if self.ladder == Ladder::Pair && is_alone {
+            Ladder::Usual.steps(own.width)
+        } else {
+            self.ladder.steps(own.width)
+        }
+    }
+
+    /// Whether a level in a level, or around one, has fewer points than usual.
+    pub(crate) fn is_few(&self, level: usize) -> bool {
+        let own = &self.levels[level];
+        self.ladder == Ladder::Pair && own.each < Ladder::usual(own.width)
+    }
+
+    /// How far rules of a level may move, in their own scale, and have stood still.
+    ///
+    /// A rule of $n$ points whose scale is off by a factor $e^\delta$ errs at a normal row by about $\delta^n$: fewer points
+    /// stand nearer, so that they err no more than the usual ones.
+    pub(crate) fn still(&self, level: usize) -> f64 {
+        let own = &self.levels[level];
+        let more = if self.is_few(level) { real(Ladder::usual(own.width)) / real(own.each) } else { 1.0 };
+        STILL.powf(more)
+    }
+
+    /// Gives levels in levels with fewer points than usual these.
+    pub(crate) fn fill(&mut self) -> Result<()> {
+        for level in 0..self.levels.len() {
+            if self.is_few(level) {
+                self.set(level, Ladder::usual(self.levels[level].width))?;
+            }
+        }
+        Ok(())
+    }
+
+    /// The passes where levels with fewer points than usual have these.
+    pub(crate) fn usual_passes(&self) -> usize {
+        let (mut inner, mut passes) = (vec![1; self.levels.len()], 1);
+        for (index, level) in self.levels.iter().enumerate().rev() {
+            let axes = u32::try_from(level.width).unwrap_or(u32::MAX);
+            let own = if self.is_few(index) { Ladder::usual(level.width).pow(axes) } else { level.rule.len() };
+            let all = own * inner[index];
+            match &level.within {
+                Some((around, _)) => inner[*around] = all.max(inner[*around]),
+                None => passes = all.max(passes),
+            }
+        }
+        passes
+    }
+
+    /// Whether a level has more points than it may have where rows have so many combinations of nodes: levels in levels have
+    /// the usual points in any case, and count with no fewer.
+    pub(crate) fn has_more_than(&self, nodes: usize, level: usize) -> bool {
+        let own = &self.levels[level];
+        let is_usual = self.ladder == Ladder::Pair && own.each <= Ladder::usual(own.width);
+        !is_usual && self.usual_passes() > nodes
     }
 
     /// Gives every level the fewest points; whether any had more.
     pub(crate) fn reset(&mut self) -> Result<bool> {
         let mut changed = false;
-        for level in &mut self.levels {
-            let each = self.ladder.steps(level.width)[0];
+        for index in 0..self.levels.len() {
+            let each = self.steps(index)[0];
+            let level = &mut self.levels[index];
             changed |= level.each != each;
             (level.each, level.rule) = (each, self.rules.get(level.width, each)?);
         }
