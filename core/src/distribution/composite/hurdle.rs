@@ -168,7 +168,7 @@ impl Formula for Hurdle {
     }
 
     fn evaluate_batch(&self, view: &View<'_>, values: &[f64], scale: f64, wanted: &Wanted) -> Option<Evaluation> {
-        let chances = view.parameters[self.base().range.end];
+        let chances = view.parameters[self.base.range.end];
         let logs = |chance: f64| [self.scale.log_zero(chance), self.scale.log_other(chance)];
         // One chance for all events has its logarithms once.
         let once = if let [chance] = *chances { Some(logs(chance)) } else { None };
@@ -181,7 +181,7 @@ impl Formula for Hurdle {
             let log = of_other.0 + own + above;
             Mixed { log, by_own: 1.0, by_zero: (zero + above).exp(), by_chance: of_other.1 }
         };
-        evaluate(self.base(), view, values, scale, wanted, AtZero::Needed, mix)
+        evaluate(&self.base, view, values, scale, wanted, AtZero::Needed, mix)
     }
 
     fn draw(&self, parameters: &[&[f64]], noise: &mut NoiseStream, out: &mut [f64]) {

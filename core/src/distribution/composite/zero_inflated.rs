@@ -107,7 +107,7 @@ impl Formula for ZeroInflated {
     }
 
     fn evaluate_batch(&self, view: &View<'_>, values: &[f64], scale: f64, wanted: &Wanted) -> Option<Evaluation> {
-        let (chances, is_wanted) = (view.parameters[self.base().range.end], wanted.parameters.contains(&true));
+        let (chances, is_wanted) = (view.parameters[self.base.range.end], wanted.parameters.contains(&true));
         let logs = |chance: f64| [self.scale.log_zero(chance).0, self.scale.log_other(chance).0];
         // One chance for all events has its logarithms once.
         let once = if let [chance] = *chances { Some((logs(chance), self.scale.log_other(chance))) } else { None };
@@ -123,7 +123,7 @@ impl Formula for ZeroInflated {
             let Inflated { log, by_base, by_chance } = self.scale.mix(logs, own);
             Mixed { log, by_own: by_base, by_chance, ..Mixed::default() }
         };
-        evaluate(self.base(), view, values, scale, wanted, AtZero::Unused, mix)
+        evaluate(&self.base, view, values, scale, wanted, AtZero::Unused, mix)
     }
 
     fn draw(&self, parameters: &[&[f64]], noise: &mut NoiseStream, out: &mut [f64]) {
