@@ -3,7 +3,7 @@
 use std::f64::consts::PI;
 
 /// The scale of noise below which a sample counts as all rows.
-const LEAST_NOISE: f64 = 0.05;
+const LEAST_NOISE: f64 = 0.2;
 
 /// The Rényi divergence of order `order` > 1 of one release with noise of scale `noise` times the clip, over a sample
 /// that has each row with probability `rate`.
@@ -14,8 +14,8 @@ const LEAST_NOISE: f64 = 0.05;
 /// $\alpha$ = `order`, $q$ = `rate`, $\sigma$ = `noise`. For $q = 1$ it is $\alpha / 2\sigma^2$.
 ///
 /// # Numerics
-/// Below a scale of 0.05 it is taken for that of $q = 1$, which it is never above: both are hundreds of nats, and points as
-/// close as such noise are too many. The trapezoidal rule converges geometrically for an integrand that is analytic in a
+/// Below a scale of 0.2 it is taken for that of $q = 1$, which it is never above: one such release has an epsilon beyond 30 at
+/// any usual delta, and points as close as such noise are too many. The trapezoidal rule converges geometrically for an integrand that is analytic in a
 /// strip and falls off like a Gaussian: steps of σ/32 leave rounding alone. Compared with `dp-accounting` to ten digits.
 ///
 /// # References
@@ -48,7 +48,7 @@ mod tests {
     #[test]
     fn a_sample_says_no_more_than_all_rows_down_to_the_least_noise_and_counts_as_them_below() {
         for order in [1.5, 8.0, 64.0] {
-            for noise in [super::LEAST_NOISE, 0.1, 1.0] {
+            for noise in [super::LEAST_NOISE, 0.5, 1.0] {
                 let (sample, all) = (super::divergence(order, 0.4, noise), super::divergence(order, 1.0, noise));
                 assert!(sample <= all, "order {order}, noise {noise}: {sample} and {all}");
             }
