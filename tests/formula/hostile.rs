@@ -130,7 +130,7 @@ fn every_item_is_refused_in_turn_and_the_message_names_silo_and_item() {
         let sums = all.less(&less[1].refused).sums;
         assert_eq!((sums.products.is_none(), sums.outcome.is_none()), (name == "products", name == "outcome"));
         assert_eq!(agreement.silos[1].1.is_none(), name == "rows");
-        let own = format!("name = \"north\"\ndata = \"1.csv\"\nstate = \"state\"\nrefuse = [\"{name}\"]\n");
+        let own = format!("name = \"north\"\ndata = \"silo 1.csv\"\nstate = \"state\"\nrefuse = [\"{name}\"]\n");
         let engine = "[engine]\naddress = \"127.0.0.1:1\"\ncertificate_authority = \"no.pem\"\n";
         write("north.toml", &format!("{own}{engine}"));
         let done = fixtures::command(folder.path(), &["silo", "--silo", "north.toml"]);
