@@ -52,6 +52,7 @@ pub(super) fn write_parties(
     (silos, every): (&[&str], usize),
     [study, own, how]: [&str; 3],
 ) {
+    std::fs::create_dir_all(folder).unwrap();
     let write = |name: &str, text: &str| std::fs::write(folder.join(name), text).unwrap();
     write("study.toml", study);
     for (place, name) in silos.iter().enumerate() {
