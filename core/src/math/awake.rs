@@ -37,7 +37,8 @@ pub fn at_work<T>(work: impl FnOnce() -> T) -> T {
 pub fn keep_awake(threads: usize) {
     let Some(caller) = rayon::current_thread_index() else { return };
     let kept = KEPT.with(Arc::clone);
-    while kept.load(Ordering::Relaxed) < threads {
+    // Counted once: a thread inside [`at_work`] that takes a task gives it back at once.
+    for _ in kept.load(Ordering::Relaxed)..threads {
         kept.fetch_add(1, Ordering::Relaxed);
         let kept = Arc::clone(&kept);
         rayon::spawn(move || {
