@@ -3,9 +3,9 @@
 use burn::module::Module;
 use burn::tensor::Tensor;
 use partita_core::{
-    Array, Censoring, Chance, Device, Discrete, Distribution, Exponential, Gamma, HalfNormal, Handle, Latents,
-    LogDensity, Mixture, Model, Normal, OrderedLogistic, Poisson, Result, Scope, SiteTable, Support, natural_values,
-    pointwise_log_likelihood,
+    Array, Categorical, Censoring, Chance, Device, Discrete, Distribution, Exponential, Gamma, HalfNormal, Handle,
+    Latents, LogDensity, Mixture, Model, Normal, OrderedLogistic, Poisson, Result, Scope, SiteTable, Support,
+    natural_values, pointwise_log_likelihood,
 };
 
 /// Counts with more zeros, of a log rate and a chance.
@@ -50,6 +50,25 @@ fn counts_with_more_zeros_are_together_what_they_are_one_by_one() {
             near(all.log_prob_of(&Array::new(counts.to_vec(), vec![6]).unwrap()).unwrap(), total);
         }
     }
+}
+
+#[test]
+fn classes_with_more_zeros_have_the_slopes_of_all_logits() {
+    let (classes, weights) = ([0.0, 2.0, 0.0], [1.0, -2.0, 3.0]);
+    let logits = [0.4, -0.3, 1.6, -0.7, 0.2, 0.9, 1.1, -1.4, 0.5];
+    let slopes = |events: std::ops::Range<usize>| {
+        let (device, count) = (Device::flex(), events.len());
+        let leaf: Tensor<2> = device.leaf(logits[3 * events.start..3 * events.end].to_vec(), [count, 3]);
+        let tensor = |own: &[f64]| -> Tensor<1> { device.tensor(own[events.clone()].to_vec(), [count]) };
+        let counts = Categorical::logits(leaf.clone()).zero_inflated(Chance::probability(0.3));
+        let each = counts.log_prob_each(tensor(&classes)).unwrap();
+        let gradients = (each * tensor(&weights)).sum().backward();
+        Handle::from(leaf.grad(&gradients).unwrap()).read().unwrap().values
+    };
+    let expected = [slopes(0..1), slopes(1..2), slopes(2..3)].concat();
+    let found = slopes(0..3);
+    assert_eq!(found.len(), expected.len());
+    assert!(found.iter().zip(&expected).all(|(a, b)| (a - b).abs() < 1e-13), "{found:?} {expected:?}");
 }
 
 #[test]

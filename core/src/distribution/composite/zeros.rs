@@ -95,9 +95,12 @@ pub(super) fn evaluate(
     Some(found)
 }
 
-/// Multiplies slopes by what their events count; an event that does not count may have an infinite slope.
+/// Multiplies the slopes of each event, one or several, by what it counts; an event that does not count may have infinite ones.
 fn multiply(slopes: &mut [f64], factors: &[f64]) {
-    for (slope, factor) in slopes.iter_mut().zip(factors) {
-        *slope = if *factor == 0.0 { 0.0 } else { factor * *slope };
+    let each = (slopes.len() / factors.len().max(1)).max(1);
+    for (slopes, factor) in slopes.chunks_exact_mut(each).zip(factors) {
+        for slope in slopes {
+            *slope = if *factor == 0.0 { 0.0 } else { factor * *slope };
+        }
     }
 }
