@@ -37,6 +37,7 @@ pub fn at_work<T>(work: impl FnOnce() -> T) -> T {
 pub fn keep_awake(threads: usize) {
     let Some(caller) = rayon::current_thread_index() else { return };
     let kept = KEPT.with(Arc::clone);
+    let threads = threads.min(rayon::current_num_threads() - 1);
     // Counted once: a thread inside [`at_work`] that takes a task gives it back at once.
     for _ in kept.load(Ordering::Relaxed)..threads {
         kept.fetch_add(1, Ordering::Relaxed);
