@@ -44,8 +44,11 @@ pub(crate) struct Scale {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Function(usize);
 
-/// The functions of one number, by their names in R.
-const FUNCTIONS: [(&str, fn(f64) -> f64); 10] = [
+/// A function of one number with its name in R.
+type NamedFunction = (&'static str, fn(f64) -> f64);
+
+/// The functions of one number.
+const FUNCTIONS: [NamedFunction; 10] = [
     ("log", f64::ln),
     ("log2", f64::log2),
     ("log10", f64::log10),
