@@ -22,45 +22,32 @@ pub(super) trait Lane:
     fn wide(self) -> f64;
 }
 
-impl Lane for f64 {
-    const ZERO: Self = 0.0;
-    const ONE: Self = 1.0;
+macro_rules! lane {
+    ($kind:ty) => {
+        impl Lane for $kind {
+            const ZERO: Self = 0.0;
+            const ONE: Self = 1.0;
 
-    #[inline(always)]
-    fn fused(self, a: Self, b: Self) -> Self {
-        a.mul_add(b, self)
-    }
+            #[inline(always)]
+            fn fused(self, a: Self, b: Self) -> Self {
+                a.mul_add(b, self)
+            }
 
-    #[inline(always)]
-    fn of(number: f64) -> Self {
-        number
-    }
+            #[inline(always)]
+            fn of(number: f64) -> Self {
+                number as $kind
+            }
 
-    #[inline(always)]
-    fn wide(self) -> f64 {
-        self
-    }
+            #[inline(always)]
+            fn wide(self) -> f64 {
+                f64::from(self)
+            }
+        }
+    };
 }
 
-impl Lane for f32 {
-    const ZERO: Self = 0.0;
-    const ONE: Self = 1.0;
-
-    #[inline(always)]
-    fn fused(self, a: Self, b: Self) -> Self {
-        a.mul_add(b, self)
-    }
-
-    #[inline(always)]
-    fn of(number: f64) -> Self {
-        number as f32
-    }
-
-    #[inline(always)]
-    fn wide(self) -> f64 {
-        f64::from(self)
-    }
-}
+lane!(f64);
+lane!(f32);
 
 /// Whether a parameter has one number for each of `count` events, or one for all.
 #[inline]
