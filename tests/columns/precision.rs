@@ -34,7 +34,7 @@ fn parameters(fit: &VerticalFit) -> Vec<f64> {
 
 fn farthest(a: &[f64], b: &[f64]) -> f64 {
     assert_eq!(a.len(), b.len());
-    a.iter().zip(b).map(|(a, b)| (a - b).abs()).fold(0.0, f64::max)
+    fixtures::largest(a.iter().zip(b).map(|(a, b)| (a - b).abs()))
 }
 
 /// Rows of more than one tile of a product and of the network.
