@@ -3,16 +3,17 @@
 mod agreement;
 mod declared;
 mod error;
+mod histogram;
 mod item;
 mod moments;
 mod polynomial;
 mod profile;
-mod quantile;
 
 pub use agreement::Agreement;
 pub use declared::{Boundary, Contrast, Declared, Scaling};
 pub use error::AgreementError;
-pub use item::{ChebyshevSums, DesignPart, Item, Quantiles};
+pub use histogram::{Histogram, HistogramCell};
+pub use item::{ChebyshevSums, DesignPart, Item};
 pub use moments::Moments;
 pub use polynomial::OrthogonalPolynomial;
 pub use profile::Profile;

@@ -20,8 +20,8 @@ mod term;
 mod variable;
 
 pub use agree::{
-    Agreement, AgreementError, Boundary, ChebyshevSums, Contrast, Declared, DesignPart, Item, Moments,
-    OrthogonalPolynomial, Profile, Quantiles, Scaling,
+    Agreement, AgreementError, Boundary, ChebyshevSums, Contrast, Declared, DesignPart, Histogram, HistogramCell, Item,
+    Moments, OrthogonalPolynomial, Profile, Scaling,
 };
 pub use design::{Collinear, ColumnSums, Design, DesignError, GroupScope, Matrix, Outcome, RandomDesign, RowPlace};
 pub use error::{FormulaError, nearest};

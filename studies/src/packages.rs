@@ -395,8 +395,7 @@ fn book(rows: &[Row], claims: &Claims) -> String {
     text += "\nDistances, the largest of all coefficients: of the means over one file from the package's estimates, in its standard\n\
         errors; and the largest of all numbers shown: of means and standard deviations over three silos from those over one file, in\n\
         standard deviations, and in units of the last digit that a report prints, which is the second of the standard deviation.\n\
-        Where `surv` states no cuts, they are quantiles that silos agree on from a few of each: not those of the pooled file to every\n\
-        digit.\n\n";
+        Where `surv` states no cuts, they are quantiles of counts that silos add up.\n\n";
     text += "| command | package | from it | three silos from one file | in last digits | verdict |\n|---|---|---|---|---|---|\n";
     for own in rows {
         let (from, between) = (own.off_package(), own.most(between));

@@ -4,16 +4,16 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use super::item::{ChebyshevSums, DesignPart, Quantiles};
-use super::{AgreementError, Boundary, Declared, Item, Moments, OrthogonalPolynomial, Profile, quantile};
+use super::item::{ChebyshevSums, DesignPart};
+use super::{AgreementError, Boundary, Declared, Histogram, Item, Moments, OrthogonalPolynomial, Profile};
 use crate::read::ColumnKind;
 use crate::syntax::number_text;
 
 /// What silos agree on. It is the same at all parties, and says nothing of one silo but its name and number of rows.
 ///
 /// # Laws
-/// Of the rows of several files, and of these rows in one file, the agreement is the same up to rounding, knots at
-/// quantiles excepted (`three_silos_with_an_agreement_have_the_designs_of_the_pooled_file`).
+/// Of the rows of several files, and of these rows in one file, the agreement is the same up to rounding
+/// (`three_silos_with_an_agreement_have_the_designs_of_the_pooled_file`).
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Agreement {
     /// The silos, in the order of the merge, with the rows used of those that say it.
@@ -148,17 +148,16 @@ impl Agreement {
                     Item::Range { low, high, .. } => Some((*low, *high)),
                     _ => None,
                 });
-                self.splines.insert(of.clone(), boundary(ends, Vec::new()));
+                let (low, high) =
+                    ends.reduce(|all, one| (all.0.min(one.0), all.1.max(one.1))).unwrap_or((f64::NAN, f64::NAN));
+                self.splines.insert(of.clone(), Boundary { low, high, knots: Vec::new() });
             }
-            Item::Quantiles { of, quantiles: first } => {
-                let all: Vec<&Quantiles> = same(items, |item| match item {
-                    Item::Quantiles { quantiles, .. } => {
-                        Some(quantiles).filter(|q| q.values.len() == first.values.len())
-                    }
+            Item::Quantiles { of, counts: first } => {
+                let all: Vec<&Histogram> = same(items, |item| match item {
+                    Item::Quantiles { counts, .. } => Some(counts).filter(|own| own.knots == first.knots),
                     _ => None,
                 })?;
-                let with_rows = all.iter().filter(|quantiles| quantiles.rows > 0);
-                if with_rows.clone().next().is_none() {
+                let Some(counts) = Histogram::merged(&all) else {
                     let (expected, remedy) = if of.starts_with("surv(") {
                         (
                             "an event",
@@ -169,9 +168,9 @@ impl Agreement {
                     };
                     let (call, expected) = (of.clone(), expected.into());
                     return Err(AgreementError::TooFewValues { call, expected, remedy });
-                }
-                let ends = with_rows.map(|quantiles| (quantiles.low, quantiles.high));
-                self.splines.insert(of.clone(), boundary(ends, quantile::merged(&all)));
+                };
+                let knots = counts.quantiles();
+                self.splines.insert(of.clone(), Boundary { low: counts.low, high: counts.high, knots });
             }
             Item::Sums { of, sums: first } => {
                 let all: Vec<&ChebyshevSums> = same(items, |item| match item {
@@ -250,9 +249,4 @@ fn union<'a>(silos: impl Iterator<Item = &'a String>) -> Vec<String> {
         levels = order.into_iter().map(|at| levels[at].clone()).collect();
     }
     levels
-}
-
-fn boundary(ends: impl Iterator<Item = (f64, f64)>, knots: Vec<f64>) -> Boundary {
-    let ends = ends.fold((f64::INFINITY, f64::NEG_INFINITY), |(low, high), (a, b)| (low.min(a), high.max(b)));
-    Boundary { low: ends.0, high: ends.1, knots }
 }

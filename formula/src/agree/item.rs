@@ -4,7 +4,7 @@ use std::fmt::{Display, Formatter};
 
 use serde::{Deserialize, Serialize};
 
-use super::Moments;
+use super::{Histogram, Moments};
 use crate::read::ColumnKind;
 
 /// One thing that a silo says of its rows.
@@ -49,12 +49,12 @@ pub enum Item {
         /// The largest.
         high: f64,
     },
-    /// Quantiles of the numbers that a `bs` with `df` is of, or of the times of events that `surv` is cut at.
+    /// Counts in cells of the numbers that a `bs` with `df` is of, or of the times of events that `surv` is cut at quantiles of.
     Quantiles {
-        /// The call of `bs`.
+        /// The call of `bs`, or of `surv`.
         of: String,
-        /// The quantiles.
-        quantiles: Quantiles,
+        /// The counts.
+        counts: Histogram,
     },
     /// Range, and sums of polynomials up to twice the degree, of the numbers that a `poly` is of.
     Sums {
@@ -111,19 +111,6 @@ impl DesignPart {
     }
 }
 
-/// A range, and the quantiles inside it at probabilities equally far apart.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Quantiles {
-    /// The number of rows.
-    pub rows: u64,
-    /// The smallest number.
-    pub low: f64,
-    /// The largest number.
-    pub high: f64,
-    /// The quantiles.
-    pub values: Vec<f64>,
-}
-
 /// A range, and the sums of Chebyshev polynomials on it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ChebyshevSums {
@@ -159,11 +146,7 @@ impl Item {
             Self::Levels { levels, .. } => (1..levels.len()).all(|at| !levels[..at].contains(&levels[at])),
             Self::MeanSd { moments, .. } => moments.is_plain(),
             Self::Range { low, high, .. } => range(low, high),
-            Self::Quantiles { quantiles, .. } => {
-                let inside =
-                    quantiles.values.iter().all(|value| range(&quantiles.low, value) && range(value, &quantiles.high));
-                range(&quantiles.low, &quantiles.high) && inside
-            }
+            Self::Quantiles { counts, .. } => counts.is_plain(),
             Self::Sums { sums, .. } => {
                 let count = sums.sums.first().copied().unwrap_or_default();
                 let bounded = sums.sums.iter().all(|sum| sum.abs() <= count * (1.0 + 1e-9));
@@ -184,8 +167,13 @@ impl Display for Item {
                 write!(out, "what {of} scales: {count} numbers, mean {mean}, standard deviation {}", moments.sd())
             }
             Self::Range { of, low, high } => write!(out, "what {of} is of: smallest {low}, largest {high}"),
-            Self::Quantiles { of, quantiles: Quantiles { rows, low, high, values } } => {
-                write!(out, "what {of} is of: {rows} numbers, smallest {low}, largest {high}, quantiles {values:?}")
+            Self::Quantiles { of, counts } => {
+                let Histogram { low, high, .. } = counts;
+                let (rows, cells) = (counts.rows(), counts.listed());
+                write!(
+                    out,
+                    "what {of} is of: {rows} numbers, smallest {low}, largest {high}, rows of each value cut to a hundredth or less of the range: {cells}"
+                )
             }
             Self::Sums { of, sums: ChebyshevSums { low, high, sums } } => {
                 write!(out, "what {of} is of: smallest {low}, largest {high}, sums of polynomials {sums:?}")

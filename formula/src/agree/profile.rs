@@ -5,8 +5,9 @@ use std::fmt::{Display, Formatter};
 
 use serde::{Deserialize, Serialize};
 
-use super::item::{ChebyshevSums, DesignPart, Quantiles};
-use super::{Declared, Item, Moments};
+use super::histogram::range;
+use super::item::{ChebyshevSums, DesignPart};
+use super::{Declared, Histogram, Item, Moments};
 use crate::design::{DesignError, Evaluation, check_alone, event_times};
 use crate::error::nearest;
 use crate::formula::Formula;
@@ -107,11 +108,8 @@ impl Profile {
     fn events(&mut self, evaluation: &Evaluation<'_>) -> Result<(), DesignError> {
         let Some(response) = &evaluation.formula.response else { return Ok(()) };
         if let Some(Knots::AtQuantiles(count)) = response.cuts {
-            let quantiles = match event_times(response, evaluation)? {
-                times if times.is_empty() => Quantiles::nothing(count),
-                times => Quantiles::of(times, count),
-            };
-            self.items.push(Item::Quantiles { of: response.cuts_label(), quantiles });
+            let counts = Histogram::of(&event_times(response, evaluation)?, count);
+            self.items.push(Item::Quantiles { of: response.cuts_label(), counts });
         }
         Ok(())
     }
@@ -167,11 +165,11 @@ fn spline_item(of: String, spline: &Spline, mut values: Vec<f64>) -> Option<Item
     }
     match (&spline.knots, spline.boundary) {
         (Knots::AtQuantiles(count), _) if *count > 0 => {
-            Some(Item::Quantiles { of, quantiles: Quantiles::of(values, *count) })
+            Some(Item::Quantiles { of, counts: Histogram::of(&values, *count) })
         }
         (_, Some(_)) => None,
         (_, None) => {
-            let Quantiles { low, high, .. } = Quantiles::of(values, 0);
+            let (low, high) = range(&values).unwrap_or((f64::NAN, f64::NAN));
             Some(Item::Range { of, low, high })
         }
     }
