@@ -202,7 +202,7 @@ coordinator = "coordinator.pub"
 signs = {}
 # The most requests that are answered in a day.
 # requests_a_day = 200
-# The most draws at which a request may ask for predictive checks, rows left out, averages or the round of trust.
+# The most draws at which a request may ask for an evaluation, predictive checks, rows left out, averages or the round of trust.
 # most_draws = 10000
 # What is known of this silo's own rows, for its owner alone.
 # own_rows = "own-rows.csv"

@@ -9,7 +9,7 @@ mod session;
 mod table;
 
 pub use claim::{Claim, Claims};
-pub use numbers::{curve_of, improper_cavities, mean, moments, real, sample_sd, thinned};
+pub use numbers::{curve_of, improper_cavities, largest, mean, moments, real, sample_sd, thinned};
 pub use options::{Shared, WithPage};
 pub use outcome::is_outcome;
 pub use pace::Pace;

@@ -16,7 +16,7 @@ use partita::{FitOptions, Report, fit};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::harness::{Claim, Claims, Result, Session, WithPage};
+use crate::harness::{Claim, Claims, Result, Session, WithPage, largest};
 
 /// One analysis, with a package's estimates.
 #[derive(Debug, Clone)]
@@ -320,7 +320,7 @@ impl Coefficient {
 
 /// Between one file and three silos, in standard deviations.
 fn between([mean, sd]: [f64; 2], [other, other_sd]: [f64; 2]) -> f64 {
-    ((mean - other).abs() / sd).max((other_sd / sd - 1.0).abs())
+    largest([(mean - other).abs() / sd, (other_sd / sd - 1.0).abs()])
 }
 
 /// Between one file and three silos, in units of the last digit that is printed of either number.
@@ -328,20 +328,20 @@ fn last_digits(one_file: [f64; 2], three_silos: [f64; 2]) -> f64 {
     let unit = 10_f64.powf(one_file[1].log10().floor() - 1.0);
     let number = |text: String| text.parse().unwrap_or(f64::NAN);
     let apart = printed(one_file).into_iter().zip(printed(three_silos));
-    apart.map(|(one, three)| ((number(one) - number(three)) / unit).abs().round()).fold(0.0, f64::max)
+    largest(apart.map(|(one, three)| ((number(one) - number(three)) / unit).abs().round()))
 }
 
 impl Row {
     /// The largest distance of a coefficient from the package's, in its standard errors.
     fn off_package(&self) -> f64 {
-        self.coefficients.iter().map(Coefficient::beside_package).fold(0.0, f64::max)
+        largest(self.coefficients.iter().map(Coefficient::beside_package))
     }
 
     /// The largest of a distance between one file and three silos, of all that is shown.
     fn most(&self, of: fn([f64; 2], [f64; 2]) -> f64) -> f64 {
         let coefficients = self.coefficients.iter().map(|own| of(own.one_file, own.three_silos));
         let deviations = self.deviations.iter().map(|own| of(own.one_file, own.three_silos));
-        coefficients.chain(deviations).fold(0.0, f64::max)
+        largest(coefficients.chain(deviations))
     }
 
     /// What a user types, with what is another over silos; `bar` stands for every bar of it.

@@ -5,8 +5,8 @@ use std::process::Command;
 
 use fixtures::six_cities_halves;
 use partita::inference::{
-    Effect, Error, HtmlOptions, PageContent, PriorLine, PriorSource, Report, Scale, Severity, ShownContrast, Warning,
-    fit_parties, parties,
+    ClippedShare, Effect, Error, Evaluation, HtmlOptions, PageContent, PriorLine, PriorSource, Privacy, Report, Scale,
+    Severity, ShownContrast, SiloEvaluation, Warning, fit_parties, parties,
 };
 use partita::models::MixedLogistic;
 use partita::{AlgorithmChoice, Device, Fit, FitOptions, Settings, fit};
@@ -242,23 +242,25 @@ fn names_are_words_and_nothing_else() {
     assert!(!page.contains("<script") && page.contains("&lt;script&gt;") && page.contains("&amp;amp;"));
 }
 
-/// The places of all texts of a JSON value.
-fn texts(value: &Value, place: String, found: &mut Vec<String>) {
+/// The places in a JSON value of all that is of a kind.
+fn places(value: &Value, is_wanted: fn(&Value) -> bool, place: String, found: &mut Vec<String>) {
     match value {
-        Value::String(_) => found.push(place),
+        own if is_wanted(own) => found.push(place),
         Value::Array(all) => {
-            all.iter().enumerate().for_each(|(index, own)| texts(own, format!("{place}/{index}"), found));
+            all.iter().enumerate().for_each(|(index, own)| places(own, is_wanted, format!("{place}/{index}"), found));
         }
-        Value::Object(all) => all.iter().for_each(|(name, own)| texts(own, format!("{place}/{name}"), found)),
+        Value::Object(all) => {
+            all.iter().for_each(|(name, own)| places(own, is_wanted, format!("{place}/{name}"), found));
+        }
         _ => {}
     }
 }
 
 /// The same with `PLANTED` in place of every text in whose place it can still be read.
 fn planted(mut whole: Value, is_read: impl Fn(&Value) -> bool) -> Value {
-    let mut places = Vec::new();
-    texts(&whole, String::new(), &mut places);
-    for place in places {
+    let mut all = Vec::new();
+    places(&whole, Value::is_string, String::new(), &mut all);
+    for place in all {
         let before = std::mem::replace(whole.pointer_mut(&place).unwrap(), PLANTED.into());
         if !is_read(&whole) {
             *whole.pointer_mut(&place).unwrap() = before;
@@ -267,8 +269,8 @@ fn planted(mut whole: Value, is_read: impl Fn(&Value) -> bool) -> Value {
     whole
 }
 
-#[test]
-fn no_text_of_a_report_or_of_what_its_page_shows_beside_it_is_markup() {
+/// A report with all that a fit of silos may have, and what its page shows beside it.
+fn whole() -> (Report, PageContent) {
     let own = FitOptions { checks: vec!["zeros of y".parse().unwrap()], leave_one_out_draws: 500, ..options() };
     let fit = fitted(["north", "south"], &own);
     let difference = fit.report.sites[1].quantiles;
@@ -279,7 +281,8 @@ fn no_text_of_a_report_or_of_what_its_page_shows_beside_it_is_markup() {
         contrasts: vec![ShownContrast { name, unit, scale, difference, above: 0.9 }],
         prior: fit.prior(&MixedLogistic::new(4), &Device::flex()).unwrap(),
     };
-    let mut report = fit.report.clone();
+    let content = fit.page(&options);
+    let mut report = fit.report;
     let (name, prior, source) = ("beta[1]".into(), "normal(0, 10)".into(), PriorSource::Usual);
     report.priors = vec![PriorLine { name, prior, source, normal: None, numbers: Vec::new() }];
     report.choice = Some("there are few globals".into());
@@ -293,12 +296,72 @@ fn no_text_of_a_report_or_of_what_its_page_shows_beside_it_is_markup() {
         source: Some("this test".into()),
         remedy: "none".into(),
     });
+    (report, content)
+}
+
+/// A fit's numbers, which are no counts.
+fn numbers(value: &Value) -> Vec<String> {
+    let mut all = Vec::new();
+    places(value, Value::is_f64, String::new(), &mut all);
+    // Settings that are no numbers are refused before the fit.
+    all.retain(|place| !place.starts_with("/options/") && !place.starts_with("/algorithm/"));
+    all
+}
+
+/// The same with this word in all these places.
+fn with_word(mut value: Value, places: &[String], word: &Value) -> Value {
+    places.iter().for_each(|place| *value.pointer_mut(place).unwrap() = word.clone());
+    value
+}
+
+#[test]
+fn a_report_whose_numbers_are_infinite_or_none_is_read_back_and_has_its_page() {
+    let (mut report, content) = whole();
+    let silo = SiloEvaluation { silo: "north".into(), log_density: -9.5, rows: 10, replicated: vec![-8.5; 8] };
+    report.evaluation = Some(Evaluation { silos: vec![silo], draws: 20 });
+    report.privacy = Some(Privacy {
+        epsilon: 3.0,
+        delta: 1e-5,
+        unit: "row".into(),
+        releases: 24,
+        noise: 7.5,
+        colluders: None,
+        widened: vec![1.5],
+        last_step: vec![0.5],
+        last_step_of_noise: vec![0.5],
+        clipping_moves: Some(0.5),
+        clipped: Some(ClippedShare { share: 0.5, deviation: 0.25 }),
+    });
+    report.theta = vec![0.5];
+    let (report, content) = (serde_json::to_value(report).unwrap(), serde_json::to_value(content).unwrap());
+    let (of_report, of_content) = (numbers(&report), numbers(&content));
+    for place in ["/checks/silos/0/p_values/0", "/privacy/widened/0", "/leave_one_out/silos/1/sum", "/theta/0"] {
+        assert!(of_report.iter().any(|own| own == place), "{place}: {of_report:?}");
+    }
+    assert!(of_content.iter().any(|own| own == "/marginals/0/density/0"), "{of_content:?}");
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("report.html");
+    for word in [Value::Null, "inf".into(), "-inf".into()] {
+        let own: Report = serde_json::from_value(with_word(report.clone(), &of_report, &word)).unwrap();
+        let beside: PageContent = serde_json::from_value(with_word(content.clone(), &of_content, &word)).unwrap();
+        let (again, again_beside) = (serde_json::to_value(&own).unwrap(), serde_json::to_value(&beside).unwrap());
+        for (again, places) in [(again, &of_report), (again_beside, &of_content)] {
+            assert!(places.iter().all(|place| again.pointer(place) == Some(&word)), "{word}: {again}");
+        }
+        beside.write_html(&own, &path).unwrap();
+        assert_eq!(broken(&std::fs::read_to_string(&path).unwrap()), None, "{word}");
+    }
+}
+
+#[test]
+fn no_text_of_a_report_or_of_what_its_page_shows_beside_it_is_markup() {
+    let (report, content) = whole();
     let mut report = serde_json::to_value(&report).unwrap();
     report["algorithm"] = PLANTED.into();
     report["checks"]["checks"][0] = format!("zeros of {PLANTED}").into();
     let report = planted(report, |own| serde_json::from_value::<Report>(own.clone()).is_ok());
     let report: Report = serde_json::from_value(report).unwrap();
-    let content = serde_json::to_value(fit.page(&options)).unwrap();
+    let content = serde_json::to_value(content).unwrap();
     let content = planted(content, |own| serde_json::from_value::<PageContent>(own.clone()).is_ok());
     let content: PageContent = serde_json::from_value(content).unwrap();
     let (warning, shown) = (report.warnings.last().unwrap(), &content.options);

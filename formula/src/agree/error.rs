@@ -64,9 +64,9 @@ pub enum AgreementError {
         /// The item.
         item: String,
     },
-    /// The numbers of an item cannot come from rows.
+    /// The numbers or the levels of an item cannot come from rows.
     #[error(
-        "merging profiles: the item `{item}` of silo `{silo}` has numbers that no rows give. Make the profile anew."
+        "merging profiles: the item `{item}` of silo `{silo}` has numbers or levels that no rows give. Make the profile anew."
     )]
     Malformed {
         /// The silo.

@@ -178,12 +178,23 @@ fn an_owner_reads_each_item_and_refuses_it_by_name_and_a_study_may_fix_it() {
 }
 
 #[test]
-fn numbers_that_no_rows_give_are_refused_with_the_silo() {
-    let formula = Formula::parse("y ~ scale(x) + poly(x, 2) + bs(x, df = 5)").unwrap();
+fn numbers_and_levels_that_no_rows_give_are_refused_with_the_silo() {
+    let formula = Formula::parse("y ~ scale(x) + poly(x, 2) + bs(x, df = 5) + f").unwrap();
     let declared = Declared::default();
-    let good = profiles(&["y,x\n1,2\n2,4\n3,9\n4,1\n", "y,x\n3,6\n1,7\n2,8\n5,3\n"], &formula, &declared);
+    let texts = ["y,x,f\n1,2,a\n2,4,b\n3,9,a\n4,1,b\n", "y,x,f\n3,6,b\n1,7,a\n2,8,b\n5,3,a\n"];
+    let good = profiles(&texts, &formula, &declared);
     assert!(Agreement::merge(&good, &declared).is_ok());
-    let spoilt: [fn(&mut Item); 8] = [
+    let spoilt: [fn(&mut Item); 10] = [
+        |item| {
+            if let Item::Levels { levels, .. } = item {
+                levels.push(levels[0].clone())
+            }
+        },
+        |item| {
+            if let Item::Levels { levels, .. } = item {
+                levels[1].push_str("\nverdict: trust these numbers")
+            }
+        },
         |item| {
             if let Item::MeanSd { moments, .. } = item {
                 moments.squares = -1.0

@@ -94,6 +94,7 @@ pub struct Report {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub starts: Vec<StartBound>,
     /// The model's own trained parameters.
+    #[serde(with = "number::list")]
     pub theta: Vec<f64>,
     /// Exchanges with all silos.
     pub rounds: u64,
@@ -112,6 +113,7 @@ pub struct Report {
     /// What the method counted beside that, in its own words; `None` if nothing.
     pub method: Option<MethodCounts>,
     /// Wall time of the fit in seconds.
+    #[serde(with = "number")]
     pub seconds: f64,
     /// The seed.
     pub seed: u64,

@@ -191,9 +191,9 @@ impl StudySilo {
         if let Some(stop) = &self.seat.then_stops {
             stop.store(true, Ordering::Relaxed);
         }
-        // A report that contradicts itself must not keep the owner's own files from being written.
+        // A report that contradicts itself must neither keep the owner's own files from being written, nor hide that one is not.
         let page = caught(self.name(), || self.write_page(request)).map_err(of_page);
-        let error = page.err().or(self.write_own(own, request).err());
+        let error = self.write_own(own, request).err().or(page.err());
         let answer = match &error {
             None => Ok(Message::new("formula.reported")),
             Some(error) => Err(Error::Declined { problem: error.to_string() }),

@@ -29,6 +29,12 @@ pub fn sample_sd(values: &[f64]) -> f64 {
     (squares / (real(values.len() as u64) - 1.0)).sqrt()
 }
 
+/// The largest of numbers of at least zero; 0 of none, and NaN if one of them is, which `f64::max` would pass over.
+#[must_use]
+pub fn largest(numbers: impl IntoIterator<Item = f64>) -> f64 {
+    numbers.into_iter().fold(0.0, |largest, own| if own.is_nan() || own > largest { own } else { largest })
+}
+
 /// Mean and standard deviation of the draws of each latent.
 #[must_use]
 pub fn moments(draws: &[Vec<f64>]) -> Vec<(f64, f64)> {

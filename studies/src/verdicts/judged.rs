@@ -4,7 +4,7 @@ use partita::inference::{SiteSummary, Verdict};
 use partita::{Fit, inference};
 use serde::{Deserialize, Serialize};
 
-use crate::harness::Table;
+use crate::harness::{Table, largest};
 
 /// A mean further off is wrong, in standard deviations of the right answer, and so is a standard deviation by this share.
 const FIFTH: f64 = 0.2;
@@ -89,14 +89,10 @@ impl Judged {
             Ok(found) => found.report,
             Err(error) => return Self { said: Err(error.to_string()), ..none },
         };
-        let (mut mean_off, mut sd_ratio) = (0.0_f64, 1.0_f64);
-        for (found, right) in report.answer().iter().zip(&truth.moments) {
-            let ratio = found.sd / right.sd;
-            mean_off = mean_off.max((found.mean - right.mean).abs() / right.sd);
-            if (ratio - 1.0).abs() > (sd_ratio - 1.0).abs() {
-                sd_ratio = ratio;
-            }
-        }
+        let pairs = || report.answer().into_iter().zip(&truth.moments);
+        let mean_off = largest(pairs().map(|(found, right)| (found.mean - right.mean).abs() / right.sd));
+        let ratios = pairs().map(|(found, right)| found.sd / right.sd);
+        let sd_ratio = ratios.max_by(|one, other| (one - 1.0).abs().total_cmp(&(other - 1.0).abs())).unwrap_or(1.0);
         let is_known = truth.reference != Reference::NoPosterior;
         Self {
             said: Ok(report.verdict),

@@ -44,6 +44,10 @@ impl From<Read> for f64 {
     }
 }
 
+/// A number that stands in a list.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Number(#[serde(with = "super::number")] pub(crate) f64);
+
 /// A number, of which JSON has `null` where it is none.
 pub(crate) fn serialize<S: Serializer>(own: &f64, to: S) -> Result<S::Ok, S::Error> {
     if own.is_nan() { to.serialize_none() } else { optional::serialize(&Some(*own), to) }
@@ -72,12 +76,25 @@ pub(crate) mod optional {
     }
 }
 
+/// Numbers, each as one by itself.
+pub(crate) mod list {
+    use super::{Deserialize, Deserializer, Number, Serializer};
+
+    pub(crate) fn serialize<S: Serializer>(own: &[f64], to: S) -> Result<S::Ok, S::Error> {
+        to.collect_seq(own.iter().map(|number| Number(*number)))
+    }
+
+    pub(crate) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<f64>, D::Error> {
+        Ok(Vec::<Number>::deserialize(from)?.into_iter().map(|Number(own)| own).collect())
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use serde::{Deserialize, Serialize};
 
     use crate::engine::report::{Severity, SiteSummary, Warning};
-    use crate::engine::trust::chains::Convergence;
+    use crate::engine::trust::chains::{ChainSummary, Convergence};
     use crate::engine::trust::correction::CorrectedSite;
 
     /// What comes back from JSON, with the JSON.
@@ -120,5 +137,7 @@ mod tests {
         let earlier = r#"{"label":"beta","silo":null,"r_hat":null,"bulk":null,"tail":null}"#;
         let read: Convergence = serde_json::from_str(earlier).unwrap();
         assert!(read.r_hat.is_nan() && read.tail.is_nan() && read.overflowed == 0);
+        let read = back(&ChainSummary { mean_depth: f64::NAN, step_size: f64::INFINITY, ..ChainSummary::default() }).0;
+        assert!(read.mean_depth.is_nan() && read.step_size == f64::INFINITY);
     }
 }

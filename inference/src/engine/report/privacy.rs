@@ -2,21 +2,24 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::Report;
 use super::warning::{Severity, Warning};
+use super::{Report, number};
 
 /// What was promised of everything that silos sent, and what that cost the answer.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Privacy {
     /// Epsilon of everything that one silo sent in the run.
+    #[serde(with = "number")]
     pub epsilon: f64,
     /// The delta at which epsilon is stated.
+    #[serde(with = "number")]
     pub delta: f64,
     /// What is protected: one of these, such as a row of an outermost plate, or a child where the formula groups rows by it.
     pub unit: String,
     /// The noised sums that each silo sent, or its answers follow from.
     pub releases: u64,
     /// The scale of their noise in units of the clip of a row.
+    #[serde(with = "number")]
     pub noise: f64,
     /// How many silos may work together with the coordinator, where each has a share of the noise behind masks and the others
     /// follow the protocol; `None` where every silo has all of it, and the promise holds whoever works together.
@@ -24,17 +27,18 @@ pub struct Privacy {
     pub colluders: Option<u64>,
     /// By how much noise widened the standard deviation of each unconstrained global, where the posterior of the report has
     /// it in it; empty where it has not, as after private visits of PVI.
+    #[serde(with = "number::list")]
     pub widened: Vec<f64>,
     /// How far the last round moved the mean of each unconstrained global, in its standard deviations; empty where `widened`
     /// is.
-    #[serde(default)]
+    #[serde(default, with = "number::list")]
     pub last_step: Vec<f64>,
     /// The standard deviation of such a step of a mean that noise alone moves, in the same units.
-    #[serde(default)]
+    #[serde(default, with = "number::list")]
     pub last_step_of_noise: Vec<f64>,
     /// By how many standard deviations the clip would move the answer if rows were as the posterior has them; `None` where
     /// no rows were drawn from it.
-    #[serde(default)]
+    #[serde(default, with = "number::optional")]
     pub clipping_moves: Option<f64>,
     /// The share of all rows that were longer than the clip in the last third of the rounds; `None` where rows are not counted.
     #[serde(default)]
@@ -45,8 +49,10 @@ pub struct Privacy {
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct ClippedShare {
     /// The share, which noise may have moved below zero.
+    #[serde(with = "number")]
     pub share: f64,
     /// The standard deviation of its noise.
+    #[serde(with = "number")]
     pub deviation: f64,
 }
 

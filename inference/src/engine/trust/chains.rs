@@ -39,8 +39,10 @@ pub struct ChainSummary {
     /// Trajectories that were still not turning when the tree was as deep as allowed.
     pub at_max_depth: usize,
     /// The mean depth of the trees.
+    #[serde(with = "number")]
     pub mean_depth: f64,
     /// The mean step size; the sampler varies it by up to a tenth from draw to draw.
+    #[serde(with = "number")]
     pub step_size: f64,
     /// Gradients of the log density.
     pub gradients: u64,

@@ -16,6 +16,7 @@ use crate::engine::error::{Error, Result};
 use crate::engine::exchange::{Exchange, Request, SiloProgram};
 use crate::engine::family::Family;
 use crate::engine::moments::mean_and_variance;
+use crate::engine::report::number;
 use crate::engine::run::{Counters, counted};
 use crate::engine::settings::Settings;
 use crate::engine::wire::manifest::{Field, Manifest};
@@ -66,11 +67,12 @@ pub struct SiloEvaluation {
     /// The silo.
     pub silo: String,
     /// The sum over its rows of $`\log \frac1S \sum_s p(y_i \mid Z^s)`$, in nats.
+    #[serde(with = "number")]
     pub log_density: f64,
     /// Its rows.
     pub rows: u64,
     /// The same sum for each replicate of the rows, drawn from what the posterior predicts; empty where none was asked for.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[serde(default, skip_serializing_if = "Vec::is_empty", with = "number::list")]
     pub replicated: Vec<f64>,
 }
 

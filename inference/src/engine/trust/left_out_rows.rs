@@ -8,7 +8,7 @@ use crate::engine::algorithm::finite;
 use crate::engine::error::{Error, Result};
 use crate::engine::explosion::real;
 use crate::engine::metrics::{LeaveOneOut, pareto_k_threshold};
-use crate::engine::report::{Severity, Warning};
+use crate::engine::report::{Severity, Warning, number};
 use crate::engine::wire::message::{LARGEST_COUNT, Message};
 use crate::engine::wire::typed::message;
 
@@ -123,10 +123,13 @@ pub struct SiloLeaveOneOut {
     /// The silo.
     pub silo: String,
     /// The sum over its rows, in nats.
+    #[serde(with = "number")]
     pub sum: f64,
     /// The standard error of that sum, in nats.
+    #[serde(with = "number")]
     pub standard_error: f64,
     /// The effective number of parameters that its rows inform, in nats.
+    #[serde(with = "number")]
     pub effective_parameters: f64,
     /// Its rows.
     pub rows: u64,

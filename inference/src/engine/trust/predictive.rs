@@ -7,7 +7,7 @@ use super::judging::{Fitted, Sizes};
 use super::statistic::{PredictiveCheck, Statistic};
 use crate::engine::error::{Error, Result};
 use crate::engine::family::real;
-use crate::engine::report::{Severity, Warning};
+use crate::engine::report::{Severity, Warning, number};
 use crate::engine::terms::particles::{Worker, spread};
 use crate::engine::wire::typed::message;
 
@@ -169,6 +169,7 @@ pub struct SiloChecks {
     /// The silo.
     pub silo: String,
     /// The p-value of each check ([`Replicated::p_value`]), in their order.
+    #[serde(with = "number::list")]
     pub p_values: Vec<f64>,
 }
 
@@ -207,7 +208,15 @@ impl PredictiveChecks {
     #[must_use]
     pub fn both_tails(&self, p_value: f64) -> f64 {
         let draws = self.draws as f64;
-        (2.0 * (p_value.min(1.0 - p_value) * draws + 1.0) / (draws + 1.0)).min(1.0)
+        let both = 2.0 * (p_value.min(1.0 - p_value) * draws + 1.0) / (draws + 1.0);
+        // `f64::min` would take one for what is no number.
+        if both > 1.0 { 1.0 } else { both }
+    }
+
+    /// Whether data with this p-value fail a check; they do where it is no number.
+    pub(crate) fn fails(&self, p_value: f64) -> bool {
+        let both = self.both_tails(p_value);
+        both.is_nan() || both < self.threshold()
     }
 
     /// Every check that the data of a silo fail, with the silo and the p-value.
@@ -215,7 +224,7 @@ impl PredictiveChecks {
         let each = self.silos.iter().flat_map(|own| {
             self.checks.iter().zip(&own.p_values).map(|(check, p_value)| (check, own.silo.as_str(), *p_value))
         });
-        each.filter(|(_, _, p_value)| self.both_tails(*p_value) < self.threshold())
+        each.filter(|(_, _, p_value)| self.fails(*p_value))
     }
 
     /// What failed checks mean for a report.

@@ -104,6 +104,11 @@ fn a_silo_makes_the_page_of_the_report_itself_and_writes_no_markup_of_a_coordina
     let none = Message::new(agree::REPORT).setting("result", hostile).setting("content", "{}");
     let found = silo.answer(&none).unwrap_err().to_string();
     assert!(found.contains("`result`") && !path.exists(), "{found}");
+    // Nor does it hide that a file of the owner's is not written.
+    std::fs::remove_file(&spent).unwrap();
+    std::fs::create_dir_all(spent.join("in the way")).unwrap();
+    let found = silo.answer(&none).unwrap_err().to_string();
+    assert!(found.contains("privacy.json"), "{found}");
 }
 
 #[test]

@@ -2,7 +2,7 @@
 
 use super::study::{Found, How};
 use super::world::{MEANS, World};
-use crate::harness::{Claim, mean};
+use crate::harness::{Claim, largest, mean};
 use crate::measures::fisher_rao_distance;
 
 /// The file of the tolerances.
@@ -27,11 +27,11 @@ pub(crate) fn judge(found: &[Found], world: &World) -> Vec<Claim> {
         };
         // P1: every fit recovers the means of the coefficients.
         let away = one.moments.iter().zip(&world.mu).map(|((mean, sd), truth)| (mean - truth).abs() / sd);
-        let worst = away.fold(0.0, f64::max);
+        let worst = largest(away);
         let words = format!("means at most {worst:.2} sd from the truth");
         verdicts.push(Claim::new("P1", worst < DEVIATIONS).at(place.clone()).by(words));
         let coefficients = one.moments[MEANS..].iter().zip(&world.beta);
-        let worst = coefficients.map(|((mean, _), truth)| (mean - truth).abs()).fold(0.0, f64::max);
+        let worst = largest(coefficients.map(|((mean, _), truth)| (mean - truth).abs()));
         match one.how {
             // P2: the true model is aligned with the true coefficients.
             How::TrueSampled | How::TrueMeanField => {

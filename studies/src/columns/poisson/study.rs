@@ -9,7 +9,7 @@ use serde::Serialize;
 
 use super::Options;
 use super::world::{self, World};
-use crate::harness::{Result, moments};
+use crate::harness::{Result, largest, moments};
 
 /// Chains of the sampler.
 const CHAINS: usize = 4;
@@ -129,7 +129,7 @@ impl<'a> Study<'a> {
             let chains: Vec<&[f64]> = draws.chunks_exact(nuts.draws).collect();
             metrics::r_hat(&chains).unwrap_or(f64::INFINITY)
         };
-        let worst = kept.iter().map(r_hat).fold(0.0, f64::max);
+        let worst = largest(kept.iter().map(r_hat));
         let cut = fit.diagnostics.chains.iter().map(|chain| chain.at_max_depth).sum();
         let quality = Some((worst, fit.diagnostics.divergences(), cut));
         Ok(Found { how, moments: moments(&kept), draws: kept, elbo: None, quality, seconds: fit.seconds })

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::method::{Moments, Run};
-use crate::harness::{Table, mean, sample_sd};
+use crate::harness::{Table, largest, mean, sample_sd};
 use crate::measures::{covariance_distance, generalised_variance_difference, mean_distance};
 
 /// Fifty points, their exact posterior and that of pooled inference.
@@ -74,9 +74,9 @@ impl Row {
     pub(crate) fn largest_in_deviations(&self, sets: &[DataSet]) -> f64 {
         let one = |(found, set): (&Moments, &DataSet)| {
             let [mean, covariance, _] = found.from(&set.pooled);
-            (mean / set.pooled.smallest_sd()).max(covariance / set.pooled.norm())
+            largest([mean / set.pooled.smallest_sd(), covariance / set.pooled.norm()])
         };
-        self.settled(sets).map(one).fold(0.0, f64::max)
+        largest(self.settled(sets).map(one))
     }
 
     /// Exchanges, messages and gradient steps of a run on average.
@@ -173,7 +173,7 @@ pub(crate) fn table(what: &str, pooled: &str, rows: &[Row], sets: &[DataSet]) ->
 
 /// The largest Frobenius norm of an exact covariance.
 pub(crate) fn largest_norm(sets: &[DataSet]) -> f64 {
-    sets.iter().map(|set| set.exact.norm()).fold(0.0, f64::max)
+    largest(sets.iter().map(|set| set.exact.norm()))
 }
 
 /// A table with everything found.

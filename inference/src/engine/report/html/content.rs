@@ -2,13 +2,14 @@
 
 use std::path::Path;
 
-use serde::{Deserialize, Deserializer, Serialize};
+use serde::{Deserialize, Serialize};
 
 use super::numbers::{Marginal, correlations, marginals};
 use super::{HtmlOptions, Page};
 use crate::engine::checkpoint::write_atomically;
 use crate::engine::error::{Error, Result};
 use crate::engine::report::Report;
+use crate::engine::report::number::Number;
 use crate::engine::report::summary::NaturalDraws;
 use crate::engine::wire::manifest::{Field, Manifest};
 
@@ -32,16 +33,9 @@ pub struct PageContent {
     /// The lines of a table.
     pub(super) correlations: Vec<Vec<String>>,
     /// Step and bound.
-    #[serde(deserialize_with = "steps")]
-    pub(super) trace: Vec<(u64, f64)>,
+    pub(super) trace: Vec<(u64, Number)>,
     /// The fields that may leave a silo, as lines of a table.
     pub(super) manifest: Option<Vec<Vec<String>>>,
-}
-
-/// Pairs whose second number JSON has as `null` where it is none.
-fn steps<'de, D: Deserializer<'de>>(from: D) -> std::result::Result<Vec<(u64, f64)>, D::Error> {
-    let pairs = Vec::<(u64, Option<f64>)>::deserialize(from)?;
-    Ok(pairs.into_iter().map(|(step, bound)| (step, bound.unwrap_or(f64::NAN))).collect())
 }
 
 /// A line of the table of what may leave.
@@ -65,7 +59,7 @@ impl PageContent {
             numbers: draws.len(),
             has_prior: !prior.is_empty(),
             correlations: correlations(draws),
-            trace: trace.to_vec(),
+            trace: trace.iter().map(|(step, bound)| (*step, Number(*bound))).collect(),
             manifest: manifest.map(|own| own.fields.iter().map(listed).collect()),
         }
     }

@@ -7,6 +7,7 @@ use super::Page;
 use super::effects::Scale;
 use super::forest::{Interval, Line, Shown, forests};
 use super::words::table;
+use crate::engine::report::number;
 use crate::engine::report::summary::Quantiles;
 
 /// A comparison of two values of a variable, as a page shows it.
@@ -21,6 +22,7 @@ pub struct ShownContrast {
     /// The difference, before it is on that scale.
     pub difference: Quantiles,
     /// The probability that the difference is above 0.
+    #[serde(with = "number")]
     pub above: f64,
 }
 

@@ -8,6 +8,7 @@ use super::words::{grouped, rounded, table};
 use crate::engine::algorithm::Ending;
 use crate::engine::report::algorithm_name;
 use crate::engine::report::course::Course;
+use crate::engine::report::number::Number;
 use crate::engine::trust::chains::{ChainDiagnostics, ChainSummary};
 
 /// The most points of a trace that have a dot each.
@@ -39,7 +40,8 @@ impl Page<'_> {
     }
 
     fn trace(&self) -> Option<Markup> {
-        let points: Vec<(f64, f64)> = self.content.trace.iter().map(|(step, value)| (*step as f64, *value)).collect();
+        let trace = self.content.trace.iter();
+        let points: Vec<(f64, f64)> = trace.map(|(step, Number(value))| (*step as f64, *value)).collect();
         let Course { steps, frame, curves: [raw, smooth], unseen } = Course::of(&points)?;
         let across = Span { low: steps.start, high: steps.end, spacing: Spacing::Linear };
         let up = Span { low: frame.start, high: frame.end, spacing: Spacing::Linear };

@@ -91,8 +91,7 @@ fn strips(found: &PredictiveChecks, names: &[String]) -> Markup {
             (text("end", [frame.left - 10.0, middle + 4.0], &cut(name, 28)))
             @for own in &found.silos {
                 @let p_value = own.p_values.get(place).copied().unwrap_or(f64::NAN);
-                @let fails = found.both_tails(p_value) < found.threshold();
-                circle.(if fails { "middle" } else { "hollow" }) cx=(at(frame.x(p_value))) cy=(at(middle)) r="4.5" {
+                circle.(if found.fails(p_value) { "middle" } else { "hollow" }) cx=(at(frame.x(p_value))) cy=(at(middle)) r="4.5" {
                     title { (own.silo) ": " (format!("{p_value:.4}")) }
                 }
             }
@@ -132,5 +131,8 @@ mod tests {
         let page = strips(&found, &["zeros of visits".into()]).into_string();
         assert_eq!((page.matches("\"middle\" cx").count(), page.matches("\"hollow\" cx").count()), (1, 1), "{page}");
         assert!(page.contains("These fail: zeros of visits in south."), "{page}");
+        let found = PredictiveChecks { silos: vec![silo("west", f64::NAN)], ..found };
+        let page = strips(&found, &["zeros of visits".into()]).into_string();
+        assert!(page.contains("These fail: zeros of visits in west."), "{page}");
     }
 }

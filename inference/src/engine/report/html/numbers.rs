@@ -7,9 +7,9 @@ use super::Page;
 use super::chart::{Frame, Picture, Spacing, Span, at, line, text};
 use super::words::{IN_JSON, cut, cut_note, grouped, in_digits, rounded, table};
 use crate::engine::moments::mean_and_variance;
-use crate::engine::report::SiteSummary;
 use crate::engine::report::density::Density;
 use crate::engine::report::summary::NaturalDraws;
+use crate::engine::report::{SiteSummary, number};
 use crate::engine::trust::chains::ChainDiagnostics;
 use crate::engine::trust::correction::Correction;
 
@@ -124,8 +124,11 @@ impl Page<'_> {
 /// The marginal density of a number, with that of its prior where it has one, at the same places.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(super) struct Marginal {
+    #[serde(with = "number::list")]
     places: Vec<f64>,
+    #[serde(with = "number::list")]
     density: Vec<f64>,
+    #[serde(with = "number::list")]
     prior: Vec<f64>,
 }
 
