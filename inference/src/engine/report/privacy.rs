@@ -111,7 +111,7 @@ fn of_short_clip(&ExpectedClipping { moves, share, .. }: &ExpectedClipping) -> O
     );
     let remedy = "Outcomes are rare, or have long tails. A new study with a larger `clip` under `[privacy]` has more noise and less of this; so has a larger epsilon, by which the clip is longer by itself.";
     let warning = Warning::new(Severity::Doubt, problem, remedy).measured(moves);
-    (moves > CLIPPING).then(|| warning.beyond(CLIPPING, "standard deviations"))
+    (!(moves <= CLIPPING)).then(|| warning.beyond(CLIPPING, "standard deviations"))
 }
 
 /// That more rows are clipped than the posterior expects, beyond what noise explains.
@@ -245,7 +245,9 @@ impl Privacy {
             let remedy = "Read the deviations as those without noise. Several runs with other noise show how far it moves the answer, each at the same price; few rounds and SFVI have it in their intervals.";
             return Warning::new(Severity::Doubt, problem, remedy);
         }
-        let widest = self.widened.iter().copied().fold(1.0, f64::max);
+        // What is no number is as bad as any.
+        let wider = |most: f64, own: &f64| if most.is_nan() || *own <= most { most } else { *own };
+        let widest = self.widened.iter().fold(1.0, wider);
         let problem = format!(
             "noise for differential privacy (epsilon {} at delta {:e} for one {}{}) is in this posterior: it widened a standard deviation by a factor of up to",
             self.epsilon,
@@ -254,7 +256,7 @@ impl Privacy {
             Self::against(self.colluders)
         );
         let remedy = "More rows, fewer silos or a larger epsilon need less; intervals have the noise in them, and the estimate moves with it.";
-        let severity = if widest > MOSTLY_NOISE { Severity::Doubt } else { Severity::Limit };
+        let severity = if widest <= MOSTLY_NOISE { Severity::Limit } else { Severity::Doubt };
         Warning::new(severity, problem, remedy).measured(widest).beyond(MOSTLY_NOISE, "a factor")
     }
 }
@@ -271,6 +273,8 @@ mod tests {
         assert!(own.promise().ends_with(words), "{}", own.promise());
         let words = "it widened a standard deviation by a factor of up to (1.9, threshold 3.0). More rows";
         assert!(own.of_noise().to_string().contains(words), "{}", own.of_noise());
+        let lost = Privacy { widened: vec![f64::NAN, 1.89], ..own };
+        assert_eq!(lost.of_noise().severity, Severity::Doubt);
     }
 
     #[test]
@@ -305,5 +309,6 @@ mod tests {
         assert_eq!(told(0.0271, 29.0), None);
         assert!(of_short_clip(&expected).is_none());
         assert!(of_short_clip(&ExpectedClipping { moves: 0.51, ..expected }).is_some());
+        assert!(of_short_clip(&ExpectedClipping { moves: f64::NAN, ..expected }).is_some());
     }
 }
