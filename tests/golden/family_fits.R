@@ -2,7 +2,7 @@
 # packages datasets, MASS, survival, pscl and ordinal:
 #   Rscript family_fits.R family_data > family_fits.json
 # R 4.2.2, lme4 1.1-31, ordinal 2022.11-16, MASS 7.3-58, nnet 7.3-18, pscl 1.5.5, survival 3.5-3, jsonlite 1.8.
-suppressMessages({library(lme4); library(ordinal); library(MASS); library(nnet); library(pscl); library(survival); library(jsonlite)})
+suppressMessages({library(lme4); library(ordinal); library(MASS); library(nnet); library(pscl); library(survival); library(splines); library(jsonlite)})
 folder <- commandArgs(TRUE)[1]
 # Each file has the number of the row, by which rows are dealt to silos.
 keep <- function(name, data) {
@@ -131,6 +131,8 @@ for (link in c("inverse", "identity")) own(breaks ~ wool + tension, link)
 of("warpbreaks", "breaks ~ wool + tension", "lognormal", lm(log(breaks) ~ wool + tension, yarn))
 stops <- keep("cars", cars)
 of("cars", "dist ~ speed", "gaussian(log)", glm(dist ~ speed, gaussian("log"), stops, start = c(2, 0.1)))
+# Knots at quantiles, which silos find by counts.
+of("cars", "dist ~ bs(speed, df = 4)", "gaussian", lm(dist ~ bs(speed, df = 4), stops))
 
 lungs <- keep("veteran", veteran)
 cuts <- c(30, 90, 180)
