@@ -122,7 +122,7 @@ fn draws_of_children_in_their_bounds_come_to_the_integrals_as_their_number_grows
         recorded.0.lock().unwrap().concat().concat()
     };
     let size = |values: &[f64]| values.iter().map(|value| value * value).sum::<f64>().sqrt();
-    let integrated = vectors(1, None);
+    let integrated = vectors(16, None);
     let off = |inner: usize| {
         let drawn = vectors(inner, Some(50));
         size(&drawn.iter().zip(&integrated).map(|(a, b)| a - b).collect::<Vec<_>>()) / size(&integrated)

@@ -220,7 +220,14 @@ impl Program for PrivateSfviSilo {
         let Silo { workers, settings, device, table, .. } = &self.silo;
         let rows =
             AtDraws::new(workers[0].clone(), settings.silo_threads(), device, table.clone(), self.draws.clone())?;
-        rows.ready_around(seen, UNTIL)?.moments(seen)
+        match rows.ready_around(seen, UNTIL).and_then(|rows| rows.moments(seen)) {
+            // A row outside of the model does not decide whether there is a report.
+            Err(error) if error.is_outside() => {
+                let unknown = table.blocks().iter().map(|block| vec![f64::NAN; block.rows * block.width]);
+                Ok(unknown.map(|own| (own.clone(), own)).collect())
+            }
+            found => found,
+        }
     }
 }
 
