@@ -46,7 +46,8 @@ pub enum PrivateMethod {
     /// Few rounds: rows with few latents, which are integrated, and few globals.
     #[default]
     FewRounds,
-    /// SFVI: rows have posteriors of their own, and a tape each; a round is as many sums as it has draws.
+    /// SFVI: rows are integrated where they have at most three latents, have posteriors of their own where they have more, and a
+    /// tape each; a round is as many sums as it has draws.
     Sfvi {
         /// The probability with which each row is in a sum; 1 for all rows.
         rate: f64,
@@ -110,6 +111,8 @@ pub struct PrivateOptions {
     /// The norm to which rows are clipped in few rounds, as [`PrivateRoundsOptions::clip`], and in SFVI, as
     /// [`PrivateSfviOptions::clip`].
     pub clip: Option<f64>,
+    /// As [`PrivateSfviOptions::local_steps`], of SFVI.
+    pub local_steps: Option<u64>,
     /// As [`PrivateRoundsOptions::middles`].
     pub middles: BTreeMap<String, BTreeMap<String, f64>>,
     /// How many silos may work together with the coordinator, in few rounds and SFVI whose sums leave silos behind masks: the
@@ -132,6 +135,7 @@ impl PrivateOptions {
             study: String::new(),
             unit: PrivateRoundsOptions::UNIT.to_owned(),
             clip: None,
+            local_steps: None,
             middles: BTreeMap::new(),
             colluders: None,
         }
@@ -170,7 +174,8 @@ impl PrivateOptions {
         let releases = PrivateSfviOptions::releases(self.rounds, globals);
         let noise = Accountant::noise_for_samples(self.epsilon, self.delta, rate, releases).map_err(declined)?;
         let options = PrivateSfviOptions::new(self.epsilon, self.delta, noise);
-        Ok(PrivateSfviOptions { rounds: self.rounds, rate, clip: self.clip.unwrap_or(options.clip), ..options })
+        let (clip, local_steps) = (self.clip.unwrap_or(options.clip), self.local_steps);
+        Ok(PrivateSfviOptions { rounds: self.rounds, rate, clip, local_steps, ..options })
     }
 
     /// The same for rounds, or visits, of so many local steps.

@@ -34,6 +34,10 @@ pub(crate) struct Options {
     /// How many silos may work together with the coordinator, where the others divide the noise; all of them, if it is not given.
     #[arg(long)]
     colluders: Option<u64>,
+    /// Steps of each child's own posterior before a sum of SFVI, with eight draws in its bound; children are integrated, if it is not
+    /// given.
+    #[arg(long)]
+    local_steps: Option<u64>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum, Serialize, Deserialize)]
@@ -109,11 +113,12 @@ pub(crate) fn run(mut options: Options) -> Result<()> {
     for (method, (silos, epsilon)) in
         options.method.iter().flat_map(|method| silos.clone().map(move |settings| (*method, settings)))
     {
-        let Options { repeats, simulated, colluders, ref shared, .. } = options;
-        let settings = (method, silos, epsilon, repeats, simulated, (shared.seed, colluders));
-        let divided = colluders.map_or(String::new(), |own| format!("-colluders-{own}"));
+        let Options { repeats, simulated, colluders, local_steps, ref shared, .. } = options;
+        let settings = (method, silos, epsilon, repeats, simulated, (shared.seed, colluders, local_steps));
+        let more = |word: &str, own: Option<u64>| own.map_or(String::new(), |own| format!("-{word}-{own}"));
+        let (divided, stepped) = (more("colluders", colluders), more("local-steps", local_steps));
         let method_name = method.name().replace(' ', "-").to_lowercase();
-        let name = format!("{method_name}-silos-{silos}-epsilon-{epsilon}{divided}");
+        let name = format!("{method_name}-silos-{silos}-epsilon-{epsilon}{divided}{stepped}");
         rows.push(session.kept(&name, &settings, || {
             let fitted = |children: &[Child], seed: u64, centres: &[f64]| {
                 let promise = Promise { method, silos, epsilon, seed, device: &device, options: &options };
@@ -157,7 +162,7 @@ fn private(promise: &Promise<'_>, children: &[Child], centres: &[f64]) -> Result
     });
     let data: Vec<_> = data.collect::<Result<_>>()?;
     let settings = Settings { seed: options.shared.seed, threads: Some(options.shared.threads), ..Settings::default() };
-    // The bound in which a Gaussian for a child's effect is mended by draws of it, since few rounds integrate it.
+    // With steps of children's own posteriors, the bound in which a Gaussian for a child's effect is mended by draws of it.
     let settings = match method {
         Method::FewRounds => settings,
         Method::Sfvi => Settings { estimator: Estimator::LocallyEnhanced { inner: 8 }, ..settings },
@@ -165,7 +170,8 @@ fn private(promise: &Promise<'_>, children: &[Child], centres: &[f64]) -> Result
     let how = FitOptions { settings, ..FitOptions::default() };
     let mut bits = |silo: usize| Box::new(SeededBits::new(seed * 1_000 + silo as u64)) as Box<_>;
     let (how_fitted, colluders) = (method.how(), options.colluders);
-    let promise = PrivateOptions { method: how_fitted, colluders, ..PrivateOptions::new(epsilon, DELTA) };
+    let local_steps = options.local_steps;
+    let promise = PrivateOptions { method: how_fitted, colluders, local_steps, ..PrivateOptions::new(epsilon, DELTA) };
     let fit = simulate(&MixedLogistic::new(4), &data, device, &how, &promise, &mut bits)?;
     let widened = fit.report.privacy.map(|own| own.widened).unwrap_or_default();
     let found = |((site, widened), centre): ((SiteSummary, f64), &f64)| {

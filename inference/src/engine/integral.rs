@@ -7,6 +7,7 @@
 //! nodes (Fisher's identity), with nodes and weights held still: one tape over all nodes.
 
 mod alike;
+mod alone;
 mod at_draws;
 mod carry;
 mod centres;
@@ -20,9 +21,8 @@ mod reduce;
 mod tests;
 mod tree;
 
+pub(crate) use self::alone::RowsAlone;
 pub(crate) use self::at_draws::{AtDraws, here_or_anew};
-
-use std::borrow::Cow;
 
 use partita_core::kernel::add_scaled;
 use partita_core::{AnyData, AnyModel, Device, LogDensity, Minibatch, SiteTable, ValueAndGradient};
@@ -34,7 +34,6 @@ use self::layout::{Passes, TOGETHER};
 pub(crate) use self::observation::Observation;
 use self::part::Part;
 use self::tree::{Ladder, Tree};
-use crate::engine::apart::in_halves;
 use crate::engine::error::{Error, Result};
 
 /// A silo's model and data, as an integral reads them.
@@ -279,11 +278,7 @@ impl RowIntegral {
     }
 
     fn set_by_width(&mut self, points: fn(Ladder, usize) -> usize, table: &SiteTable) -> Result<()> {
-        self.parts.iter_mut().try_for_each(|part| {
-            let points: Vec<usize> =
-                part.tree.levels.iter().map(|level| points(part.tree.ladder, level.width)).collect();
-            part.set_points(&points, table)
-        })
+        self.parts.iter_mut().try_for_each(|part| part.set_by_width(points, table))
     }
 
     /// $\ell_j(z)$: the log marginal likelihood of the silo's rows at these globals.
@@ -313,33 +308,6 @@ impl RowIntegral {
             all.extend(part.observations(integrand, globals, own)?);
         }
         Ok(self.alike.spread_observations(integrand.table, all))
-    }
-
-    /// The log marginal likelihood of each row of the block `outermost`, the only one that stands in no other, with
-    /// every row's rule moved so many times from its start: what one row gives does not depend on any other. A row that
-    /// has none there has NaN.
-    pub(crate) fn rows_alone(
-        &self,
-        integrand: &Integrand<'_>,
-        outermost: usize,
-        globals: &[f64],
-        moves: usize,
-    ) -> Result<Vec<f64>> {
-        let mut all = vec![f64::NAN; integrand.table.blocks()[outermost].rows];
-        for part in &self.parts {
-            let rows = part.rows_of(outermost, integrand.table)?;
-            in_halves(&rows, &mut |some| {
-                let half = match some.len() == rows.len() {
-                    true => Cow::Borrowed(part),
-                    false => Cow::Owned(part.of_rows(outermost, some, integrand.table, &self.alike)?),
-                };
-                for (_, row, log) in half.rows_alone(integrand, globals, moves)? {
-                    all[row] = log;
-                }
-                Ok(())
-            })?;
-        }
-        Ok(all)
     }
 
     /// $\ell_j(z)$ with its gradient by globals and θ.

@@ -2,7 +2,7 @@
 
 use partita_core::{Device, SiteTable};
 
-use super::{Centres, Integrand, Observation, RowIntegral, Slopes, Until};
+use super::{Centres, Conditionals, Integrand, Observation, RowIntegral, Slopes, Until};
 use crate::engine::error::{Error, Result};
 use crate::engine::normal::Normal;
 use crate::engine::terms::particles::{Worker, spread};
@@ -264,6 +264,36 @@ impl AtDraws {
                 other => Ok(Some(other?.0)),
             }
         })
+    }
+
+    /// Means and standard deviations of the latents of every block over the draws of `at`, at which rules stand.
+    ///
+    /// # Errors
+    /// What the model reports at a node.
+    pub(crate) fn moments(&self, at: &Normal) -> Result<Vec<(Vec<f64>, Vec<f64>)>> {
+        let (integrand, blocks) = (self.integrand(), self.table.blocks());
+        let zeros = blocks.iter().map(|block| vec![0.0; block.rows * block.width]);
+        let mut sums: Vec<(Vec<f64>, Vec<f64>)> = zeros.map(|own| (own.clone(), own)).collect();
+        #[expect(clippy::cast_precision_loss, reason = "there are few draws")]
+        let weight = 1.0 / self.draws.len() as f64;
+        for (index, centres) in self.centres.iter().enumerate() {
+            let globals = at.draw(self.draws.get(index));
+            for found in self.integral.conditionals(&integrand, &globals, &mut centres.clone())? {
+                let Conditionals { block, rows, means, variances } = found;
+                let width = blocks[block].width;
+                let (sum, squares) = &mut sums[block];
+                for (index, (mean, variance)) in means.iter().zip(&variances).enumerate() {
+                    let row = rows.as_ref().map_or(index / width, |rows| rows[index / width]);
+                    let place = row * width + index % width;
+                    sum[place] += weight * mean;
+                    squares[place] += weight * (variance + mean * mean);
+                }
+            }
+        }
+        for (means, squares) in &mut sums {
+            squares.iter_mut().zip(means).for_each(|(slot, mean)| *slot = (*slot - *mean * *mean).max(0.0).sqrt());
+        }
+        Ok(sums)
     }
 
     /// What `evaluate` gives at so many places, from rules that begin where those at the draws of `around` lead to.

@@ -21,7 +21,7 @@ const MOVES: usize = 60;
 pub(super) struct Part {
     pub(super) tree: Tree,
     pub(super) layout: Layout,
-    passes: Passes,
+    pub(super) passes: Passes,
     /// The rows of outermost plates; empty for all.
     rows: Vec<Minibatch>,
     /// Whether a product may have fewer points than rows need: more have too many combinations, or there are no more.
@@ -124,6 +124,12 @@ impl Part {
         self.lay_out(table)
     }
 
+    /// Takes the points that levels of a width have.
+    pub(super) fn set_by_width(&mut self, points: fn(Ladder, usize) -> usize, table: &SiteTable) -> Result<()> {
+        let points: Vec<usize> = self.tree.levels.iter().map(|level| points(self.tree.ladder, level.width)).collect();
+        self.set_points(&points, table)
+    }
+
     /// The same rows with the usual points at least; `None` where no level has fewer.
     pub(super) fn filled(&self, table: &SiteTable) -> Result<Option<Self>> {
         if !(0..self.tree.levels.len()).any(|level| self.tree.is_few(level)) {
@@ -188,23 +194,6 @@ impl Part {
         Ok(all)
     }
 
-    /// The same after so many moves of every rule from its start: what a row gives is then of that row alone, whatever
-    /// the others need.
-    pub(super) fn rows_alone(
-        &self,
-        integrand: &Integrand<'_>,
-        globals: &[f64],
-        moves: usize,
-    ) -> Result<Vec<(usize, usize, f64)>> {
-        let (density, mut centres) = (self.density(integrand), PartCentres::start(&self.tree));
-        for _ in 0..moves {
-            let levels = density.level_values(globals, &self.layout.passes(&self.tree, &centres), integrand.data)?;
-            self.reduce(&centres, &levels)?.move_centres(&self.tree, &mut centres);
-        }
-        let levels = density.level_values(globals, &self.layout.passes(&self.tree, &centres), integrand.data)?;
-        self.by_place(integrand, &self.reduce(&centres, &levels)?)
-    }
-
     /// The same with its gradient by globals and θ.
     pub(super) fn gradient(
         &self,
@@ -225,12 +214,17 @@ impl Part {
                 self.settle(integrand, globals, centres)?;
                 continue;
             }
-            reduced.join(&self.tree);
-            let weights = |pass: usize, block: Option<usize>| self.layout.weights(&self.tree, &reduced, pass, block);
-            let found = levels.gradient(weights)?;
-            return Ok(ValueAndGradient { value: reduced.value, ..found });
+            return self.weighted(levels, reduced);
         }
         unreachable!("invariant: the second attempt returns")
+    }
+
+    /// What was found, with its gradient where rules stand: that of the log densities, by the weights of nodes.
+    pub(super) fn weighted(&self, levels: Levels<'_, AnyModel>, mut reduced: Reduced) -> Result<ValueAndGradient> {
+        reduced.join(&self.tree);
+        let weights = |pass: usize, block: Option<usize>| self.layout.weights(&self.tree, &reduced, pass, block);
+        let found = levels.gradient(weights)?;
+        Ok(ValueAndGradient { value: reduced.value, ..found })
     }
 
     /// Means and variances of every row's latents given these globals, one a level, of the rows of the table.

@@ -14,7 +14,7 @@ use super::step::Share;
 use crate::engine::algorithm::finite;
 use crate::engine::checkpoint::NamedVectors;
 use crate::engine::error::{Error, Result};
-use crate::engine::integral::{AtDraws, Centres, Conditionals, Integrand, RowIntegral, Until, here_or_anew};
+use crate::engine::integral::{AtDraws, Centres, Integrand, RowIntegral, Until, here_or_anew};
 use crate::engine::normal::Normal;
 use crate::engine::party::{Program, Standing};
 use crate::engine::rows::outermost_rows;
@@ -404,33 +404,6 @@ impl Program for FewRoundsSilo {
     }
 
     fn moments(&self) -> Result<Vec<(Vec<f64>, Vec<f64>)>> {
-        let integrand = self.rows.integrand();
-        let mut sums: Vec<(Vec<f64>, Vec<f64>)> = self
-            .rows
-            .table
-            .blocks()
-            .iter()
-            .map(|block| (vec![0.0; block.rows * block.width], vec![0.0; block.rows * block.width]))
-            .collect();
-        #[expect(clippy::cast_precision_loss, reason = "there are few draws")]
-        let weight = 1.0 / self.rows.draws.len() as f64;
-        for (index, centres) in self.rows.centres.iter().enumerate() {
-            let globals = self.seen.draw(self.rows.draws.get(index));
-            for found in self.rows.integral.conditionals(&integrand, &globals, &mut centres.clone())? {
-                let Conditionals { block, rows, means, variances } = found;
-                let width = self.rows.table.blocks()[block].width;
-                let (sum, squares) = &mut sums[block];
-                for (index, (mean, variance)) in means.iter().zip(&variances).enumerate() {
-                    let row = rows.as_ref().map_or(index / width, |rows| rows[index / width]);
-                    let place = row * width + index % width;
-                    sum[place] += weight * mean;
-                    squares[place] += weight * (variance + mean * mean);
-                }
-            }
-        }
-        for (means, squares) in &mut sums {
-            squares.iter_mut().zip(means).for_each(|(slot, mean)| *slot = (*slot - *mean * *mean).max(0.0).sqrt());
-        }
-        Ok(sums)
+        self.rows.moments(&self.seen)
     }
 }

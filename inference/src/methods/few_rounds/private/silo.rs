@@ -25,9 +25,6 @@ use crate::engine::whitened::Draws;
 use crate::engine::wire::manifest::Manifest;
 use crate::engine::wire::message::Message;
 
-/// Times that the rule of a row moves from its start: fixed, so that no row decides on it.
-const MOVES: usize = 8;
-
 /// The least clip, in units of the larger of one and what the curvature counts, at which numbers of which silos divide the noise are
 /// multiples of 2⁻⁶⁴: a clip has 2²¹ units, and what they are multiplied by has fourteen bits.
 const FINEST: f64 = 1.0 / (1_u64 << 27) as f64;
@@ -213,7 +210,7 @@ fn rows_of(table: &SiteTable, device: &Device) -> Result<Rows> {
 /// nothing.
 fn values(integrand: &Integrand<'_>, outermost: usize, rows: &Rows, globals: &[f64]) -> Result<Vec<f64>> {
     match rows {
-        Rows::Integrated(integral) => integral.rows_alone(integrand, outermost, globals, MOVES),
+        Rows::Integrated(integral) => integral.rows_alone(integrand, outermost, globals),
         Rows::Observed => observed(integrand, outermost, globals),
     }
 }

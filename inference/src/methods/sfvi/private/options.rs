@@ -33,8 +33,10 @@ pub struct PrivateSfviOptions {
     /// of the scale of the global's prior, and 0.5 for the logarithm of a number above zero; a site that declares its scale
     /// ([`partita_core::Distribution::start_scale`]), as coefficients of a regression do, has no such limit.
     pub start: f64,
-    /// Steps of every row's own posterior before a sum: they stay in the silo, and cost no privacy.
-    pub local_steps: u64,
+    /// Steps of every row's own posterior before a sum: they stay in the silo, and cost no privacy. `None` where rows with at most
+    /// three latents have no posterior of their own, but are integrated as in few rounds; others then take ten.
+    #[serde(default)]
+    pub local_steps: Option<u64>,
     /// The fewest rows of a silo that answers.
     pub least_rows: usize,
 }
@@ -43,12 +45,15 @@ impl PrivateSfviOptions {
     /// The options for a promise and the noise that keeps it; the others are at their defaults.
     #[must_use]
     pub fn new(epsilon: f64, delta: f64, noise: f64) -> Self {
-        let (rounds, rate, local_steps, least_rows) = (Self::ROUNDS, 1.0, 10, 1);
+        let (rounds, rate, local_steps, least_rows) = (Self::ROUNDS, 1.0, None, 1);
         Self { epsilon, delta, noise, shares: one(), rounds, rate, clip: 3.0, start: 2.0, local_steps, least_rows }
     }
 
     /// The rounds unless options say otherwise.
     pub const ROUNDS: u64 = 12;
+
+    /// The steps of a row's own posterior unless options say otherwise.
+    pub(super) const LOCAL_STEPS: u64 = 10;
 
     /// The sums that every silo gives in so many rounds of a model with so many globals.
     ///

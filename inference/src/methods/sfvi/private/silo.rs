@@ -4,31 +4,44 @@ use partita_core::{Purpose, SiteTable};
 
 use super::messages::{Sizes, StepAnswer, StepRequest};
 use super::options::PrivateSfviOptions;
-use crate::engine::checkpoint::NamedVectors;
+use crate::engine::checkpoint::{NamedVectors, named};
 use crate::engine::clipped::{mark, whole};
 use crate::engine::error::{Error, Result};
 use crate::engine::family::FullRankGaussian;
+use crate::engine::integral::{AtDraws, Integrand, RowsAlone};
 use crate::engine::mechanism::{Mechanism, RowSum, without_rounding};
 use crate::engine::normal::Normal;
 use crate::engine::party::{Commit, Program, Standing};
+use crate::engine::rows::one_outermost;
 use crate::engine::terms::Silo;
-use crate::engine::terms::particles::Draws;
+use crate::engine::terms::particles::{Draws, Worker};
+use crate::engine::trust::leave_out::check_rows;
+use crate::engine::trust::values::UNTIL;
 use crate::engine::whitened;
 use crate::engine::wire::manifest::Manifest;
 use crate::engine::wire::message::Message;
 
-/// One party of private SFVI: its rows with their posteriors, and the mechanism between them and what leaves.
+/// One party of private SFVI: its rows, integrated or with posteriors, and the mechanism between them and what leaves.
 ///
-/// What a row contributes depends on that row, and on what was asked so far: its own posterior moves by its own gradients
-/// alone, and every row has a tape of its own. Evaluating a sum costs as much as evaluating as many single rows.
+/// What a row contributes depends on that row, and on what was asked so far. Where a row has at most three latents, it is the
+/// gradient of its log marginal likelihood at the draw, by the quadrature of few rounds: that of the bound with exact posteriors of
+/// these latents. Elsewhere a row has a posterior, which moves by its own gradients alone. Every row has a tape of its own, so that a
+/// sum costs as much as evaluating as many single rows.
 pub struct PrivateSfviSilo {
     silo: Silo,
     index: u32,
     options: PrivateSfviOptions,
     draws: whitened::Draws,
     rows: usize,
+    /// What integrates rows; `None` where they have posteriors, or nothing to integrate.
+    alone: Option<RowsAlone>,
+    /// What the latest request brought of the globals.
+    seen: Option<Normal>,
     mechanism: Box<dyn Mechanism>,
 }
+
+/// The name of the saved globals where rows are integrated.
+const SEEN: &str = "integrated.globals";
 
 impl std::fmt::Debug for PrivateSfviSilo {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
@@ -68,7 +81,11 @@ impl PrivateSfviSilo {
         silo.locals.move_as_they_are();
         silo.work_by_rows();
         let draws = whitened::Draws::enough(silo.settings.seed, len)?;
-        Ok(Self { silo, index, options: options.clone(), draws, rows, mechanism })
+        let alone = match options.local_steps {
+            None => integrated(&silo)?,
+            Some(_) => None,
+        };
+        Ok(Self { silo, index, options: options.clone(), draws, rows, alone, seen: None, mechanism })
     }
 
     /// The model's sites for this silo's data.
@@ -90,12 +107,12 @@ impl PrivateSfviSilo {
     }
 
     /// Lets every row's posterior follow the globals, by its own gradients; one at which the model is not defined
-    /// stays.
+    /// stays. Rows that are integrated have none.
     fn follow(&mut self, step: u64, globals: &[f64]) -> Result<()> {
-        if self.silo.table.blocks().iter().all(|block| block.width == 0) {
+        if self.alone.is_some() || self.silo.table.blocks().iter().all(|block| block.width == 0) {
             return Ok(());
         }
-        let steps = self.options.local_steps;
+        let steps = self.options.local_steps.unwrap_or(PrivateSfviOptions::LOCAL_STEPS);
         for local in step * steps..(step + 1) * steps {
             // Draws of the silo's own, which no sum is at.
             let draw = Draws { owner: self.index, ..Draws::shared(Purpose::Fit, local, 1) };
@@ -132,11 +149,17 @@ impl PrivateSfviSilo {
         #[expect(clippy::cast_possible_truncation, reason = "a remainder of a number of draws")]
         let place = (step % self.draws.len() as u64) as usize;
         let global = [self.silo.family.draw(&request.global, self.draws.get(place))];
-        let (silo, count) = (&mut self.silo, self.rows);
+        let (silo, alone, count) = (&mut self.silo, &self.alone, self.rows);
         let mut contributions = |chosen: &[usize]| {
             // Local noise of a purpose that no step of the rows' posteriors has.
             let draw = Draws::shared(Purpose::Report, step, 1);
-            let vectors = silo.row_vectors(&request.global, chosen, draw, &global)?;
+            let vectors = match alone {
+                Some(alone) => {
+                    let Silo { workers, device, table, .. } = &mut *silo;
+                    alone.gradients(workers, (&*device, &*table), chosen, &global[0].latent)?
+                }
+                None => silo.row_vectors(&request.global, chosen, draw, &global)?,
+            };
             let marked = vectors.iter().map(|gradient| {
                 let mut row = at.pull(gradient);
                 mark(&mut row, clip);
@@ -155,6 +178,7 @@ impl PrivateSfviSilo {
         let clipped = gradient.split_off(len).iter().sum();
         self.silo.step = step + 1;
         self.silo.see(&request.global);
+        self.seen = self.alone.is_some().then_some(at);
         Ok(StepAnswer { gradient, clipped }.write())
     }
 }
@@ -177,10 +201,13 @@ impl Program for PrivateSfviSilo {
 
     fn save(&self) -> Result<NamedVectors> {
         // What was spent is in the mechanism's ledger, which no saved state puts back.
-        Program::save(&self.silo)
+        let mut state = Program::save(&self.silo)?;
+        state.extend(self.seen.iter().map(|seen| (SEEN.to_owned(), seen.flat())));
+        Ok(state)
     }
 
     fn load(&mut self, step: u64, state: &[(String, Vec<f64>)]) -> Result<bool> {
+        self.seen = named(state, SEEN).and_then(|own| Normal::of_flat(own, self.silo.table.global_len()));
         self.silo.load(step, state)
     }
 
@@ -189,6 +216,27 @@ impl Program for PrivateSfviSilo {
     }
 
     fn moments(&self) -> Result<Vec<(Vec<f64>, Vec<f64>)>> {
-        self.silo.moments()
+        let (Some(_), Some(seen)) = (&self.alone, &self.seen) else { return self.silo.moments() };
+        let Silo { workers, settings, device, table, .. } = &self.silo;
+        let rows =
+            AtDraws::new(workers[0].clone(), settings.silo_threads(), device, table.clone(), self.draws.clone())?;
+        match rows.ready_around(seen, UNTIL).and_then(|rows| rows.moments(seen)) {
+            // A row outside of the model does not decide whether there is a report.
+            Err(error) if error.is_outside() => {
+                let unknown = table.blocks().iter().map(|block| vec![f64::NAN; block.rows * block.width]);
+                Ok(unknown.map(|own| (own.clone(), own)).collect())
+            }
+            found => found,
+        }
     }
+}
+
+/// What integrates the rows of a silo; `None` where few rounds does not, or not by products of points.
+fn integrated(silo: &Silo) -> Result<Option<RowsAlone>> {
+    let Silo { workers, device, table, .. } = silo;
+    if check_rows("privacy", table, device).is_err() {
+        return Ok(None);
+    }
+    let Worker { model, data } = &workers[0];
+    RowsAlone::of(&Integrand { model, data, device, table }, one_outermost(table)?)
 }
