@@ -94,6 +94,15 @@ impl Device {
     /// If the number of values is not the product of `shape`.
     #[must_use]
     pub fn tensor<const D: usize>(&self, values: Vec<f64>, shape: [usize; D]) -> Tensor<D> {
+        self.constant(values, shape)
+    }
+
+    /// The same of numbers that need not be copied where the tensor has another precision.
+    pub(crate) fn constant<'v, const D: usize>(
+        &self,
+        values: impl Into<Cow<'v, [f64]>>,
+        shape: [usize; D],
+    ) -> Tensor<D> {
         Tensor::from_data(self.data(values.into(), &shape), self.options(&self.plain))
     }
 
@@ -219,7 +228,7 @@ pub(crate) fn slice_to_array(numbers: &[f64], shape: Vec<usize>) -> Array {
 }
 
 /// Reads a tensor of any rank to the host as f64, whatever its precision. Every read of a tensor uses this,
-/// [`slice_to_array`], [`count_read`] or [`add_data`].
+/// [`slice_to_array`], [`count_read`] or [`add_data_at`].
 pub(crate) fn data_to_array(data: TensorData) -> Array {
     count_read();
     let shape = data.shape().to_vec();
@@ -241,36 +250,45 @@ fn vec_of<T: Element>(data: TensorData) -> Vec<T> {
     }
 }
 
-/// Numbers of a long tensor that one thread adds at a time.
-const PART: usize = 16_384;
-
-/// Reads a tensor to the host and adds its numbers, and those of `others` if there are any, to `out` in one pass.
-pub(crate) fn add_data(data: TensorData, others: &[f64], out: &mut [f64]) {
-    fn add<T: Copy + Into<f64> + Sync>(numbers: &[T], others: &[f64], out: &mut [f64]) {
-        if out.len() > PART {
-            let parts = out.par_chunks_mut(PART).zip(numbers.par_chunks(PART)).enumerate();
-            return parts.for_each(|(part, (out, numbers))| {
-                let others = if others.is_empty() { others } else { &others[part * PART..][..out.len()] };
-                add(numbers, others, out);
-            });
-        }
-        if others.is_empty() {
-            return out.iter_mut().zip(numbers).for_each(|(slot, number)| *slot += (*number).into());
-        }
-        for ((slot, number), other) in out.iter_mut().zip(numbers).zip(others) {
-            *slot += (*number).into() + other;
-        }
-    }
+/// Reads a tensor to the host and adds its numbers, as [`add_at`] does.
+pub(crate) fn add_data_at(data: TensorData, others: &[f64], start: usize, out: &mut Vec<f64>) {
     if let (DType::F32, Ok(numbers)) = (data.dtype(), data.as_slice::<f32>()) {
         count_read();
-        return add(numbers, others, out);
+        return add_at(numbers, others, start, out);
     }
-    add(&data_to_array(data).values, others, out);
+    add_at(&data_to_array(data).values, others, start, out);
+}
+
+/// Adds numbers, and those of `others` if there are any, to those of `out` from `start` on; behind its end `out` has zeros.
+///
+/// Long vectors grow in the order of their numbers: each is then written once, in memory that nobody clears before.
+pub(crate) fn add_at<T: Copy + Into<f64>>(numbers: &[T], others: &[f64], start: usize, out: &mut Vec<f64>) {
+    assert!(
+        others.is_empty() || others.len() == numbers.len(),
+        "invariant: both gradients of a leaf are by its numbers"
+    );
+    let end = start + numbers.len();
+    if out.len() <= start {
+        out.resize(start, 0.0);
+        // Added to zero, as what is there already: a negative zero becomes zero.
+        match others {
+            [] => out.extend(numbers.iter().map(|number| 0.0 + (*number).into())),
+            _ => out.extend(numbers.iter().zip(others).map(|(number, other)| 0.0 + ((*number).into() + other))),
+        }
+        return;
+    }
+    out.resize(out.len().max(end), 0.0);
+    let slots = out[start..end].iter_mut().zip(numbers);
+    match others {
+        [] => slots.for_each(|(slot, number)| *slot += (*number).into()),
+        _ => slots.zip(others).for_each(|((slot, number), other)| *slot += (*number).into() + other),
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::math::kernel::testing::bits;
     use crate::noise::Purpose;
 
     #[test]
@@ -281,20 +299,20 @@ mod tests {
     }
 
     #[test]
-    fn a_long_gradient_is_added_as_a_short_one() {
-        let length = 2 * PART + 3;
-        let numbers: Vec<f32> = (0..length).map(|index| (index % 1_000) as f32 / 7.0).collect();
-        let others: Vec<f64> = (0..length).map(|index| (index % 77) as f64 / 3.0).collect();
-        let mut plain = vec![0.5; length];
-        for ((slot, number), other) in plain.iter_mut().zip(&numbers).zip(&others) {
-            *slot += f64::from(*number) + other;
+    fn a_vector_that_grows_has_the_numbers_of_one_that_is_added_to() {
+        let numbers = [0.1_f32, -0.0, 3.0];
+        let others = [0.7, -0.0, -1e9];
+        for given in [others.as_slice(), &[]] {
+            let sum = |index: usize| f64::from(numbers[index]) + given.get(index).copied().unwrap_or(-0.0);
+            // Beside its end, at its end, across it, and within.
+            for (start, length) in [(2, 0), (2, 1), (2, 2), (2, 3), (2, 9)] {
+                let (mut found, mut plain) = (vec![0.5; length], vec![0.5; length]);
+                plain.resize(length.max(start + 3), 0.0);
+                (0..3).for_each(|index| plain[start + index] += sum(index));
+                add_data_at(TensorData::new(numbers.to_vec(), [3]), given, start, &mut found);
+                assert_eq!(bits(&found), bits(&plain), "{start} of {length}");
+            }
         }
-        let mut found = vec![0.5; length];
-        add_data(TensorData::new(numbers.clone(), [length]), &others, &mut found);
-        assert!(found.iter().zip(&plain).all(|(a, b)| a.to_bits() == b.to_bits()));
-        let mut found = vec![0.5; length];
-        add_data(TensorData::new(numbers.clone(), [length]), &[], &mut found);
-        assert!(found.iter().zip(&numbers).all(|(a, b)| a.to_bits() == (0.5 + f64::from(*b)).to_bits()));
     }
 
     #[test]

@@ -2,11 +2,12 @@
 
 use partita_core::kernel::add_scaled;
 use partita_core::{LogDensity, ValueAndGradient};
+use rayon::prelude::*;
 
 use crate::engine::algorithm::movable;
 use crate::engine::divergence::{Diverged, Divergence};
 use crate::engine::error::{Error, Result};
-use crate::engine::estimator::{DrawWeights, ElboTerm};
+use crate::engine::estimator::{DrawWeights, ElboTerm, PART};
 use crate::engine::family::DrawGradient;
 use crate::engine::natural::{ExponentialFamily, NormalFamily, dot};
 use crate::engine::rows::StepRows;
@@ -108,7 +109,7 @@ impl Silo {
         };
         // What has no gradient by θ gives zeros; of the prior's, what is private stays out.
         draws.iter_mut().for_each(|own| own.theta.resize(theta_len, 0.0));
-        let (mut weights, mut gradient) = self.weighed(globals, &draws, joined.as_ref(), theta_len)?;
+        let (mut weights, mut gradient) = self.weighed(globals, &draws, joined.as_ref(), theta_len, Vec::new())?;
         if let Some(Diverged { value, gradient: by_moments }) = diverged {
             weights.bound -= value;
             self.family.vjp_moments(globals, &by_moments, &mut gradient[..globals.len()]);
@@ -136,18 +137,25 @@ impl Silo {
     }
 
     /// What draws weigh, and the gradient of the negative bound by the parameters of the global family, then by θ of
-    /// this length; `joined` is what all draws have in common.
+    /// this length, in the memory of an earlier one; `joined` is what all draws have in common.
     pub(super) fn weighed(
         &self,
         globals: &[f64],
         draws: &[Drawn],
         joined: Option<&Drawn>,
         theta_len: usize,
+        mut memory: Vec<f64>,
     ) -> Result<(DrawWeights, Vec<f64>)> {
         let common = joined.map_or(0.0, |joined| joined.elbo);
         let elbos: Vec<f64> = draws.iter().map(|own| own.elbo + common).collect();
         let weights = self.settings.estimator.weigh(&elbos);
-        let mut gradient = vec![0.0; globals.len() + theta_len];
+        let length = globals.len() + theta_len;
+        let mut gradient = if memory.len() == length {
+            memory.par_chunks_mut(PART).for_each(|part| part.fill(0.0));
+            memory
+        } else {
+            vec![0.0; length]
+        };
         for (own, (family, theta)) in draws.iter().zip(weights.family.iter().zip(&weights.theta)) {
             self.add_gradient(globals, own, [family, theta].map(|factor| -weights.share * factor), &mut gradient)?;
         }
@@ -165,14 +173,10 @@ impl Silo {
             grad_offset: own.grad_offset.as_ref().unwrap_or(&own.grad_mean),
             factor: family,
             with_entropy: own.has_entropy && self.settings.estimator.adds_entropy_gradient(),
+            by_variance: &own.variance,
         };
-        self.family.add_gradient(globals, &own.noise, gradient, by_global);
         add_scaled(&mut by_theta[..own.theta.len()], theta, &own.theta);
-        if own.variance.is_empty() {
-            return Ok(());
-        }
-        let variance: Vec<f64> = own.variance.iter().map(|gradient| family * gradient).collect();
-        self.family.vjp_variance(globals, &variance, by_global)
+        self.family.add_gradient(globals, &own.noise, gradient, by_global)
     }
 
     /// Refuses a gradient by the parameters of the global family and θ by which they could not move.
