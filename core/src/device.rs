@@ -176,8 +176,14 @@ impl Device {
 /// The same numbers in single precision.
 #[expect(clippy::cast_possible_truncation, reason = "single precision is what was asked for")]
 pub(crate) fn rounded(values: &[f64]) -> Vec<f32> {
+    if values.len() > PART {
+        return values.par_iter().with_min_len(PART).map(|value| *value as f32).collect();
+    }
     values.iter().map(|value| *value as f32).collect()
 }
+
+/// Numbers of a long vector that one thread takes at a time.
+const PART: usize = 16_384;
 
 fn widened(values: &[f32]) -> Vec<f64> {
     values.iter().map(|value| f64::from(*value)).collect()
@@ -262,7 +268,7 @@ pub(crate) fn add_data_at(data: TensorData, others: &[f64], start: usize, out: &
 /// Adds numbers, and those of `others` if there are any, to those of `out` from `start` on; behind its end `out` has zeros.
 ///
 /// Long vectors grow in the order of their numbers: each is then written once, in memory that nobody clears before.
-pub(crate) fn add_at<T: Copy + Into<f64>>(numbers: &[T], others: &[f64], start: usize, out: &mut Vec<f64>) {
+pub(crate) fn add_at<T: Copy + Into<f64> + Sync>(numbers: &[T], others: &[f64], start: usize, out: &mut Vec<f64>) {
     assert!(
         others.is_empty() || others.len() == numbers.len(),
         "invariant: both gradients of a leaf are by its numbers"
@@ -271,9 +277,14 @@ pub(crate) fn add_at<T: Copy + Into<f64>>(numbers: &[T], others: &[f64], start: 
     if out.len() <= start {
         out.resize(start, 0.0);
         // Added to zero, as what is there already: a negative zero becomes zero.
-        match others {
-            [] => out.extend(numbers.iter().map(|number| 0.0 + (*number).into())),
-            _ => out.extend(numbers.iter().zip(others).map(|(number, other)| 0.0 + ((*number).into() + other))),
+        let alone = |number: &T| 0.0 + (*number).into();
+        let both = |(number, other): (&T, &f64)| 0.0 + ((*number).into() + other);
+        let long = || numbers.par_iter().with_min_len(PART);
+        match (numbers.len() > PART, others) {
+            (false, []) => out.extend(numbers.iter().map(alone)),
+            (false, _) => out.extend(numbers.iter().zip(others).map(both)),
+            (true, []) => out.par_extend(long().map(alone)),
+            (true, _) => out.par_extend(long().zip(others).map(both)),
         }
         return;
     }
@@ -296,6 +307,24 @@ mod tests {
     fn keys_that_do_not_divide_the_numbers_leave_no_zeros() {
         let key = Key::new(Purpose::Fit, 7);
         let _ = Device::flex().noise(Noise::new(1), &[key, key.particle(1), key.particle(2)], [2, 2]);
+    }
+
+    #[test]
+    fn a_long_gradient_is_added_as_a_short_one() {
+        let length = 2 * PART + 3;
+        let numbers: Vec<f32> = (0..length).map(|index| (index % 1_000) as f32 / 7.0).collect();
+        let others: Vec<f64> = (0..length).map(|index| (index % 77) as f64 / 3.0).collect();
+        for given in [others.as_slice(), &[]] {
+            let (mut whole, mut parts) = (vec![0.5], vec![0.5]);
+            add_at(&numbers, given, 1, &mut whole);
+            for (part, numbers) in numbers.chunks(1_000).enumerate() {
+                let given = if given.is_empty() { given } else { &given[1_000 * part..][..numbers.len()] };
+                add_at(numbers, given, 1 + 1_000 * part, &mut parts);
+            }
+            assert!(bits(&whole) == bits(&parts) && whole.len() == 1 + length);
+        }
+        let round = |numbers: &[f64]| rounded(numbers).iter().map(|number| number.to_bits()).collect::<Vec<u32>>();
+        assert!(round(&others) == others.chunks(1_000).flat_map(round).collect::<Vec<u32>>());
     }
 
     #[test]

@@ -217,8 +217,8 @@ impl Place<'_> {
             Ok(()) => gradient,
             Err(_) => &[],
         };
-        let whole =
-            DrawGradient { grad_mean: gradient, grad_offset: gradient, factor, with_entropy: true, by_variance };
+        let plain = DrawGradient::new(gradient, gradient);
+        let whole = DrawGradient { factor, with_entropy: true, by_variance, ..plain };
         let scaled = |parameters: &[f64]| {
             let deviation = family.draw(parameters, &self.noise).deviation;
             let variances = family.deviations(parameters).into_iter().map(|deviation| deviation * deviation);

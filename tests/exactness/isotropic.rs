@@ -143,9 +143,8 @@ fn it_is_the_diagonal_family_with_equal_scales() {
     };
     agree(&|family, parameters, out| family.vjp(parameters, &noise, &location, &deviation, out));
     agree(&|family, parameters, out| {
-        let (by_variance, factor) = (&cells[..4], -0.5);
-        let gradient =
-            DrawGradient { grad_mean: &location, grad_offset: &deviation, factor, with_entropy: true, by_variance };
+        let plain = DrawGradient::new(&location, &deviation);
+        let gradient = DrawGradient { factor: -0.5, with_entropy: true, by_variance: &cells[..4], ..plain };
         family.add_gradient(parameters, &noise, gradient, out).unwrap();
     });
     agree(&|family, parameters, out| family.add_entropy_gradient(parameters, out));

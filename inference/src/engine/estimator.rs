@@ -362,7 +362,7 @@ pub(crate) fn with_latents<T>(draws: &mut [DrawnRows], evaluate: impl FnOnce(&[V
 }
 
 /// Numbers of a long vector that one thread adds at a time.
-pub(crate) const PART: usize = 16_384;
+const PART: usize = 16_384;
 
 /// Adds `terms` to `out`.
 pub(crate) fn add(out: &mut [f64], terms: &[f64]) {

@@ -68,6 +68,26 @@ pub struct DrawGradient<'a> {
     pub with_entropy: bool,
     /// What reaches the variance of each component, as that of a linear layer under local reparameterisation; empty for nothing.
     pub by_variance: &'a [f64],
+    /// Whether it is the first: it is then written in place of what is there, and not added to it.
+    pub is_first: bool,
+}
+
+impl<'a> DrawGradient<'a> {
+    /// The gradient alone, as [`Family::vjp`] takes it.
+    ///
+    /// # Example
+    /// ```
+    /// use partita_inference::{DiagonalGaussian, DrawGradient, Family};
+    /// let halved = DrawGradient { factor: 0.5, ..DrawGradient::new(&[3.0], &[4.0]) };
+    /// let mut gradient = [0.0; 2];
+    /// DiagonalGaussian::new(1).add_gradient(&[1.0, 0.0], &[2.0], halved, &mut gradient)?;
+    /// assert_eq!(gradient, [1.5, 4.0]);
+    /// # Ok::<(), partita_inference::Error>(())
+    /// ```
+    #[must_use]
+    pub fn new(grad_mean: &'a [f64], grad_offset: &'a [f64]) -> Self {
+        Self { grad_mean, grad_offset, factor: 1.0, with_entropy: false, by_variance: &[], is_first: false }
+    }
 }
 
 /// A variational family over one vector $Z = \mu + s(\eta, \varepsilon)$ with mean $\mu$ and noise $\varepsilon$.
@@ -123,7 +143,10 @@ pub trait Family: Debug + Send + Sync {
         gradient: DrawGradient<'_>,
         out: &mut [f64],
     ) -> Result<()> {
-        let DrawGradient { grad_mean, grad_offset, factor, with_entropy, by_variance } = gradient;
+        let DrawGradient { grad_mean, grad_offset, factor, with_entropy, by_variance, is_first } = gradient;
+        if is_first {
+            out.fill(0.0);
+        }
         let mut own = vec![0.0; self.parameter_len()];
         self.vjp(parameters, noise, grad_mean, grad_offset, &mut own);
         if with_entropy {

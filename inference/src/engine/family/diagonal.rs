@@ -72,7 +72,7 @@ impl DiagonalGaussian {
 
     /// Adds what [`Family::add_gradient`] says.
     fn pull_back(&self, parameters: &[f64], noise: &[f64], gradient: DrawGradient<'_>, out: &mut [f64]) {
-        let DrawGradient { grad_mean, grad_offset, factor, with_entropy, by_variance } = gradient;
+        let DrawGradient { grad_mean, grad_offset, factor, with_entropy, by_variance, is_first } = gradient;
         assert!(by_variance.is_empty() || by_variance.len() == self.len, "invariant: each component has a variance");
         let other = f64::from(u8::from(with_entropy));
         let (out_mean, out_log_scale) = out.split_at_mut(self.len);
@@ -80,6 +80,10 @@ impl DiagonalGaussian {
         let gradients = grad_mean.par_chunks(PART).zip(grad_offset.par_chunks(PART));
         let inputs = parameters[self.len..].par_chunks(PART).zip(noise.par_chunks(PART)).zip(gradients).enumerate();
         outputs.zip(inputs).for_each(|((out_mean, out), (part, ((log_scale, noise), (by_mean, gradient))))| {
+            if is_first {
+                out_mean.fill(0.0);
+                out.fill(0.0);
+            }
             add_scaled(out_mean, factor, by_mean);
             let by_variance = by_variance.get(part * PART..part * PART + out.len()).unwrap_or(&[]);
             diagonal_slopes(&mut DiagonalSlopes { log_scale, noise, gradient, by_variance, other, factor, out });
@@ -133,8 +137,7 @@ impl Family for DiagonalGaussian {
     }
 
     fn vjp(&self, parameters: &[f64], noise: &[f64], grad_mean: &[f64], grad_offset: &[f64], out: &mut [f64]) {
-        let gradient = DrawGradient { grad_mean, grad_offset, factor: 1.0, with_entropy: false, by_variance: &[] };
-        self.pull_back(parameters, noise, gradient, out);
+        self.pull_back(parameters, noise, DrawGradient::new(grad_mean, grad_offset), out);
     }
 
     fn add_gradient(
@@ -224,13 +227,8 @@ mod tests {
             assert_eq!(bits(&family.location(&parameters)), bits(&family.mean(&parameters)));
             let squares: Vec<f64> = family.deviations(&parameters).iter().map(|own| own * own).collect();
             assert_eq!(bits(&family.variances(&parameters)), bits(&squares));
-            let gradient = DrawGradient {
-                grad_mean: &by_mean,
-                grad_offset: &by_offset,
-                factor: -0.3,
-                with_entropy: true,
-                by_variance: &by_variance,
-            };
+            let plain = DrawGradient::new(&by_mean, &by_offset);
+            let gradient = DrawGradient { factor: -0.3, with_entropy: true, by_variance: &by_variance, ..plain };
             let (mut once, mut apart) = (numbers(2 * length, 0.1), numbers(2 * length, 0.1));
             family.add_gradient(&parameters, &noise, gradient, &mut once).unwrap();
             let without = DrawGradient { by_variance: &[], ..gradient };
@@ -238,6 +236,11 @@ mod tests {
             let scaled: Vec<f64> = by_variance.iter().map(|slope| -0.3 * slope).collect();
             family.vjp_variance(&parameters, &scaled, &mut apart).unwrap();
             assert_eq!(bits(&once), bits(&apart), "{length}");
+            // The first is the same added to zeros.
+            let (mut first, mut zeros) = (numbers(2 * length, 0.1), vec![0.0; 2 * length]);
+            family.add_gradient(&parameters, &noise, DrawGradient { is_first: true, ..gradient }, &mut first).unwrap();
+            family.add_gradient(&parameters, &noise, gradient, &mut zeros).unwrap();
+            assert_eq!(bits(&first), bits(&zeros), "{length}");
         }
     }
 }

@@ -2,12 +2,11 @@
 
 use partita_core::kernel::add_scaled;
 use partita_core::{LogDensity, ValueAndGradient};
-use rayon::prelude::*;
 
 use crate::engine::algorithm::movable;
 use crate::engine::divergence::{Diverged, Divergence};
 use crate::engine::error::{Error, Result};
-use crate::engine::estimator::{DrawWeights, ElboTerm, PART};
+use crate::engine::estimator::{DrawWeights, ElboTerm};
 use crate::engine::family::DrawGradient;
 use crate::engine::natural::{ExponentialFamily, NormalFamily, dot};
 use crate::engine::rows::StepRows;
@@ -144,29 +143,33 @@ impl Silo {
         draws: &[Drawn],
         joined: Option<&Drawn>,
         theta_len: usize,
-        mut memory: Vec<f64>,
+        memory: Vec<f64>,
     ) -> Result<(DrawWeights, Vec<f64>)> {
         let common = joined.map_or(0.0, |joined| joined.elbo);
         let elbos: Vec<f64> = draws.iter().map(|own| own.elbo + common).collect();
         let weights = self.settings.estimator.weigh(&elbos);
-        let length = globals.len() + theta_len;
-        let mut gradient = if memory.len() == length {
-            memory.par_chunks_mut(PART).for_each(|part| part.fill(0.0));
-            memory
-        } else {
-            vec![0.0; length]
-        };
-        for (own, (family, theta)) in draws.iter().zip(weights.family.iter().zip(&weights.theta)) {
-            self.add_gradient(globals, own, [family, theta].map(|factor| -weights.share * factor), &mut gradient)?;
-        }
-        if let Some(joined) = joined {
-            self.add_gradient(globals, joined, [-1.0, -1.0], &mut gradient)?;
+        // What is there of an earlier one is written over.
+        let mut gradient = memory;
+        gradient.resize(globals.len() + theta_len, 0.0);
+        gradient[globals.len()..].fill(0.0);
+        let all = draws.iter().zip(weights.family.iter().zip(&weights.theta));
+        let all = all.map(|(own, (family, theta))| (own, [family, theta].map(|factor| -weights.share * factor)));
+        for (index, (own, factors)) in all.chain(joined.map(|joined| (joined, [-1.0, -1.0]))).enumerate() {
+            self.add_gradient(globals, own, factors, index == 0, &mut gradient)?;
         }
         Ok((weights, gradient))
     }
 
-    /// Adds the gradients of a draw by the parameters of the global family and by θ, each times its factor.
-    fn add_gradient(&self, globals: &[f64], own: &Drawn, [family, theta]: [f64; 2], out: &mut [f64]) -> Result<()> {
+    /// Adds the gradients of a draw by the parameters of the global family and by θ, each times its factor; the first is written in
+    /// place of what is there for the family.
+    fn add_gradient(
+        &self,
+        globals: &[f64],
+        own: &Drawn,
+        [family, theta]: [f64; 2],
+        is_first: bool,
+        out: &mut [f64],
+    ) -> Result<()> {
         let (by_global, by_theta) = out.split_at_mut(globals.len());
         let gradient = DrawGradient {
             grad_mean: &own.grad_mean,
@@ -174,6 +177,7 @@ impl Silo {
             factor: family,
             with_entropy: own.has_entropy && self.settings.estimator.adds_entropy_gradient(),
             by_variance: &own.variance,
+            is_first,
         };
         add_scaled(&mut by_theta[..own.theta.len()], theta, &own.theta);
         self.family.add_gradient(globals, &own.noise, gradient, by_global)

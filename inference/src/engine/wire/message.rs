@@ -2,6 +2,8 @@
 
 use std::sync::Arc;
 
+use rayon::prelude::*;
+
 use crate::engine::error::{Error, Result};
 
 /// The version of the message format; both sides must have the same.
@@ -351,9 +353,15 @@ impl Message {
 /// Numbers as bytes of a record.
 pub(crate) fn encoded(numbers: &[f64]) -> Vec<u8> {
     // Long vectors are written once, and not filled with zeros before.
-    let numbers: Vec<[u8; 8]> = numbers.iter().map(|number| number.to_le_bytes()).collect();
-    numbers.into_flattened()
+    let bytes: Vec<[u8; 8]> = match numbers.len() > PART {
+        true => numbers.par_iter().with_min_len(PART).map(|number| number.to_le_bytes()).collect(),
+        false => numbers.iter().map(|number| number.to_le_bytes()).collect(),
+    };
+    bytes.into_flattened()
 }
+
+/// Numbers of a long vector that one thread writes at a time.
+const PART: usize = 16_384;
 
 /// The numbers of a record of floats.
 pub(crate) fn decoded(bytes: &[u8]) -> Vec<f64> {
