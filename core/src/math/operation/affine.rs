@@ -170,7 +170,7 @@ impl<B: Backend> Backward<B, 1> for RootBackward {
         let ([by_variances], [variances, roots]) = (ops.parents, ops.state);
         let Some(node) = by_variances else { return };
         let slopes = match roots.dtype() {
-            // As Burn has it: a power takes a hundred times as long as a root, which counts in single precision.
+            // As Burn has it, with a call for the power of each number.
             DType::F64 => B::float_div_scalar(B::float_powf_scalar(variances, (-0.5).into()), 2.0.into()),
             _ => B::float_recip(B::float_mul_scalar(roots, 2.0.into())),
         };
