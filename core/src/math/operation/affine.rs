@@ -1,6 +1,6 @@
 //! Multiplies rows by weights and adds biases as one node of the tape, with products on all threads both ways; takes roots.
 
-use burn::backend::{Autodiff, Backend, TensorMetadata, backend_extension, ops::FloatTensorOps, tensor::FloatTensor};
+use burn::backend::{Autodiff, Backend, TensorMetadata, backend_extension, tensor::FloatTensor};
 use burn::tensor::{DType, Tensor};
 use burn_autodiff::checkpoint::{base::Checkpointer, strategy::CheckpointStrategy};
 use burn_autodiff::grads::Gradients;
@@ -123,7 +123,7 @@ macro_rules! affine_operations {
             }
 
             fn roots(variances: FloatTensor<Self>) -> FloatTensor<Self> {
-                <Self as FloatTensorOps<Self>>::float_sqrt(variances)
+                <Self as burn::backend::ops::FloatTensorOps<Self>>::float_sqrt(variances)
             }
         }
     };
