@@ -94,6 +94,15 @@ impl Device {
     /// If the number of values is not the product of `shape`.
     #[must_use]
     pub fn tensor<const D: usize>(&self, values: Vec<f64>, shape: [usize; D]) -> Tensor<D> {
+        self.constant(values, shape)
+    }
+
+    /// The same of numbers that need not be copied where the tensor has another precision.
+    pub(crate) fn constant<'v, const D: usize>(
+        &self,
+        values: impl Into<Cow<'v, [f64]>>,
+        shape: [usize; D],
+    ) -> Tensor<D> {
         Tensor::from_data(self.data(values.into(), &shape), self.options(&self.plain))
     }
 
@@ -145,7 +154,16 @@ impl Device {
         values: impl Into<Cow<'v, [f64]>>,
         shape: [usize; D],
     ) -> Tensor<D> {
-        Tensor::from_data(self.data(values.into(), &shape), self.options(&self.tracked))
+        let values = values.into();
+        let data = match self.precision {
+            // On idle threads: unlike other tensors no leaf is made while Burn's tape is locked.
+            Precision::Single if values.len() > PART => {
+                let single: Vec<f32> = values.par_iter().with_min_len(PART).map(|value| to_single(*value)).collect();
+                TensorData::new(single, shape)
+            }
+            _ => self.data(values, &shape),
+        };
+        Tensor::from_data(data, self.options(&self.tracked))
     }
 
     fn data(&self, values: Cow<'_, [f64]>, shape: &[usize]) -> TensorData {
@@ -164,11 +182,18 @@ impl Device {
     }
 }
 
-/// The same numbers in single precision.
 #[expect(clippy::cast_possible_truncation, reason = "single precision is what was asked for")]
-pub(crate) fn rounded(values: &[f64]) -> Vec<f32> {
-    values.iter().map(|value| *value as f32).collect()
+fn to_single(value: f64) -> f32 {
+    value as f32
 }
+
+/// The same numbers in single precision.
+pub(crate) fn rounded(values: &[f64]) -> Vec<f32> {
+    values.iter().map(|value| to_single(*value)).collect()
+}
+
+/// Numbers of a long vector that one thread takes at a time.
+const PART: usize = 16_384;
 
 fn widened(values: &[f32]) -> Vec<f64> {
     values.iter().map(|value| f64::from(*value)).collect()
@@ -219,7 +244,7 @@ pub(crate) fn slice_to_array(numbers: &[f64], shape: Vec<usize>) -> Array {
 }
 
 /// Reads a tensor of any rank to the host as f64, whatever its precision. Every read of a tensor uses this,
-/// [`slice_to_array`], [`count_read`] or [`add_data`].
+/// [`slice_to_array`], [`count_read`] or [`add_data_at`].
 pub(crate) fn data_to_array(data: TensorData) -> Array {
     count_read();
     let shape = data.shape().to_vec();
@@ -241,36 +266,50 @@ fn vec_of<T: Element>(data: TensorData) -> Vec<T> {
     }
 }
 
-/// Numbers of a long tensor that one thread adds at a time.
-const PART: usize = 16_384;
-
-/// Reads a tensor to the host and adds its numbers, and those of `others` if there are any, to `out` in one pass.
-pub(crate) fn add_data(data: TensorData, others: &[f64], out: &mut [f64]) {
-    fn add<T: Copy + Into<f64> + Sync>(numbers: &[T], others: &[f64], out: &mut [f64]) {
-        if out.len() > PART {
-            let parts = out.par_chunks_mut(PART).zip(numbers.par_chunks(PART)).enumerate();
-            return parts.for_each(|(part, (out, numbers))| {
-                let others = if others.is_empty() { others } else { &others[part * PART..][..out.len()] };
-                add(numbers, others, out);
-            });
-        }
-        if others.is_empty() {
-            return out.iter_mut().zip(numbers).for_each(|(slot, number)| *slot += (*number).into());
-        }
-        for ((slot, number), other) in out.iter_mut().zip(numbers).zip(others) {
-            *slot += (*number).into() + other;
-        }
-    }
+/// Reads a tensor to the host and adds its numbers, as [`add_at`] does.
+pub(crate) fn add_data_at(data: TensorData, others: &[f64], start: usize, out: &mut Vec<f64>) {
     if let (DType::F32, Ok(numbers)) = (data.dtype(), data.as_slice::<f32>()) {
         count_read();
-        return add(numbers, others, out);
+        return add_at(numbers, others, start, out);
     }
-    add(&data_to_array(data).values, others, out);
+    add_at(&data_to_array(data).values, others, start, out);
+}
+
+/// Adds numbers, and those of `others` if there are any, to those of `out` from `start` on; behind its end `out` has zeros.
+///
+/// Long vectors grow in the order of their numbers: each is then written once, in memory that nobody clears before.
+pub(crate) fn add_at<T: Copy + Into<f64> + Sync>(numbers: &[T], others: &[f64], start: usize, out: &mut Vec<f64>) {
+    assert!(
+        others.is_empty() || others.len() == numbers.len(),
+        "invariant: both gradients of a leaf are by its numbers"
+    );
+    let end = start + numbers.len();
+    if out.len() <= start {
+        out.resize(start, 0.0);
+        // Added to zero, as what is there already: a negative zero becomes zero.
+        let alone = |number: &T| 0.0 + (*number).into();
+        let both = |(number, other): (&T, &f64)| 0.0 + ((*number).into() + other);
+        let long = || numbers.par_iter().with_min_len(PART);
+        match (numbers.len() > PART, others) {
+            (false, []) => out.extend(numbers.iter().map(alone)),
+            (false, _) => out.extend(numbers.iter().zip(others).map(both)),
+            (true, []) => out.par_extend(long().map(alone)),
+            (true, _) => out.par_extend(long().zip(others).map(both)),
+        }
+        return;
+    }
+    out.resize(out.len().max(end), 0.0);
+    let slots = out[start..end].iter_mut().zip(numbers);
+    match others {
+        [] => slots.for_each(|(slot, number)| *slot += (*number).into()),
+        _ => slots.zip(others).for_each(|((slot, number), other)| *slot += (*number).into() + other),
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::math::kernel::testing::bits;
     use crate::noise::Purpose;
 
     #[test]
@@ -285,16 +324,34 @@ mod tests {
         let length = 2 * PART + 3;
         let numbers: Vec<f32> = (0..length).map(|index| (index % 1_000) as f32 / 7.0).collect();
         let others: Vec<f64> = (0..length).map(|index| (index % 77) as f64 / 3.0).collect();
-        let mut plain = vec![0.5; length];
-        for ((slot, number), other) in plain.iter_mut().zip(&numbers).zip(&others) {
-            *slot += f64::from(*number) + other;
+        for given in [others.as_slice(), &[]] {
+            let (mut whole, mut parts) = (vec![0.5], vec![0.5]);
+            add_at(&numbers, given, 1, &mut whole);
+            for (part, numbers) in numbers.chunks(1_000).enumerate() {
+                let given = if given.is_empty() { given } else { &given[1_000 * part..][..numbers.len()] };
+                add_at(numbers, given, 1 + 1_000 * part, &mut parts);
+            }
+            assert!(bits(&whole) == bits(&parts) && whole.len() == 1 + length);
         }
-        let mut found = vec![0.5; length];
-        add_data(TensorData::new(numbers.clone(), [length]), &others, &mut found);
-        assert!(found.iter().zip(&plain).all(|(a, b)| a.to_bits() == b.to_bits()));
-        let mut found = vec![0.5; length];
-        add_data(TensorData::new(numbers.clone(), [length]), &[], &mut found);
-        assert!(found.iter().zip(&numbers).all(|(a, b)| a.to_bits() == (0.5 + f64::from(*b)).to_bits()));
+        let leaf = Device::flex().with_precision(Precision::Single).leaf::<1>(others.as_slice(), [length]);
+        assert_eq!(leaf.into_data().try_into_vec::<f32>().unwrap(), rounded(&others));
+    }
+
+    #[test]
+    fn a_vector_that_grows_has_the_numbers_of_one_that_is_added_to() {
+        let numbers = [0.1_f32, -0.0, 3.0];
+        let others = [0.7, -0.0, -1e9];
+        for given in [others.as_slice(), &[]] {
+            let sum = |index: usize| f64::from(numbers[index]) + given.get(index).copied().unwrap_or(-0.0);
+            // Beside its end, at its end, across it, and within.
+            for (start, length) in [(2, 0), (2, 1), (2, 2), (2, 3), (2, 9)] {
+                let (mut found, mut plain) = (vec![0.5; length], vec![0.5; length]);
+                plain.resize(length.max(start + 3), 0.0);
+                (0..3).for_each(|index| plain[start + index] += sum(index));
+                add_data_at(TensorData::new(numbers.to_vec(), [3]), given, start, &mut found);
+                assert_eq!(bits(&found), bits(&plain), "{start} of {length}");
+            }
+        }
     }
 
     #[test]

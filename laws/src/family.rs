@@ -211,13 +211,24 @@ impl Place<'_> {
     fn whole_gradient(&self, gradient: &[f64]) -> Result<(), FamilyViolation> {
         let family = self.checked.family;
         let factor = -0.5;
-        let whole = DrawGradient { grad_mean: gradient, grad_offset: gradient, factor, with_entropy: true };
+        let mut out = vec![BEFORE; self.parameters.len()];
+        // Variances of their own are those of independent components alone.
+        let by_variance = match family.vjp_variance(&self.parameters, gradient, &mut out.clone()) {
+            Ok(()) => gradient,
+            Err(_) => &[],
+        };
+        let plain = DrawGradient::new(gradient, gradient);
+        let whole = DrawGradient { factor, with_entropy: true, by_variance, ..plain };
         let scaled = |parameters: &[f64]| {
             let deviation = family.draw(parameters, &self.noise).deviation;
-            factor * (dot(gradient, &family.mean(parameters)) + dot(gradient, &deviation) + family.entropy(parameters))
+            let variances = family.deviations(parameters).into_iter().map(|deviation| deviation * deviation);
+            let by_variances: f64 = by_variance.iter().zip(variances).map(|(slope, variance)| slope * variance).sum();
+            let by_draw = dot(gradient, &family.mean(parameters)) + dot(gradient, &deviation);
+            factor * (by_draw + by_variances + family.entropy(parameters))
         };
-        let mut out = vec![BEFORE; self.parameters.len()];
-        family.add_gradient(&self.parameters, &self.noise, whole, &mut out);
+        if family.add_gradient(&self.parameters, &self.noise, whole, &mut out).is_err() {
+            out.fill(f64::NAN);
+        }
         self.pulled_back("whole gradient with that of the entropy", &out, scaled)
     }
 

@@ -143,8 +143,9 @@ fn it_is_the_diagonal_family_with_equal_scales() {
     };
     agree(&|family, parameters, out| family.vjp(parameters, &noise, &location, &deviation, out));
     agree(&|family, parameters, out| {
-        let gradient = DrawGradient { grad_mean: &location, grad_offset: &deviation, factor: -0.5, with_entropy: true };
-        family.add_gradient(parameters, &noise, gradient, out);
+        let plain = DrawGradient::new(&location, &deviation);
+        let gradient = DrawGradient { factor: -0.5, with_entropy: true, by_variance: &cells[..4], ..plain };
+        family.add_gradient(parameters, &noise, gradient, out).unwrap();
     });
     agree(&|family, parameters, out| family.add_entropy_gradient(parameters, out));
     // The gradient by the variances of layers under local reparameterisation.

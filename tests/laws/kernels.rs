@@ -193,22 +193,35 @@ fn maps_and_draws_agree_with_libm() {
             vec![latent, deviation, score, vec![sum]]
         });
         let gradient = scattered(length, -5.0, 2.0);
-        // Factors of at most 3, 5 and e.
+        let curvature = scattered(length, -1.0, 1.0);
+        // Factors of at most 3, 5 and e, and 2 and the square of e.
         agrees(
             &format!("diagonal slopes {length}"),
             4e-16,
-            |_, _, _| 45.0,
+            |_, _, _| 60.0,
             |set| {
-                let mut out = mean.clone();
-                set.diagonal_slopes(&mut DiagonalSlopes {
-                    log_scale: &log_scale,
-                    noise: &noise,
-                    gradient: &gradient,
-                    other: 1.0,
-                    factor: -0.7,
-                    out: &mut out,
-                });
-                vec![out]
+                let slopes = |by_variance: &[f64]| {
+                    let mut out = mean.clone();
+                    set.diagonal_slopes(&mut DiagonalSlopes {
+                        log_scale: &log_scale,
+                        noise: &noise,
+                        gradient: &gradient,
+                        by_variance,
+                        other: 1.0,
+                        factor: -0.7,
+                        out: &mut out,
+                    });
+                    out
+                };
+                let (alone, both) = (slopes(&[]), slopes(&curvature));
+                // One pass has the bits of two.
+                let mut variances: Vec<f64> = log_scale.iter().map(|log_scale| 2.0 * log_scale).collect();
+                set.exponential(&mut variances);
+                let by_variance =
+                    variances.iter().zip(&curvature).map(|(variance, slope)| 2.0 * variance * (-0.7 * slope));
+                let apart: Vec<f64> = alone.iter().zip(by_variance).map(|(slot, slope)| slot + slope).collect();
+                assert_eq!(bits(&both), bits(&apart));
+                vec![alone, both]
             },
         );
     }

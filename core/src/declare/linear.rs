@@ -7,7 +7,7 @@ use burn::tensor::Tensor;
 
 use crate::device::Device;
 use crate::handle::Handle;
-use crate::math::operation::{affine, parts};
+use crate::math::operation::{affine, parts, roots};
 use crate::noise::{Key, Noise, NoiseStream};
 
 /// A linear layer, $xW + b$, for [`crate::Scope::linear`] to make Bayesian.
@@ -157,7 +157,7 @@ impl LocalNoise {
         }
         let mean = affine(rows.clone(), weight, bias);
         let variance = affine(rows.clone() * rows, self.weight.clone(), self.bias.clone());
-        let moments = (mean, variance.sqrt());
+        let moments = (mean, roots(variance));
         if is_shared {
             passes.kept.push(KeptMoments { inputs, moments: moments.clone() });
         }

@@ -195,14 +195,10 @@ impl<'a, M: Model> LogDensity<'a, M> {
         self.table.check_minibatch(self.minibatch)?;
         self.table.check_latents(latents.globals, Some(latents.locals), |block| self.rows(block))?;
         self.loss.check()?;
-        let mut blank = self.blank(latents);
+        let blank = self.blank(latents);
         if let Some(Layers { moments, .. }) = &reading.layers {
             self.table.check_latents(moments.means, None, |_| 0)?;
             self.table.check_latents(moments.variances, None, |_| 0)?;
-            blank.means = vec![0.0; self.table.global_len];
-            blank.variances = vec![0.0; self.table.global_len];
-        }
-        if reading.layers.is_some() {
             return self.finish(self.outcome(latents, data, reading, particles)?, blank, &[]);
         }
         let terms = reading.terms;

@@ -4,7 +4,7 @@ use burn::tensor::{Gradients, Tensor, TensorData};
 
 use crate::declare::scope::{Leaf, Outcome, Quantity, Score};
 use crate::declare::site::{Part, Site, SiteTable};
-use crate::device::{add_data, data_to_array};
+use crate::device::{add_at, add_data_at, data_to_array};
 use crate::error::{Error, Result};
 use crate::math::kernel::add_scaled;
 use crate::math::operation::own_tape::OwnGradients;
@@ -14,16 +14,16 @@ use crate::math::operation::own_tape::OwnGradients;
 pub struct ValueAndGradient {
     /// The log density, including log-Jacobians of the maps to the supports.
     pub value: f64,
-    /// Gradient by the global vector.
+    /// Gradient by the global vector; empty where linear layers hold all of it and moments are given in its place.
     pub globals: Vec<f64>,
     /// Gradient by each local block.
     pub locals: Vec<Vec<f64>>,
     /// Gradient by the model's own trainable parameters, in the order Burn visits them.
     pub theta: Vec<f64>,
     /// Gradient by the means of linear layers, zero for other globals, which have theirs in `globals`; empty unless
-    /// [`crate::LogDensity::moments`] were given.
+    /// [`crate::LogDensity::moments`] were given, and without layers.
     pub means: Vec<f64>,
-    /// Gradient by the variances of linear layers, zero for other globals; empty unless moments were given.
+    /// Gradient by the variances of linear layers, zero for other globals; empty where `means` is.
     pub variances: Vec<f64>,
 }
 
@@ -44,8 +44,8 @@ pub(super) fn collect(
     row_weights: &[f64],
     theta: impl FnOnce(Option<&Gradients>) -> Result<Vec<f64>>,
 ) -> Result<ValueAndGradient> {
-    let gradients = outcome.tape.take().map(|tape| tape.backward());
-    let of_leaf = |leaf: &Leaf| gradients.as_ref().map_or(Ok(None), |gradients| tape_gradient(leaf, gradients));
+    let mut gradients = outcome.tape.take().map(|tape| tape.backward());
+    let of_leaf = |leaf: &Leaf| gradients.as_mut().map_or(Ok(None), |gradients| tape_gradient(leaf, gradients));
     let mut evaluated = placed(outcome, table, evaluated, row_weights, of_leaf)?;
     evaluated.theta = theta(gradients.as_ref())?;
     Ok(evaluated)
@@ -76,15 +76,24 @@ fn placed(
     mut of_leaf: impl FnMut(&Leaf) -> Result<Option<TensorData>>,
 ) -> Result<ValueAndGradient> {
     evaluated.value = outcome.total;
-    evaluated.globals = vec![0.0; table.global_len];
+    let by_moments = outcome.leaves.iter().any(|leaf| leaf.quantity == Quantity::Variance);
     for leaf in outcome.leaves {
         match of_leaf(&leaf)? {
             // Most numbers of most models: written once, where they belong.
             Some(tape) if leaf.constrained.is_empty() && table.sites[leaf.site].part == Part::Global => {
-                add_data(tape, &leaf.host_gradient, global_place(table, &leaf, &mut evaluated));
+                let start = table.sites[leaf.site].offset;
+                add_data_at(tape, &leaf.host_gradient, start, by_globals(table, leaf.quantity, &mut evaluated));
             }
             tape => vjp(table, leaf, tape, row_weights, &mut evaluated)?,
         }
+    }
+    let length = table.global_len;
+    if by_moments {
+        evaluated.means.resize(length, 0.0);
+        evaluated.variances.resize(length, 0.0);
+    }
+    if !by_moments || table.latents(Part::Global).any(|site| !site.layer) {
+        evaluated.globals.resize(length, 0.0);
     }
     Ok(evaluated)
 }
@@ -114,7 +123,7 @@ fn vjp(
     }
     if site.part == Part::Global {
         if !gradient.is_empty() {
-            add_scaled(global_place(table, &leaf, out), 1.0, &gradient);
+            add_at(&gradient, &[], site.offset, by_globals(table, leaf.quantity, out));
         }
         return Ok(());
     }
@@ -153,21 +162,22 @@ fn unconstrained(site: &Site, leaf: &Leaf, gradient: &[f64], row_weights: &[f64]
     Ok(pulled)
 }
 
-/// Where the gradient of a leaf of the globals belongs.
-fn global_place<'o>(table: &SiteTable, leaf: &Leaf, out: &'o mut ValueAndGradient) -> &'o mut [f64] {
-    let site = &table.sites[leaf.site];
-    let vector = match leaf.quantity {
-        Quantity::Variance => &mut out.variances,
-        Quantity::Value if site.layer && !out.means.is_empty() => &mut out.means,
+/// The vector over all globals that the gradient by this quantity of a site belongs to.
+fn by_globals<'o>(table: &SiteTable, quantity: Quantity, out: &'o mut ValueAndGradient) -> &'o mut Vec<f64> {
+    let vector = match quantity {
         Quantity::Value => &mut out.globals,
+        Quantity::Mean => &mut out.means,
+        Quantity::Variance => &mut out.variances,
     };
-    &mut vector[site.offset..site.offset + site.width]
+    vector.reserve_exact(table.global_len - vector.len());
+    vector
 }
 
-/// The tape's gradient of a leaf, or `None` if nothing on the tape depends on it.
-fn tape_gradient(leaf: &Leaf, gradients: &Gradients) -> Result<Option<TensorData>> {
+/// The tape's gradient of a leaf, which it gives up, or `None` if nothing on the tape depends on the leaf.
+fn tape_gradient(leaf: &Leaf, gradients: &mut Gradients) -> Result<Option<TensorData>> {
     let leaf: Tensor<1> = leaf.handle.clone().typed();
-    let Some(gradient) = leaf.grad(gradients) else { return Ok(None) };
+    // What nothing else holds is read without a copy.
+    let Some(gradient) = leaf.grad_remove(gradients) else { return Ok(None) };
     let data = gradient
         .try_into_data()
         .map_err(|error| Error::Device { operation: "reading a gradient".into(), reason: format!("{error:?}") })?;

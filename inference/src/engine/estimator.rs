@@ -11,6 +11,7 @@ pub(crate) use local_reparameterisation::{LayerMoments, check_layers, particles_
 
 use partita_core::kernel::add_scaled;
 use partita_core::{Latents, LogDensity, Model, ValueAndGradient};
+use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 
 use crate::engine::error::Result;
@@ -129,7 +130,7 @@ impl Estimator {
     ) -> (f64, Vec<f64>, Vec<f64>) {
         let mut grad_mean = prior.globals;
         if self.reads_score() {
-            add_scaled(&mut grad_mean, -1.0, &draw.score);
+            add_times(&mut grad_mean, -1.0, &draw.score);
         }
         let elbo = match self.of_draw() {
             Self::ClosedFormEntropy => prior.value + family.entropy(parameters),
@@ -243,7 +244,10 @@ impl Estimator {
             with_latents(&mut draws, |locals| density.local(Latents { globals: &global.latent, locals }, data))?;
         let through = self.through_locals(deviation, blocks, &draws, evaluated.locals, out);
         let (elbo, variance) = (evaluated.value + through.elbo, evaluated.variances);
-        let (grad_mean, grad_offset) = (evaluated.globals.clone(), evaluated.globals);
+        let mut grad_offset = evaluated.globals;
+        // Nothing where layers hold all globals.
+        grad_offset.resize(deviation.len(), 0.0);
+        let grad_mean = grad_offset.clone();
         let mut elbo_term = ElboTerm { elbo, grad_mean, grad_offset, theta: evaluated.theta, variance };
         through.reach(&mut elbo_term);
         if !evaluated.means.is_empty() {
@@ -357,7 +361,20 @@ pub(crate) fn with_latents<T>(draws: &mut [DrawnRows], evaluate: impl FnOnce(&[V
     found
 }
 
+/// Numbers of a long vector that one thread adds at a time.
+const PART: usize = 16_384;
+
 /// Adds `terms` to `out`.
 pub(crate) fn add(out: &mut [f64], terms: &[f64]) {
-    add_scaled(out, 1.0, terms);
+    add_times(out, 1.0, terms);
+}
+
+/// Adds `factor` times `terms` to `out`, on idle threads too where they are many.
+pub(crate) fn add_times(out: &mut [f64], factor: f64, terms: &[f64]) {
+    if out.len() <= PART {
+        return add_scaled(out, factor, terms);
+    }
+    assert_eq!(out.len(), terms.len(), "invariant: vectors that are added are of one length");
+    let parts = out.par_chunks_mut(PART).zip(terms.par_chunks(PART));
+    parts.for_each(|(out, terms)| add_scaled(out, factor, terms));
 }

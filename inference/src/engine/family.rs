@@ -35,6 +35,7 @@ pub(crate) use blocks::Blocks;
 pub(crate) use covariance_matrix::row_major;
 pub(crate) use isotropic::shared_variance;
 
+use std::borrow::Cow;
 use std::fmt::Debug;
 
 pub(crate) use partita_core::special::HALF_LOG_TWO_PI;
@@ -65,6 +66,28 @@ pub struct DrawGradient<'a> {
     pub factor: f64,
     /// Whether the gradient of the entropy is added to it.
     pub with_entropy: bool,
+    /// What reaches the variance of each component, as that of a linear layer under local reparameterisation; empty for nothing.
+    pub by_variance: &'a [f64],
+    /// Whether it is the first: it is then written in place of what is there, and not added to it.
+    pub is_first: bool,
+}
+
+impl<'a> DrawGradient<'a> {
+    /// The gradient alone, as [`Family::vjp`] takes it.
+    ///
+    /// # Example
+    /// ```
+    /// use partita_inference::{DiagonalGaussian, DrawGradient, Family};
+    /// let halved = DrawGradient { factor: 0.5, ..DrawGradient::new(&[3.0], &[4.0]) };
+    /// let mut gradient = [0.0; 2];
+    /// DiagonalGaussian::new(1).add_gradient(&[1.0, 0.0], &[2.0], halved, &mut gradient)?;
+    /// assert_eq!(gradient, [1.5, 4.0]);
+    /// # Ok::<(), partita_inference::Error>(())
+    /// ```
+    #[must_use]
+    pub fn new(grad_mean: &'a [f64], grad_offset: &'a [f64]) -> Self {
+        Self { grad_mean, grad_offset, factor: 1.0, with_entropy: false, by_variance: &[], is_first: false }
+    }
 }
 
 /// A variational family over one vector $Z = \mu + s(\eta, \varepsilon)$ with mean $\mu$ and noise $\varepsilon$.
@@ -73,7 +96,7 @@ pub struct DrawGradient<'a> {
 /// `laws::family` checks that `draw` and its `log_density` agree with the moments and with draws into other memory, that
 /// `score` is the gradient of the log density, that `vjp` is the transpose of the draw's Jacobian and `vjp_moments` that of mean and
 /// covariance, that `entropy` is the mean of $-\log q$ and `add_entropy_gradient` its gradient, that `add_gradient` adds
-/// what `vjp` and `add_entropy_gradient` do, and that `deviations` are those of the covariance.
+/// what `vjp`, `add_entropy_gradient` and `vjp_variance` do, and that `deviations` are those of the covariance.
 pub trait Family: Debug + Send + Sync {
     /// The length of the vector.
     fn len(&self) -> usize;
@@ -109,14 +132,32 @@ pub trait Family: Debug + Send + Sync {
     fn vjp(&self, parameters: &[f64], noise: &[f64], grad_mean: &[f64], grad_offset: &[f64], out: &mut [f64]);
 
     /// Adds to `out` the factor of `gradient` times what [`Family::vjp`] adds and, where it is asked for,
-    /// [`Family::add_entropy_gradient`]: in one pass where the family has a way.
-    fn add_gradient(&self, parameters: &[f64], noise: &[f64], gradient: DrawGradient<'_>, out: &mut [f64]) {
+    /// [`Family::add_entropy_gradient`] and [`Family::vjp_variance`]: in one pass where the family has a way.
+    ///
+    /// # Errors
+    /// As for [`Family::vjp_variance`].
+    fn add_gradient(
+        &self,
+        parameters: &[f64],
+        noise: &[f64],
+        gradient: DrawGradient<'_>,
+        out: &mut [f64],
+    ) -> Result<()> {
+        let DrawGradient { grad_mean, grad_offset, factor, with_entropy, by_variance, is_first } = gradient;
+        if is_first {
+            out.fill(0.0);
+        }
         let mut own = vec![0.0; self.parameter_len()];
-        self.vjp(parameters, noise, gradient.grad_mean, gradient.grad_offset, &mut own);
-        if gradient.with_entropy {
+        self.vjp(parameters, noise, grad_mean, grad_offset, &mut own);
+        if with_entropy {
             self.add_entropy_gradient(parameters, &mut own);
         }
-        partita_core::kernel::add_scaled(out, gradient.factor, &own);
+        partita_core::kernel::add_scaled(out, factor, &own);
+        if by_variance.is_empty() {
+            return Ok(());
+        }
+        let by_variance: Vec<f64> = by_variance.iter().map(|gradient| factor * gradient).collect();
+        self.vjp_variance(parameters, &by_variance, out)
     }
 
     /// Adds to `out` the gradient by the parameters that a gradient by the variance of each component gives, where
@@ -169,6 +210,13 @@ pub trait Family: Debug + Send + Sync {
         self.covariance_matrix(parameters).deviations()
     }
 
+    /// The variance of each component: the squares of [`Family::deviations`].
+    fn variances(&self, parameters: &[f64]) -> Vec<f64> {
+        let mut variances = self.deviations(parameters);
+        variances.iter_mut().for_each(|number| *number *= *number);
+        variances
+    }
+
     /// The parameters of the member with this mean and covariance, or of the nearest the family has.
     ///
     /// # Errors
@@ -183,6 +231,11 @@ pub trait Family: Debug + Send + Sync {
     /// The mean $\mu$.
     fn mean(&self, parameters: &[f64]) -> Vec<f64> {
         self.draw(parameters, &vec![0.0; self.noise_len()]).latent
+    }
+
+    /// The mean, where it stands among the parameters if it does.
+    fn location<'p>(&self, parameters: &'p [f64]) -> Cow<'p, [f64]> {
+        Cow::Owned(self.mean(parameters))
     }
 
     /// Whether the vector has no components.

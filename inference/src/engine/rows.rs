@@ -198,7 +198,7 @@ impl Locals {
     }
 
     /// What linear layers read under local reparameterisation, with the noise of one particle's pre-activations.
-    pub(crate) fn layer_moments<'a>(&self, layers: &'a LayerMoments, key: Key) -> Moments<'a> {
+    pub(crate) fn layer_moments<'a>(&self, layers: &'a LayerMoments<'_>, key: Key) -> Moments<'a> {
         layers.with_noise(self.noise, key.silo(self.silo))
     }
 

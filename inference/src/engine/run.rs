@@ -226,7 +226,7 @@ fn run_at(
                 course.record.trace.push((info.step, info.elbo));
             }
             progress.step(&info, &course.record.counters);
-            course.marks.take(info.step, &pace.algorithm().posterior());
+            course.marks.take(info.step, || pace.algorithm().posterior());
         }
         let is_over = is_step && course.stop.is_over(&info);
         let own = if is_step { pace.algorithm().ended() } else { None };

@@ -118,7 +118,7 @@ impl<'a> Scope<'a> {
         let value: Tensor<D> = match tape {
             Tape::Leaves => self.device.leaf(constrained, shape),
             Tape::Own => self.device.unregistered_leaf(constrained, shape),
-            Tape::Constants | Tape::Fixed => self.device.tensor(constrained.into_owned(), shape),
+            Tape::Constants | Tape::Fixed => self.device.constant(constrained, shape),
         };
         let handle = Handle::from(value);
         if tape == Tape::Own {

@@ -27,9 +27,11 @@ impl<'a> Scope<'a> {
             return Ok(lifted.with_draws(self.draws()));
         };
         let drawn = std::mem::replace(&mut self.source.globals, Origin::Given(moments.means));
+        let before = self.outcome.leaves.len();
         let lifted = self.module(name, layer, prior);
         self.source.globals = drawn;
         let layer = lifted?;
+        self.outcome.leaves[before..].iter_mut().for_each(|leaf| leaf.quantity = Quantity::Mean);
         let weight = self.variance_leaf::<2>(first, moments.variances)?;
         let bias = self.variance_leaf::<1>(first + 1, moments.variances)?;
         // Above the blocks of local latents, with room for passes.

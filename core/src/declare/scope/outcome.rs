@@ -128,9 +128,11 @@ pub(crate) struct Leaf {
 /// Which quantity of a site a leaf is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Quantity {
-    /// Its value, or its mean.
+    /// Its value.
     Value,
-    /// Its variance.
+    /// Its mean, where a linear layer is evaluated with moments.
+    Mean,
+    /// Its variance there.
     Variance,
 }
 

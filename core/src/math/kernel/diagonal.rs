@@ -92,6 +92,8 @@ pub struct DiagonalSlopes<'a> {
     pub noise: &'a [f64],
     /// The gradient $b$ by the draw.
     pub gradient: &'a [f64],
+    /// The gradient $c$ by the variances $e^{2\rho}$; empty for none.
+    pub by_variance: &'a [f64],
     /// The gradient by $\rho$ that reaches it on another way, the same for all.
     pub other: f64,
     /// What all is multiplied by.
@@ -103,14 +105,16 @@ pub struct DiagonalSlopes<'a> {
 impl DiagonalSlopes<'_> {
     fn fit(&self) -> bool {
         [self.log_scale.len(), self.noise.len(), self.gradient.len()] == [self.out.len(); 3]
+            && takes(self.by_variance, self.out.len())
     }
 }
 
 dispatch! {
-    /// Adds $f\thinspace(b_i e^{\rho_i}\varepsilon_i + o)$ to each number, with $f$ the factor and $o$ the other gradient.
+    /// Adds $f\thinspace(b_i e^{\rho_i}\varepsilon_i + o)$ to each number, with $f$ the factor and $o$ the other gradient, and then
+    /// $2 e^{2\rho_i} f c_i$ where there is a gradient by the variances.
     ///
     /// # Numerics
-    /// The exponential errs by at most one unit in the last place, everything else is rounded once.
+    /// Exponentials err by at most one unit in the last place, everything else is rounded once.
     ///
     /// # Panics
     /// If the lengths disagree: callers have checked them.
@@ -121,32 +125,47 @@ dispatch! {
 
 #[inline(always)]
 fn slope_blocks(slopes: &mut DiagonalSlopes<'_>) {
-    let [log_scale, noise, gradient] =
-        [slopes.log_scale, slopes.noise, slopes.gradient].map(<[f64]>::as_chunks::<BLOCK>);
+    if slopes.by_variance.is_empty() { slope_pass::<false>(slopes) } else { slope_pass::<true>(slopes) }
+}
+
+#[inline(always)]
+fn slope_pass<const VARIANCE: bool>(slopes: &mut DiagonalSlopes<'_>) {
+    // What is not there is not used.
+    let by_variance = if VARIANCE { slopes.by_variance } else { slopes.gradient };
+    let [log_scale, noise, gradient, by_variance] =
+        [slopes.log_scale, slopes.noise, slopes.gradient, by_variance].map(<[f64]>::as_chunks::<BLOCK>);
     let (out, rest) = slopes.out.as_chunks_mut::<BLOCK>();
-    for (((out, log_scale), noise), gradient) in out.iter_mut().zip(log_scale.0).zip(noise.0).zip(gradient.0) {
-        add_slopes(out, [log_scale, noise, gradient], slopes.other, slopes.factor);
+    let inputs = log_scale.0.iter().zip(noise.0).zip(gradient.0).zip(by_variance.0);
+    for (out, (((log_scale, noise), gradient), by_variance)) in out.iter_mut().zip(inputs) {
+        add_slopes::<VARIANCE>(out, [log_scale, noise, gradient, by_variance], slopes.other, slopes.factor);
     }
     if !rest.is_empty() {
-        let [mut block, log_scale, noise, gradient] =
-            [&*rest, log_scale.1, noise.1, gradient.1].map(|numbers| Padded.load(numbers, 0));
-        add_slopes(&mut block, [&log_scale, &noise, &gradient], slopes.other, slopes.factor);
+        let [mut block, log_scale, noise, gradient, by_variance] =
+            [&*rest, log_scale.1, noise.1, gradient.1, by_variance.1].map(|numbers| Padded.load(numbers, 0));
+        let inputs = [&log_scale, &noise, &gradient, &by_variance];
+        add_slopes::<VARIANCE>(&mut block, inputs, slopes.other, slopes.factor);
         Padded.store(rest, 0, &block);
     }
 }
 
 /// Adds the slopes of a block.
 #[inline(always)]
-fn add_slopes(out: &mut [f64; BLOCK], inputs: [&[f64; BLOCK]; 3], other: f64, factor: f64) {
-    let [log_scale, noise, gradient] = inputs;
+fn add_slopes<const VARIANCE: bool>(out: &mut [f64; BLOCK], inputs: [&[f64; BLOCK]; 4], other: f64, factor: f64) {
+    let [log_scale, noise, gradient, by_variance] = inputs;
     for lane in 0..BLOCK {
         out[lane] += factor * (gradient[lane] * exp(log_scale[lane]) * noise[lane] + other);
+        if VARIANCE {
+            out[lane] += 2.0 * exp(2.0 * log_scale[lane]) * (factor * by_variance[lane]);
+        }
     }
 }
 
 fn plain_slopes(slopes: &mut DiagonalSlopes<'_>) {
     let inputs = slopes.log_scale.iter().zip(slopes.noise).zip(slopes.gradient);
-    for (slot, ((log_scale, noise), gradient)) in slopes.out.iter_mut().zip(inputs) {
+    for (index, (slot, ((log_scale, noise), gradient))) in slopes.out.iter_mut().zip(inputs).enumerate() {
         *slot += slopes.factor * (gradient * log_scale.exp() * noise + slopes.other);
+        if let Some(by_variance) = slopes.by_variance.get(index) {
+            *slot += 2.0 * (2.0 * log_scale).exp() * (slopes.factor * by_variance);
+        }
     }
 }

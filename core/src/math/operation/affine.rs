@@ -1,7 +1,7 @@
-//! Multiplies rows by weights and adds biases as one node of the tape, with products on all threads both ways.
+//! Multiplies rows by weights and adds biases as one node of the tape, with products on all threads both ways; takes roots.
 
 use burn::backend::{Autodiff, Backend, TensorMetadata, backend_extension, tensor::FloatTensor};
-use burn::tensor::Tensor;
+use burn::tensor::{DType, Tensor};
 use burn_autodiff::checkpoint::{base::Checkpointer, strategy::CheckpointStrategy};
 use burn_autodiff::grads::Gradients;
 use burn_autodiff::ops::{Backward, Ops, OpsKind};
@@ -29,6 +29,11 @@ pub(crate) fn affine(rows: Tensor<2>, weight: Tensor<2>, bias: Tensor<1>) -> Ten
     Handle { tensor: HostDispatch::affine(rows.tensor, weight.tensor, bias.tensor) }.typed()
 }
 
+/// The square roots of the variances of pre-activations.
+pub(crate) fn roots(variances: Tensor<2>) -> Tensor<2> {
+    Handle { tensor: HostDispatch::roots(Handle::from(variances).tensor) }.typed()
+}
+
 /// The same numbers as a constant of the tape, where there is one.
 fn on_tape<const D: usize>(handle: Handle, is_tracked: bool) -> Handle {
     if is_tracked && !handle.is_tracked() { Tensor::<D>::from_inner(handle.typed()).into() } else { handle }
@@ -43,6 +48,8 @@ fn on_tape<const D: usize>(handle: Handle, is_tracked: bool) -> Handle {
 )]
 pub(crate) trait AffineOperations: Backend {
     fn affine(rows: FloatTensor<Self>, weight: FloatTensor<Self>, bias: FloatTensor<Self>) -> FloatTensor<Self>;
+
+    fn roots(variances: FloatTensor<Self>) -> FloatTensor<Self>;
 }
 
 /// Matrix products of a backend without a tape.
@@ -114,6 +121,10 @@ macro_rules! affine_operations {
             ) -> FloatTensor<Self> {
                 Self::product(rows, weight, Some(bias))
             }
+
+            fn roots(variances: FloatTensor<Self>) -> FloatTensor<Self> {
+                <Self as burn::backend::ops::FloatTensorOps<Self>>::float_sqrt(variances)
+            }
         }
     };
 }
@@ -134,6 +145,36 @@ impl<B: AffineOperations + Products, C: CheckpointStrategy> AffineOperations for
             OpsKind::Tracked(preparation) => preparation.finish([rows, weight], output),
             OpsKind::UnTracked(preparation) => preparation.finish(output),
         }
+    }
+
+    fn roots(variances: FloatTensor<Self>) -> FloatTensor<Self> {
+        let node = variances.node();
+        let variances = variances.into_primitive();
+        let roots = B::roots(variances.clone());
+        match RootBackward.prepare::<C>([node]).compute_bound().stateful() {
+            OpsKind::Tracked(preparation) => preparation.finish([variances, roots.clone()], roots),
+            OpsKind::UnTracked(preparation) => preparation.finish(roots),
+        }
+    }
+}
+
+#[derive(Debug)]
+struct RootBackward;
+
+impl<B: Backend> Backward<B, 1> for RootBackward {
+    /// Variances and their roots.
+    type State = [FloatTensor<B>; 2];
+
+    fn backward(self, ops: Ops<Self::State, 1>, gradients: &mut Gradients, _: &mut Checkpointer) {
+        let gradient = gradients.consume::<B>(&ops.node);
+        let ([by_variances], [variances, roots]) = (ops.parents, ops.state);
+        let Some(node) = by_variances else { return };
+        let slopes = match roots.dtype() {
+            // As Burn has it, with a call for the power of each number.
+            DType::F64 => B::float_div_scalar(B::float_powf_scalar(variances, (-0.5).into()), 2.0.into()),
+            _ => B::float_recip(B::float_mul_scalar(roots, 2.0.into())),
+        };
+        gradients.register::<B>(node.id, B::float_mul(gradient, slopes));
     }
 }
 
@@ -201,6 +242,22 @@ mod tests {
         let own = found(affine);
         let burns = found(|x, w, b| x.matmul(w) + b.unsqueeze());
         own.iter().zip(&burns).for_each(|(own, burns)| close(own, burns));
+    }
+
+    #[test]
+    fn roots_have_the_values_and_in_double_precision_the_slopes_of_burns_operation() {
+        for (precision, bound) in [(Precision::Double, 0.0), (Precision::Single, 3e-7)] {
+            let device = Device::flex().with_precision(precision);
+            let [own, burns] = [roots, Tensor::sqrt].map(|root: fn(Tensor<2>) -> Tensor<2>| {
+                let x = device.leaf::<2>(scattered(12, 1e-3, 9.0), [4, 3]);
+                let y = root(x.clone());
+                let found = (y.clone() * y.clone().tanh()).sum().backward();
+                [values(y), gradient(&x, &found)]
+            });
+            assert_eq!(own[0], burns[0]);
+            assert!(own[1].iter().zip(&burns[1]).all(|(a, b)| (a - b).abs() <= bound * b.abs()), "{own:?} {burns:?}");
+        }
+        assert!(!Handle::from(roots(Device::flex().tensor(vec![4.0], [1, 1]))).is_tracked());
     }
 
     fn of_shapes(rows: usize, weight: [usize; 2], biases: usize) -> Tensor<2> {

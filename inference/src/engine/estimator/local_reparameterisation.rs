@@ -1,5 +1,7 @@
 //! Says what local reparameterisation needs: layers with a diagonal posterior, on which nothing local depends.
 
+use std::borrow::Cow;
+
 use partita_core::{Key, Moments, Noise, Part, SiteTable, ValueAndGradient};
 
 use super::{ElboTerm, Estimator, add};
@@ -7,22 +9,20 @@ use crate::engine::error::{Error, Result};
 use crate::engine::family::{Family, FamilyDraw};
 
 /// Means and variances of the global posterior, for the linear layers of one step.
-pub(crate) struct LayerMoments {
-    means: Vec<f64>,
+pub(crate) struct LayerMoments<'a> {
+    means: Cow<'a, [f64]>,
     variances: Vec<f64>,
 }
 
-impl LayerMoments {
-    pub(crate) fn new(family: &dyn Family, parameters: &[f64]) -> Self {
-        let mut variances = family.deviations(parameters);
-        variances.iter_mut().for_each(|number| *number *= *number);
-        Self { means: family.mean(parameters), variances }
+impl<'a> LayerMoments<'a> {
+    pub(crate) fn new(family: &dyn Family, parameters: &'a [f64]) -> Self {
+        Self { means: family.location(parameters), variances: family.variances(parameters) }
     }
 
     /// What stands for a draw where layers hold all globals: nothing reads more of it than the means.
     pub(crate) fn undrawn(&self) -> FamilyDraw {
         let deviation = vec![0.0; self.means.len()];
-        FamilyDraw { latent: self.means.clone(), deviation, log_density: 0.0, score: Vec::new() }
+        FamilyDraw { latent: self.means.to_vec(), deviation, log_density: 0.0, score: Vec::new() }
     }
 
     /// The same with the noise of pre-activations.
@@ -49,11 +49,8 @@ pub(crate) fn particles_join(table: &SiteTable) -> bool {
 
 impl ElboTerm {
     /// The share of particles under local reparameterisation whose globals are all in layers.
-    pub(crate) fn of_layers(
-        ValueAndGradient { value, globals, theta, mut means, variances, .. }: ValueAndGradient,
-    ) -> Self {
-        add(&mut means, &globals);
-        Self { elbo: value, grad_mean: means, grad_offset: globals, theta, variance: variances }
+    pub(crate) fn of_layers(ValueAndGradient { value, theta, means, variances, .. }: ValueAndGradient) -> Self {
+        Self { elbo: value, grad_offset: vec![0.0; means.len()], grad_mean: means, theta, variance: variances }
     }
 
     /// The sum with another share of the same model.

@@ -1,5 +1,7 @@
 //! Gives the diagonal Gaussian (mean-field) family.
 
+use std::borrow::Cow;
+
 use partita_core::kernel::{
     BLOCK, DiagonalDraw, DiagonalSlopes, add_scaled, diagonal_draw, diagonal_slopes, exponential,
 };
@@ -68,6 +70,26 @@ impl DiagonalGaussian {
         *log_density = sums.iter().sum::<f64>() - real(self.len) * HALF_LOG_TWO_PI;
     }
 
+    /// Adds what [`Family::add_gradient`] says.
+    fn pull_back(&self, parameters: &[f64], noise: &[f64], gradient: DrawGradient<'_>, out: &mut [f64]) {
+        let DrawGradient { grad_mean, grad_offset, factor, with_entropy, by_variance, is_first } = gradient;
+        assert!(by_variance.is_empty() || by_variance.len() == self.len, "invariant: each component has a variance");
+        let other = f64::from(u8::from(with_entropy));
+        let (out_mean, out_log_scale) = out.split_at_mut(self.len);
+        let outputs = out_mean.par_chunks_mut(PART).zip(out_log_scale.par_chunks_mut(PART));
+        let gradients = grad_mean.par_chunks(PART).zip(grad_offset.par_chunks(PART));
+        let inputs = parameters[self.len..].par_chunks(PART).zip(noise.par_chunks(PART)).zip(gradients).enumerate();
+        outputs.zip(inputs).for_each(|((out_mean, out), (part, ((log_scale, noise), (by_mean, gradient))))| {
+            if is_first {
+                out_mean.fill(0.0);
+                out.fill(0.0);
+            }
+            add_scaled(out_mean, factor, by_mean);
+            let by_variance = by_variance.get(part * PART..part * PART + out.len()).unwrap_or(&[]);
+            diagonal_slopes(&mut DiagonalSlopes { log_scale, noise, gradient, by_variance, other, factor, out });
+        });
+    }
+
     /// Adds to `out` what a gradient by the variances is by the logarithms of the scales: d/d log σ = 2 σ² d/dσ².
     fn add_by_variance(&self, parameters: &[f64], gradient: &[f64], out: &mut [f64]) {
         let inputs = parameters[self.len..].par_chunks(PART).zip(gradient.par_chunks(PART));
@@ -115,23 +137,18 @@ impl Family for DiagonalGaussian {
     }
 
     fn vjp(&self, parameters: &[f64], noise: &[f64], grad_mean: &[f64], grad_offset: &[f64], out: &mut [f64]) {
-        let gradient = DrawGradient { grad_mean, grad_offset, factor: 1.0, with_entropy: false };
-        self.add_gradient(parameters, noise, gradient, out);
+        self.pull_back(parameters, noise, DrawGradient::new(grad_mean, grad_offset), out);
     }
 
-    fn add_gradient(&self, parameters: &[f64], noise: &[f64], gradient: DrawGradient<'_>, out: &mut [f64]) {
-        let DrawGradient { grad_mean, grad_offset, factor, with_entropy } = gradient;
-        let (out_mean, out_log_scale) = out.split_at_mut(self.len);
-        out_mean
-            .par_chunks_mut(PART)
-            .zip(grad_mean.par_chunks(PART))
-            .for_each(|(out, gradient)| add_scaled(out, factor, gradient));
-        let inputs =
-            parameters[self.len..].par_chunks(PART).zip(grad_offset.par_chunks(PART)).zip(noise.par_chunks(PART));
-        let other = f64::from(u8::from(with_entropy));
-        out_log_scale.par_chunks_mut(PART).zip(inputs).for_each(|(out, ((log_scale, gradient), noise))| {
-            diagonal_slopes(&mut DiagonalSlopes { log_scale, noise, gradient, other, factor, out });
-        });
+    fn add_gradient(
+        &self,
+        parameters: &[f64],
+        noise: &[f64],
+        gradient: DrawGradient<'_>,
+        out: &mut [f64],
+    ) -> Result<()> {
+        self.pull_back(parameters, noise, gradient, out);
+        Ok(())
     }
 
     fn vjp_variance(&self, parameters: &[f64], gradient: &[f64], out: &mut [f64]) -> Result<()> {
@@ -149,6 +166,10 @@ impl Family for DiagonalGaussian {
 
     fn mean(&self, parameters: &[f64]) -> Vec<f64> {
         parameters[..self.len].to_vec()
+    }
+
+    fn location<'p>(&self, parameters: &'p [f64]) -> Cow<'p, [f64]> {
+        Cow::Borrowed(&parameters[..self.len])
     }
 
     fn entropy(&self, parameters: &[f64]) -> f64 {
@@ -170,7 +191,56 @@ impl Family for DiagonalGaussian {
         scale
     }
 
+    fn variances(&self, parameters: &[f64]) -> Vec<f64> {
+        let mut variances = vec![0.0; self.len];
+        let parts = variances.par_chunks_mut(PART).zip(parameters[self.len..].par_chunks(PART));
+        parts.for_each(|(variances, log_scale)| {
+            variances.copy_from_slice(log_scale);
+            exponential(variances);
+            variances.iter_mut().for_each(|number| *number *= *number);
+        });
+        variances
+    }
+
     fn with_moments(&self, mean: &[f64], spread: &CovarianceMatrix) -> Result<Vec<f64>> {
         Ok(mean.iter().copied().chain(spread.deviations().iter().map(|sd| sd.ln())).collect())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn bits(numbers: &[f64]) -> Vec<u64> {
+        numbers.iter().map(|number| number.to_bits()).collect()
+    }
+
+    #[test]
+    fn what_is_made_in_one_pass_has_the_bits_of_several() {
+        for length in [1, 17, PART + 5] {
+            let family = DiagonalGaussian::new(length);
+            let numbers = |count: usize, step: f64| -> Vec<f64> {
+                (0..count).map(|index| (index as f64 * step).sin() * 3.0 - 1.0).collect()
+            };
+            let parameters = numbers(2 * length, 0.7);
+            let [noise, by_mean, by_offset, by_variance] = [0.3, 1.1, 1.9, 2.3].map(|step| numbers(length, step));
+            assert_eq!(bits(&family.location(&parameters)), bits(&family.mean(&parameters)));
+            let squares: Vec<f64> = family.deviations(&parameters).iter().map(|own| own * own).collect();
+            assert_eq!(bits(&family.variances(&parameters)), bits(&squares));
+            let plain = DrawGradient::new(&by_mean, &by_offset);
+            let gradient = DrawGradient { factor: -0.3, with_entropy: true, by_variance: &by_variance, ..plain };
+            let (mut once, mut apart) = (numbers(2 * length, 0.1), numbers(2 * length, 0.1));
+            family.add_gradient(&parameters, &noise, gradient, &mut once).unwrap();
+            let without = DrawGradient { by_variance: &[], ..gradient };
+            family.add_gradient(&parameters, &noise, without, &mut apart).unwrap();
+            let scaled: Vec<f64> = by_variance.iter().map(|slope| -0.3 * slope).collect();
+            family.vjp_variance(&parameters, &scaled, &mut apart).unwrap();
+            assert_eq!(bits(&once), bits(&apart), "{length}");
+            // The first is the same added to zeros.
+            let (mut first, mut zeros) = (numbers(2 * length, 0.1), vec![0.0; 2 * length]);
+            family.add_gradient(&parameters, &noise, DrawGradient { is_first: true, ..gradient }, &mut first).unwrap();
+            family.add_gradient(&parameters, &noise, gradient, &mut zeros).unwrap();
+            assert_eq!(bits(&first), bits(&zeros), "{length}");
+        }
     }
 }

@@ -25,6 +25,8 @@ const APART: u64 = 50;
 #[derive(Debug, Default, PartialEq)]
 pub(super) struct Marks {
     marks: VecDeque<(u64, Vec<f64>)>,
+    /// Whether the globals are too many to be marked.
+    is_off: bool,
 }
 
 fn is_early(mark: u64, step: u64) -> bool {
@@ -32,10 +34,15 @@ fn is_early(mark: u64, step: u64) -> bool {
 }
 
 impl Marks {
-    /// Marks a step, where one is due.
-    pub(super) fn take(&mut self, step: u64, posterior: &Posterior<'_>) {
+    /// Marks a step, where one is due: the posterior of a large model is not asked for otherwise.
+    pub(super) fn take<'p>(&mut self, step: u64, posterior: impl FnOnce() -> Posterior<'p>) {
         let last = self.marks.back().map_or(0, |(step, _)| *step);
-        if step < last + (last / APART).max(1) || !(1..=MOST_GLOBALS).contains(&posterior.family.len()) {
+        if self.is_off || step < last + (last / APART).max(1) {
+            return;
+        }
+        let posterior = posterior();
+        self.is_off = !(1..=MOST_GLOBALS).contains(&posterior.family.len());
+        if self.is_off {
             return;
         }
         self.marks.push_back((step, posterior.family.mean(posterior.parameters)));
@@ -92,7 +99,8 @@ mod tests {
         let at = |step: u64| [0.0, 0.01 * f64::from(u32::try_from(step).unwrap()), 0.0, 0.5_f64.ln()];
         let mut marks = Marks::default();
         for step in 1..=1_000 {
-            marks.take(step, &Posterior { family: &family, parameters: &at(step), theta: &[] });
+            let now = at(step);
+            marks.take(step, || Posterior { family: &family, parameters: &now, theta: &[] });
             let mut restored = Marks::default();
             restored.load(&Message::decode(&marks.save(Message::new("run")).encode()).unwrap()).unwrap();
             assert_eq!(restored, marks);

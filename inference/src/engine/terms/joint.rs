@@ -1,10 +1,10 @@
 //! Evaluates the whole bound where one party has all data: prior, likelihood and locals in one pass of the tape.
 
-use partita_core::{Key, Latents, Purpose};
+use partita_core::{AnyModel, Key, Latents, Purpose};
 
 use crate::engine::algorithm::finite;
 use crate::engine::error::Result;
-use crate::engine::estimator::{ElboTerm, Estimator, add, draw_blocks, with_latents};
+use crate::engine::estimator::{ElboTerm, Estimator, LayerMoments, add, draw_blocks, particles_join, with_latents};
 use crate::engine::family::FamilyDraw;
 use crate::engine::terms::Silo;
 use crate::engine::terms::objective::{Drawn, LocalMove, LocalObjective};
@@ -25,6 +25,8 @@ pub(crate) struct NoiseAhead {
     /// Noise of draws that are done with.
     spare: Vec<Vec<f64>>,
     drawn: FamilyDraw,
+    /// A gradient that is done with.
+    gradient: Vec<f64>,
 }
 
 impl NoiseAhead {
@@ -59,13 +61,62 @@ impl NoiseAhead {
         let noise = draws.into_iter().map(|own| own.noise).filter(|noise| noise.len() >= AHEAD);
         self.spare.extend(noise.take(2_usize.saturating_sub(self.spare.len())));
     }
+
+    /// Keeps the gradient of an objective that is done with.
+    pub(crate) fn keep_gradient(&mut self, gradient: Vec<f64>) {
+        if gradient.len() >= AHEAD {
+            self.gradient = gradient;
+        }
+    }
 }
 
 impl Context<'_> {
     /// The share of the globals at a draw: their prior and their posterior.
-    fn prior(&self, Worker { model, .. }: &Worker, global: &FamilyDraw) -> Result<ElboTerm> {
+    pub(super) fn prior(&self, Worker { model, .. }: &Worker, global: &FamilyDraw) -> Result<ElboTerm> {
         let prior = self.density(model, 1.0).global(&global.latent)?;
         Ok(self.settings.estimator.global_elbo_term(prior, self.family, self.globals, global))
+    }
+
+    /// The whole bound where layers hold all globals and no row has a latent: the prior alone reads the draw.
+    pub(super) fn of_layers(
+        &self,
+        Worker { model, data }: &Worker,
+        layers: &LayerMoments<'_>,
+        particle: u32,
+        noise: &[f64],
+        global: &mut FamilyDraw,
+    ) -> Result<Drawn> {
+        let estimator = self.settings.estimator;
+        let prior_at = |model: &AnyModel, global: &mut FamilyDraw| -> Result<_> {
+            estimator.draw_into(self.family, self.globals, noise, global);
+            let prior = self.density(model, 1.0).global(&global.latent)?;
+            Ok(estimator.global_terms(prior, self.family, self.globals, global))
+        };
+        let moments = self.locals.layer_moments(layers, self.key(particle));
+        let locals = vec![Vec::new(); self.table.blocks().len()];
+        let share = || {
+            let latents = Latents { globals: moments.means, locals: &locals };
+            self.density(model, self.draw.weight).moments(moments).local(latents, data)
+        };
+        let (prior, own) = if noise.len() < AHEAD {
+            (prior_at(model, global), share())
+        } else {
+            // An idle thread draws and evaluates the prior of many weights meanwhile.
+            let (mut prior, alone) = (None, model.clone());
+            let (slot, prior_at) = (&mut prior, &prior_at);
+            let own = rayon::in_place_scope(|scope| {
+                scope.spawn(move |_| *slot = Some(prior_at(&alone, global)));
+                share()
+            });
+            (prior.unwrap_or_else(|| unreachable!("invariant: a scope ends after its tasks")), own)
+        };
+        let ((elbo, grad_offset, mut theta), own) = (prior?, own?);
+        let mut grad_mean = own.means;
+        add(&mut grad_mean, &grad_offset);
+        theta.resize(theta.len().max(own.theta.len()), 0.0);
+        add(&mut theta[..own.theta.len()], &own.theta);
+        let (elbo, grad_offset, variance) = (elbo + own.value, Some(grad_offset), own.variances);
+        Ok(Drawn { elbo, grad_mean, grad_offset, variance, theta, ..Drawn::default() })
     }
 
     /// The whole bound at a draw of the globals.
@@ -99,14 +150,22 @@ impl Context<'_> {
 
     /// The whole bound at every draw of a step; without the likelihood of particles that share it.
     fn wholes(&self, workers: &mut [Worker], is_joined: bool, ahead: &mut NoiseAhead) -> Result<Vec<Evaluated<Drawn>>> {
+        let layers = self.layers.as_ref().filter(|_| particles_join(self.table));
         let whole = |worker: &Worker, particle: u32, global: &mut FamilyDraw, noise: Vec<f64>| {
-            self.settings.estimator.draw_into(self.family, self.globals, &noise, global);
-            let mut whole = match is_joined {
-                true => Evaluated {
-                    found: Drawn::of(self.prior(worker, global)?, Vec::new()),
-                    by_local: self.locals.zeros(self.rows),
-                },
-                false => self.whole(worker, global, particle)?,
+            let draw = |global: &mut FamilyDraw| {
+                self.settings.estimator.draw_into(self.family, self.globals, &noise, global);
+            };
+            let of_globals = |found| Evaluated { found, by_local: self.locals.zeros(self.rows) };
+            let mut whole = match (layers, is_joined) {
+                (_, true) => {
+                    draw(global);
+                    of_globals(Drawn::of(self.prior(worker, global)?, Vec::new()))
+                }
+                (Some(layers), false) => of_globals(self.of_layers(worker, layers, particle, &noise, global)?),
+                (None, false) => {
+                    draw(global);
+                    self.whole(worker, global, particle)?
+                }
             };
             (whole.found.noise, whole.found.has_entropy) = (noise, true);
             Ok(whole)
@@ -153,7 +212,9 @@ impl Silo {
         // Nothing of it passes through a draw of the globals.
         let joined = joined.map(|likelihood| Drawn::of(likelihood, vec![0.0; self.family.noise_len()]));
         let private = self.locals.private_theta().len();
-        let (weights, mut gradient) = self.weighed(globals, &draws, joined.as_ref(), self.theta_len + private)?;
+        let memory = std::mem::take(&mut ahead.gradient);
+        let (weights, mut gradient) =
+            self.weighed(globals, &draws, joined.as_ref(), self.theta_len + private, memory)?;
         ahead.keep(draws);
         finite(&self.name, step, |_| "the bound".into(), &[weights.bound])?;
         self.check_globals(step, &gradient)?;

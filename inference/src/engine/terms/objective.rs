@@ -108,7 +108,7 @@ impl Silo {
         };
         // What has no gradient by θ gives zeros; of the prior's, what is private stays out.
         draws.iter_mut().for_each(|own| own.theta.resize(theta_len, 0.0));
-        let (mut weights, mut gradient) = self.weighed(globals, &draws, joined.as_ref(), theta_len)?;
+        let (mut weights, mut gradient) = self.weighed(globals, &draws, joined.as_ref(), theta_len, Vec::new())?;
         if let Some(Diverged { value, gradient: by_moments }) = diverged {
             weights.bound -= value;
             self.family.vjp_moments(globals, &by_moments, &mut gradient[..globals.len()]);
@@ -136,43 +136,51 @@ impl Silo {
     }
 
     /// What draws weigh, and the gradient of the negative bound by the parameters of the global family, then by θ of
-    /// this length; `joined` is what all draws have in common.
+    /// this length, in the memory of an earlier one; `joined` is what all draws have in common.
     pub(super) fn weighed(
         &self,
         globals: &[f64],
         draws: &[Drawn],
         joined: Option<&Drawn>,
         theta_len: usize,
+        memory: Vec<f64>,
     ) -> Result<(DrawWeights, Vec<f64>)> {
         let common = joined.map_or(0.0, |joined| joined.elbo);
         let elbos: Vec<f64> = draws.iter().map(|own| own.elbo + common).collect();
         let weights = self.settings.estimator.weigh(&elbos);
-        let mut gradient = vec![0.0; globals.len() + theta_len];
-        for (own, (family, theta)) in draws.iter().zip(weights.family.iter().zip(&weights.theta)) {
-            self.add_gradient(globals, own, [family, theta].map(|factor| -weights.share * factor), &mut gradient)?;
-        }
-        if let Some(joined) = joined {
-            self.add_gradient(globals, joined, [-1.0, -1.0], &mut gradient)?;
+        // What is there of an earlier one is written over.
+        let mut gradient = memory;
+        gradient.resize(globals.len() + theta_len, 0.0);
+        gradient[globals.len()..].fill(0.0);
+        let all = draws.iter().zip(weights.family.iter().zip(&weights.theta));
+        let all = all.map(|(own, (family, theta))| (own, [family, theta].map(|factor| -weights.share * factor)));
+        for (index, (own, factors)) in all.chain(joined.map(|joined| (joined, [-1.0, -1.0]))).enumerate() {
+            self.add_gradient(globals, own, factors, index == 0, &mut gradient)?;
         }
         Ok((weights, gradient))
     }
 
-    /// Adds the gradients of a draw by the parameters of the global family and by θ, each times its factor.
-    fn add_gradient(&self, globals: &[f64], own: &Drawn, [family, theta]: [f64; 2], out: &mut [f64]) -> Result<()> {
+    /// Adds the gradients of a draw by the parameters of the global family and by θ, each times its factor; the first is written in
+    /// place of what is there for the family.
+    fn add_gradient(
+        &self,
+        globals: &[f64],
+        own: &Drawn,
+        [family, theta]: [f64; 2],
+        is_first: bool,
+        out: &mut [f64],
+    ) -> Result<()> {
         let (by_global, by_theta) = out.split_at_mut(globals.len());
         let gradient = DrawGradient {
             grad_mean: &own.grad_mean,
             grad_offset: own.grad_offset.as_ref().unwrap_or(&own.grad_mean),
             factor: family,
             with_entropy: own.has_entropy && self.settings.estimator.adds_entropy_gradient(),
+            by_variance: &own.variance,
+            is_first,
         };
-        self.family.add_gradient(globals, &own.noise, gradient, by_global);
         add_scaled(&mut by_theta[..own.theta.len()], theta, &own.theta);
-        if own.variance.is_empty() {
-            return Ok(());
-        }
-        let variance: Vec<f64> = own.variance.iter().map(|gradient| family * gradient).collect();
-        self.family.vjp_variance(globals, &variance, by_global)
+        self.family.add_gradient(globals, &own.noise, gradient, by_global)
     }
 
     /// Refuses a gradient by the parameters of the global family and θ by which they could not move.

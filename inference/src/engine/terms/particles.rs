@@ -61,7 +61,7 @@ pub(crate) struct Context<'a> {
     pub(crate) rows: &'a StepRows,
     pub(crate) draw: Draws,
     /// What linear layers read under local reparameterisation.
-    pub(crate) layers: Option<LayerMoments>,
+    pub(crate) layers: Option<LayerMoments<'a>>,
 }
 
 /// A copy of model and data: one thread evaluates particles with each.
@@ -312,9 +312,19 @@ mod tests {
     }
 
     /// What is found of seven particles of a minibatch, at the start.
-    fn found<T>((threads, may_join): (usize, bool), find: impl FnOnce(&mut Silo, &[f64], Draws) -> T) -> T {
+    fn found<T>(how: (usize, bool), find: impl FnOnce(&mut Silo, &[f64], Draws) -> T) -> T {
+        found_of(3, how, find)
+    }
+
+    /// The same with so many hidden units.
+    fn found_of<T>(
+        hidden: usize,
+        (threads, may_join): (usize, bool),
+        find: impl FnOnce(&mut Silo, &[f64], Draws) -> T,
+    ) -> T {
         let device = Device::flex();
-        let layers = [[2, 3], [3, 2]].map(|widths| BayesianLinear::rectified(widths, &mut stream(0), &device));
+        let layers =
+            [[2, hidden], [hidden, 2]].map(|widths| BayesianLinear::rectified(widths, &mut stream(0), &device));
         let mut x = vec![0.0; 20];
         stream(1).normal(&mut x);
         let settings = Settings {
@@ -390,6 +400,37 @@ mod tests {
     #[test]
     fn an_objective_with_the_prior_is_the_same_with_joined_shares() {
         agree(&objective(true), &objective(false));
+    }
+
+    #[test]
+    fn the_whole_bound_of_layers_in_one_pass_has_the_bits_of_prior_and_share() {
+        // The prior of few weights is evaluated first, that of many meanwhile.
+        let compare = |silo: &mut Silo, globals: &[f64], draw: Draws| {
+            let mut rows = silo.locals.rows(3);
+            let compare = |context: &Context<'_>, workers: &mut [Worker]| -> crate::engine::error::Result<_> {
+                for particle in 0..7 {
+                    let worker = &workers[0];
+                    let (noise, mut global) = (context.global_noise(particle), FamilyDraw::default());
+                    let layers = context.layers.as_ref().unwrap();
+                    let whole = context.of_layers(worker, layers, particle, &noise, &mut global)?;
+                    let global = context.settings.estimator.draw(context.family, globals, &noise);
+                    let mut apart = context.prior(worker, &global)?;
+                    apart.take(context.elbo_term(worker, &global, particle)?.found);
+                    let whole = ElboTerm {
+                        elbo: whole.elbo,
+                        grad_mean: whole.grad_mean,
+                        grad_offset: whole.grad_offset.unwrap(),
+                        theta: whole.theta,
+                        variance: whole.variance,
+                    };
+                    assert!(whole.variance.iter().all(|slope| *slope != 0.0) && whole == apart, "{whole:?} {apart:?}");
+                }
+                Ok(Vec::<Evaluated<ElboTerm>>::new())
+            };
+            silo.evaluate(globals, &mut rows, draw, compare).unwrap();
+        };
+        found((1, false), compare);
+        found_of(3_300, (1, false), compare);
     }
 
     #[test]

@@ -2,6 +2,8 @@
 
 use std::sync::Arc;
 
+use rayon::prelude::*;
+
 use crate::engine::error::{Error, Result};
 
 /// The version of the message format; both sides must have the same.
@@ -87,11 +89,8 @@ impl Message {
     /// Adds an array of floats.
     #[must_use]
     pub fn array(mut self, name: &str, values: &[f64], shape: &[usize]) -> Self {
-        // Long vectors are written once, and not filled with zeros before.
-        let numbers: Vec<[u8; 8]> = values.iter().map(|value| value.to_le_bytes()).collect();
-        let bytes = numbers.into_flattened();
-        let shape = shape.iter().map(|&length| length as u64).collect();
-        self.records.push(Record { name: name.to_owned(), data_type: DataType::F64, shape, bytes: bytes.into() });
+        let (shape, bytes) = (shape.iter().map(|&length| length as u64).collect(), encoded(values).into());
+        self.records.push(Record { name: name.to_owned(), data_type: DataType::F64, shape, bytes });
         self
     }
 
@@ -135,7 +134,7 @@ impl Message {
     /// [`Error::Message`] if there is none of that name and type.
     pub fn get_floats(&self, name: &str) -> Result<Vec<f64>> {
         let record = self.record(name, DataType::F64)?;
-        Ok(read(&record.bytes))
+        Ok(decoded(&record.bytes))
     }
 
     /// The floats of a record that must have this many.
@@ -143,11 +142,17 @@ impl Message {
     /// # Errors
     /// [`Error::Message`] if there is none of that name, type and length.
     pub fn expect_floats(&self, name: &str, length: usize) -> Result<Vec<f64>> {
-        let values = self.get_floats(name)?;
-        if values.len() == length {
-            return Ok(values);
+        Ok(decoded(&self.record_of(name, length)?.bytes))
+    }
+
+    /// A record of floats that must have this many.
+    pub(crate) fn record_of(&self, name: &str, length: usize) -> Result<&Record> {
+        let record = self.record(name, DataType::F64)?;
+        let found = record.bytes.len() / 8;
+        if found == length {
+            return Ok(record);
         }
-        Err(self.malformed(format!("record `{name}` has {} numbers, expected {length}", values.len())))
+        Err(self.malformed(format!("record `{name}` has {found} numbers, expected {length}")))
     }
 
     /// The unsigned number of a record.
@@ -194,7 +199,7 @@ impl Message {
     #[must_use]
     pub fn largest_norm(&self) -> Option<(&str, f64)> {
         let floats = self.records.iter().filter(|record| record.data_type == DataType::F64);
-        let norm = |record: &Record| read(&record.bytes).iter().map(|value| value * value).sum::<f64>().sqrt();
+        let norm = |record: &Record| decoded(&record.bytes).iter().map(|value| value * value).sum::<f64>().sqrt();
         floats.map(|record| (record.name.as_str(), norm(record))).max_by(|a, b| a.1.abs().total_cmp(&b.1.abs()))
     }
 
@@ -219,7 +224,7 @@ impl Message {
     /// All records of floats by their names.
     pub(crate) fn named_floats(&self) -> Vec<(String, Vec<f64>)> {
         let floats = self.records.iter().filter(|record| record.data_type == DataType::F64);
-        floats.map(|record| (record.name.clone(), read(&record.bytes))).collect()
+        floats.map(|record| (record.name.clone(), decoded(&record.bytes))).collect()
     }
 
     /// Whether the squares of the floats of every record have a finite sum: all floats are finite then. It copies none.
@@ -345,7 +350,21 @@ impl Message {
     }
 }
 
-fn read(bytes: &[u8]) -> Vec<f64> {
+/// Numbers as bytes of a record.
+pub(crate) fn encoded(numbers: &[f64]) -> Vec<u8> {
+    // Long vectors are written once, and not filled with zeros before.
+    let bytes: Vec<[u8; 8]> = match numbers.len() > PART {
+        true => numbers.par_iter().with_min_len(PART).map(|number| number.to_le_bytes()).collect(),
+        false => numbers.iter().map(|number| number.to_le_bytes()).collect(),
+    };
+    bytes.into_flattened()
+}
+
+/// Numbers of a long vector that one thread writes at a time.
+const PART: usize = 16_384;
+
+/// The numbers of a record of floats.
+pub(crate) fn decoded(bytes: &[u8]) -> Vec<f64> {
     bytes.as_chunks::<8>().0.iter().map(|bytes| f64::from_le_bytes(*bytes)).collect()
 }
 

@@ -1,7 +1,9 @@
 //! Declares the fields of a message once: encoding, decoding, limits and rows of the manifest follow.
 
+use std::sync::Arc;
+
 use super::manifest::{Field, Release};
-use super::message::Message;
+use super::message::{DataType, Message, Record, decoded, encoded};
 use crate::engine::error::{Error, Result};
 
 /// A value that a message carries under a name.
@@ -92,6 +94,42 @@ impl Carried for Vec<f64> {
 
     fn get(message: &Message, name: &str, limit: u64) -> Result<Self> {
         if limit == 0 { Ok(Self::new()) } else { message.expect_floats(name, length(limit)) }
+    }
+}
+
+/// Numbers as a message has them: written once, however many copies there are, and read where they are asked for.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub(crate) struct Written {
+    bytes: Arc<Vec<u8>>,
+}
+
+impl Written {
+    /// These numbers.
+    pub(crate) fn of(numbers: &[f64]) -> Self {
+        Self { bytes: encoded(numbers).into() }
+    }
+
+    /// The numbers.
+    pub(crate) fn read(&self) -> Vec<f64> {
+        decoded(&self.bytes)
+    }
+}
+
+/// No numbers are not sent.
+impl Carried for Written {
+    fn put(&self, message: Message, name: &str) -> Message {
+        let (bytes, shape) = (Arc::clone(&self.bytes), vec![self.bytes.len() as u64 / 8]);
+        if bytes.is_empty() {
+            return message;
+        }
+        message.share(&Record { name: name.to_owned(), data_type: DataType::F64, shape, bytes })
+    }
+
+    fn get(message: &Message, name: &str, limit: u64) -> Result<Self> {
+        if limit == 0 {
+            return Ok(Self::default());
+        }
+        Ok(Self { bytes: Arc::clone(&message.record_of(name, length(limit))?.bytes) })
     }
 }
 
@@ -260,6 +298,8 @@ mod tests {
             scale: f64 = Data <= 1,
             /// a vector
             global: Vec<f64> = Data <= sizes.length,
+            /// a vector that is read later
+            later: Written = Data <= sizes.length,
             /// vectors
             vectors: Rows = Data <= 2 * sizes.length,
             /// perhaps
@@ -277,6 +317,7 @@ mod tests {
             fresh: true,
             scale: -0.5,
             global: vec![1.0, 2.0, 3.0],
+            later: Written::of(&[-0.0, 2.0, f64::MIN_POSITIVE]),
             vectors: Rows { count: 2, values: vec![0.0; 6] },
             weights: None,
             theta: Vec::new(),
@@ -294,11 +335,24 @@ mod tests {
     }
 
     #[test]
+    fn numbers_that_are_read_later_are_written_as_others_are() {
+        let numbers = [-0.0, 2.5, f64::NAN];
+        let (later, now) = (Written::of(&numbers), numbers.to_vec());
+        assert_eq!(later.put(Message::new("test"), "x"), now.put(Message::new("test"), "x"));
+        let bits = |numbers: &[f64]| numbers.iter().map(|number| number.to_bits()).collect::<Vec<u64>>();
+        assert_eq!(bits(&later.read()), bits(&now));
+        let none = Written::default();
+        assert_eq!(none.put(Message::new("test"), "x"), Message::new("test"));
+        assert_eq!((Written::get(&Message::new("test"), "x", 0).unwrap(), none.read()), (none, Vec::new()));
+    }
+
+    #[test]
     fn what_is_missing_too_long_or_too_large_is_refused() {
         let sizes = Sizes { length: 3 };
         for wrong in [
             Sample { step: 8, ..sample() },
             Sample { global: vec![1.0], ..sample() },
+            Sample { later: Written::of(&[1.0]), ..sample() },
             Sample { vectors: Rows { count: 1, values: vec![0.0; 3] }, ..sample() },
             Sample { weights: Some(vec![1.0; 3]), ..sample() },
             Sample { checks: "µ 12".into(), ..sample() },
@@ -322,6 +376,7 @@ mod tests {
             ("fresh", 1, false),
             ("scale", 1, true),
             ("global", 3, true),
+            ("later", 3, true),
             ("vectors", 6, true),
             ("weights", 2, false),
             ("theta", 0, true),

@@ -1,5 +1,7 @@
 //! Gives the coordinator of a fit whose one party holds the posterior: it asks for steps, and keeps a copy.
 
+use std::sync::OnceLock;
+
 use partita_core::{AnyModel, Device, Model, Precision, SiteTable, shared_theta};
 
 use super::messages::{Bounds, BoundsRequest, Sizes, Stepped, StepsRequest};
@@ -13,16 +15,34 @@ use crate::engine::terms::silo::global_signature;
 use crate::engine::trainer::Moved;
 use crate::engine::wire::manifest::Manifest;
 use crate::engine::wire::message::{LARGEST_COUNT, Message};
+use crate::engine::wire::typed::{Carried, Written};
 
 /// The kind of a saved coordinator.
 const STATE: &str = "central.coordinator";
+
+/// The parameters of the posterior as the party has sent them, read where somebody asks for them.
+#[derive(Debug)]
+struct Parameters {
+    written: Written,
+    read: OnceLock<Vec<f64>>,
+}
+
+impl Parameters {
+    fn new(written: Written) -> Self {
+        Self { written, read: OnceLock::new() }
+    }
+
+    fn numbers(&self) -> &[f64] {
+        self.read.get_or_init(|| self.written.read())
+    }
+}
 
 /// The coordinator of a pooled fit: asks the one party, a [`super::CentralSilo`], for steps and keeps a copy of the
 /// posterior.
 #[derive(Debug)]
 pub struct Central {
     family: Box<dyn Family>,
-    parameters: Vec<f64>,
+    parameters: Parameters,
     theta: Vec<f64>,
     settings: Settings,
     names: [String; 1],
@@ -50,7 +70,7 @@ impl Central {
         let sizes = Sizes::largest(&*family, theta.len(), 1, settings);
         let fields = [Stepped::fields(&sizes), Bounds::fields(&sizes)].concat();
         Ok(Self {
-            parameters: settings.family.start(&*family, &table),
+            parameters: Parameters::new(Written::of(&settings.family.start(&*family, &table))),
             family,
             theta,
             settings: settings.clone(),
@@ -99,7 +119,7 @@ impl Algorithm for Central {
     fn incoming(&mut self, outcomes: Vec<Outcome>) -> Result<StepInfo> {
         let Stepped { bound, gradient_norm, clipped: is_clipped, global, theta, rate, converged } =
             Stepped::read(&self.answer(outcomes)?, &self.sizes)?;
-        (self.parameters, self.theta) = (global, theta);
+        (self.parameters, self.theta) = (Parameters::new(global), theta);
         let due = self.due();
         let rate = rate.unwrap_or_else(|| self.settings.rate(self.step + due - 1));
         self.step += due;
@@ -135,7 +155,7 @@ impl Algorithm for Central {
     }
 
     fn posterior(&self) -> Posterior<'_> {
-        Posterior { family: &*self.family, parameters: &self.parameters, theta: &self.theta }
+        Posterior { family: &*self.family, parameters: self.parameters.numbers(), theta: &self.theta }
     }
 
     fn compute_in(&mut self, _: Precision) -> Result<bool> {
@@ -148,18 +168,18 @@ impl Algorithm for Central {
             .word("step", self.step)
             .word("seed", self.settings.seed)
             .word("converged", u64::from(self.converged))
-            .floats("global", &self.parameters)
+            .floats("global", self.parameters.numbers())
             .floats("theta", &self.theta)
             .setting("globals", &self.signature)
     }
 
     fn load(&mut self, state: &Message) -> Result<()> {
         same_run(state, STATE, &self.signature, self.settings.seed)?;
-        let parameters = state.expect_floats("global", self.family.parameter_len())?;
+        let parameters = Written::get(state, "global", self.family.parameter_len() as u64)?;
         let theta = state.expect_floats("theta", self.theta.len())?;
         self.step = state.get_count("step", LARGEST_COUNT)?;
         self.converged = state.get_count("converged", 1)? == 1;
-        (self.parameters, self.theta) = (parameters, theta);
+        (self.parameters, self.theta) = (Parameters::new(parameters), theta);
         Ok(())
     }
 }

@@ -3,7 +3,7 @@
 use crate::engine::family::Family;
 use crate::engine::settings::Settings;
 use crate::engine::wire::message::LARGEST_COUNT;
-use crate::engine::wire::typed::message;
+use crate::engine::wire::typed::{Written, message};
 
 /// What the lengths of the fields follow from.
 #[derive(Debug, Clone, Copy)]
@@ -48,7 +48,7 @@ message! {
         /// whether it was clipped
         clipped: bool = Data <= 1,
         /// the global posterior's parameters
-        global: Vec<f64> = Data <= sizes.parameters,
+        global: Written = Data <= sizes.parameters,
         /// the model's trained parameters
         theta: Vec<f64> = Data <= sizes.theta,
         /// the learning rate, where it follows from the run

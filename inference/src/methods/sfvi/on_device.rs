@@ -9,7 +9,7 @@ use crate::engine::on_device::{DeviceFit, Interval, Owner, Weights};
 use crate::engine::party::{Commit, Program, Standing};
 use crate::engine::settings::Settings;
 use crate::engine::wire::message::{LARGEST_COUNT, Message};
-use crate::engine::wire::typed::length;
+use crate::engine::wire::typed::{Written, length};
 
 /// The one party of a fit that stays on its device: data, posterior and optimiser are tensors there.
 ///
@@ -78,7 +78,7 @@ impl OnDeviceSilo {
             bound: read.bound,
             gradient_norm: read.gradient_norm,
             clipped: false,
-            global: read.global,
+            global: Written::of(&read.global),
             theta: read.theta,
             rate: None,
             converged: false,

@@ -14,7 +14,7 @@ use crate::engine::terms::coordinator::tensors;
 use crate::engine::terms::joint::NoiseAhead;
 use crate::engine::trainer::{Descent, Moved, Trainer};
 use crate::engine::wire::message::Message;
-use crate::engine::wire::typed::length;
+use crate::engine::wire::typed::{Written, length};
 
 /// The one party of a pooled fit: a [`Silo`] with all data, and the posterior of the globals.
 #[derive(Debug)]
@@ -65,6 +65,7 @@ impl CentralSilo {
             Ok(mut objective) => {
                 let moved = self.trainer.step(step, objective.bound, &mut objective.gradient);
                 let bound = objective.bound;
+                self.ahead.keep_gradient(std::mem::take(&mut objective.gradient));
                 self.silo.move_locals(objective, moved.rate);
                 (bound, moved)
             }
@@ -75,7 +76,7 @@ impl CentralSilo {
         self.silo.set_theta(self.trainer.theta())?;
         self.silo.step = step + 1;
         let Moved { gradient_norm, is_clipped: clipped, rate } = moved;
-        let (global, theta) = (self.trainer.parameters().to_vec(), self.trainer.theta().to_vec());
+        let (global, theta) = (Written::of(self.trainer.parameters()), self.trainer.theta().to_vec());
         let (rate, converged) = (adapts.then_some(rate), self.trainer.has_converged());
         Ok(Stepped { bound, gradient_norm, clipped, global, theta, rate, converged }.write())
     }
