@@ -107,6 +107,11 @@ pub(crate) fn run(mut options: Options) -> Result<()> {
     println!("Without noise, mean / sd:");
     plain.iter().for_each(|site| println!("  {:<10} {:.3} / {:.3}", site.label, site.mean, site.sd));
     let centres: Vec<f64> = plain.iter().map(|site| site.mean).collect();
+    // What chance alone leaves outside: the same data, and no noise.
+    let plainly = (0..options.simulated).map(|set| without_noise(&simulation(set), &device, &options));
+    let plainly: Vec<SiteSummary> = plainly.collect::<Result<Vec<_>>>()?.into_iter().flatten().collect();
+    let within = plainly.iter().zip(TRUTH.iter().cycle()).filter(|(site, truth)| covers(site, **truth)).count();
+    println!("Without noise {within} of {} intervals of simulated data cover the truth.", plainly.len());
     let epsilons = if options.shared.quick { &EPSILONS[2..] } else { &EPSILONS[..] };
     let mut rows = Vec::new();
     let silos = SILOS.into_iter().flat_map(|silos| epsilons.iter().map(move |epsilon| (silos, *epsilon)));
@@ -176,11 +181,16 @@ fn private(promise: &Promise<'_>, children: &[Child], centres: &[f64]) -> Result
     let widened = fit.report.privacy.map(|own| own.widened).unwrap_or_default();
     let found = |((site, widened), centre): ((SiteSummary, f64), &f64)| {
         let noise = site.sd * (1.0 - widened.powi(-2)).sqrt();
-        let covers = (site.quantiles.p2_5..=site.quantiles.p97_5).contains(centre);
+        let covers = covers(&site, *centre);
         let by_noise = (site.mean - centre) / noise;
         Found { label: site.label, mean: site.mean, sd: site.sd, widened, covers, by_noise }
     };
     Ok(fit.report.sites.into_iter().zip(widened).zip(centres).map(found).collect())
+}
+
+/// Whether the 95 % interval has this number in it.
+fn covers(site: &SiteSummary, number: f64) -> bool {
+    (site.quantiles.p2_5..=site.quantiles.p97_5).contains(&number)
 }
 
 /// As many children as the real ones, at [`TRUTH`].
