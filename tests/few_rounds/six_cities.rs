@@ -80,13 +80,12 @@ fn ten_silos_need_six_rounds() {
 }
 
 #[test]
-fn fifty_silos_of_eleven_children_need_eight_rounds_where_they_are_alike_and_nine_at_random() {
+fn fifty_silos_of_eleven_children_need_eight_rounds() {
     let children = six_cities();
     let alike: Vec<Vec<Child>> = (0..50).map(|k| children.iter().skip(k).step_by(50).copied().collect()).collect();
     agrees("fifty alike", &alike, 8);
-    // The aim is eight rounds of these too, and is missed by one.
     for seed in [1, 2, 3] {
-        agrees(&format!("fifty, seed {seed}"), &at_random(50, seed), 9);
+        agrees(&format!("fifty, seed {seed}"), &at_random(50, seed), 8);
     }
 }
 

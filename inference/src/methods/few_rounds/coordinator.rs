@@ -352,11 +352,11 @@ impl FewRounds {
         } else {
             // The plain step decides on the end, and the one that knows more is taken where it is within reach.
             let optimum = match &self.course.share {
-                Some(share) => optimum(&self.course, share, step.left(), &self.draws)?,
+                Some(share) => optimum(&self.course, share, &step, &self.draws)?,
                 None => None,
             };
             let is_whole = is_last || optimum.is_some();
-            let fraction = if is_whole { 1.0 } else { (self.course.reach / step.length()).min(1.0) };
+            let fraction = if is_whole { 1.0 } else { step.fraction_within(self.course.reach) };
             self.course.next = optimum.unwrap_or_else(|| step.take(&self.course.at, fraction));
             self.course.fraction = fraction;
         }

@@ -80,6 +80,9 @@ impl Share {
 /// Eigenvalues of the precision below this are held at it, in coordinates where they are one at the optimum.
 const LEAST_PRECISION: f64 = 0.05;
 
+/// How often the interval is halved in which the fraction of a step of given length is looked for.
+const HALVINGS: usize = 50;
+
 /// The least and the most that is left of a step that was taken back.
 const LEAST_LEFT: f64 = 0.1;
 const MOST_LEFT: f64 = 0.5;
@@ -142,7 +145,34 @@ impl Step {
 
     /// How far the whole step moves the mean, in standard deviations.
     pub(crate) fn length(&self) -> f64 {
-        self.gradient.iter().zip(&self.precisions).map(|(g, p)| (g / p).powi(2)).sum::<f64>().sqrt()
+        self.length_of(1.0)
+    }
+
+    /// How far [`Step::take`] moves the mean with this fraction, which grows with it.
+    fn length_of(&self, fraction: f64) -> f64 {
+        let moves =
+            self.gradient.iter().zip(&self.precisions).map(|(g, p)| fraction * g / (1.0 - fraction + fraction * p));
+        moves.map(|own| own * own).sum::<f64>().sqrt()
+    }
+
+    /// The fraction with which [`Step::take`] moves the mean by `reach` standard deviations, or one where the whole step is no longer.
+    ///
+    /// It is not `reach` divided by the length of the step: a fraction of a step to a wider distribution has most of its precision
+    /// yet, and goes less far than that part of the way.
+    pub(crate) fn fraction_within(&self, reach: f64) -> f64 {
+        if self.length() <= reach {
+            return 1.0;
+        }
+        let (mut within, mut beyond) = (0.0, 1.0);
+        for _ in 0..HALVINGS {
+            let middle = 0.5 * (within + beyond);
+            if self.length_of(middle) <= reach {
+                within = middle;
+            } else {
+                beyond = middle;
+            }
+        }
+        within
     }
 
     /// What is left to gain by mean and covariance, in nats, near the optimum: $\tfrac12 g^\top\Lambda^{-1}g +
@@ -168,7 +198,26 @@ impl Step {
 
 #[cfg(test)]
 mod tests {
+    use partita_core::kernel::dot;
+
     use super::*;
+
+    #[test]
+    fn a_shortened_step_is_as_long_as_its_limit() {
+        // Along the first number the distribution is to get three times as wide, along the second half as wide.
+        let share = Share { value: 0.0, gradient: vec![9.0, 1.0], curvature: vec![-1.0 / 9.0, 0.0, -4.0], even: None };
+        let (step, from) = (Step::of(&share).unwrap(), Normal::independent(vec![0.5, -2.0], 0.1));
+        assert!((step.length() - (81.0_f64.powi(2) + 0.25_f64.powi(2)).sqrt()).abs() < 1e-12, "{}", step.length());
+        for reach in [0.3, 5.0, 80.0] {
+            let shift = from.whiten(&step.take(&from, step.fraction_within(reach)).mean);
+            let length = dot(&shift, &shift).sqrt();
+            assert!((length / reach - 1.0).abs() < 1e-9, "{length} standard deviations, {reach} expected");
+        }
+        // The fraction that would be right if the covariance stayed goes less than an eighth of the way to the limit.
+        let shift = from.whiten(&step.take(&from, 5.0 / step.length()).mean);
+        assert!(dot(&shift, &shift).sqrt() < 5.0 / 8.0, "{shift:?}");
+        assert!((step.fraction_within(81.1) - 1.0).abs() < f64::EPSILON);
+    }
 
     #[test]
     fn one_step_solves_a_quadratic_exactly() {

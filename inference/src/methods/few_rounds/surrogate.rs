@@ -21,10 +21,9 @@ const LEFT: f64 = 1e-4;
 const NEARER: f64 = 0.5;
 /// The part of a step below which the surrogate has no optimum that steps come to.
 const LEAST_FRACTION: f64 = 0.02;
-/// The farthest that the mean may go by it, in standard deviations, and the most that may be left to gain, in nats: third
+/// The farthest that the mean may go by it, in standard deviations, where the plain step is no longer than its limit: third
 /// derivatives say little of what is farther.
 const FARTHEST: f64 = 3.0;
-const MOST_LEFT: f64 = 5.0;
 /// Directions in which remembered rounds differ by less than this part of the widest, squared, are left out.
 const LEAST_PART: f64 = 1e-6;
 
@@ -49,16 +48,16 @@ struct Surrogate<'a> {
     inverse: Mat<f64>,
 }
 
-/// The distribution to which what is known leads from the present posterior, of which all parties said `share` and which has
-/// so much left to gain: first by third derivatives, else without them. `None` where both lead nowhere.
+/// The distribution to which what is known leads from the present posterior, of which all parties said `share`: first by third
+/// derivatives, else without them. `None` where both lead nowhere near.
+///
+/// Where the `plain` step is longer than its limit, and would be shortened, it may be as far as that limit.
 ///
 /// # Errors
 /// As for [`Step::of`].
-pub(super) fn optimum(course: &Course, share: &Share, left: f64, draws: &Draws) -> Result<Option<Normal>> {
-    if left > MOST_LEFT {
-        return Ok(None);
-    }
-    let by = |third| Surrogate::of(&course.at, share, third, &course.past).optimum(course.reach);
+pub(super) fn optimum(course: &Course, share: &Share, plain: &Step, draws: &Draws) -> Result<Option<Normal>> {
+    let reach = if plain.length() > course.reach { course.reach } else { course.reach.min(FARTHEST) };
+    let by = |third| Surrogate::of(&course.at, share, third, &course.past).optimum(reach);
     let third = share.even.as_ref().map(|even| Third::of(draws, even, &share.gradient));
     match third {
         Some(third) => by(Some(third))?.map_or_else(|| by(None), |found| Ok(Some(found))),
@@ -186,7 +185,7 @@ impl<'a> Surrogate<'a> {
             let length = dot(&shift, &shift).sqrt();
             let after = Step::of(&self.share(&next))?;
             // Neither where one is no number.
-            if length <= reach.min(FARTHEST) && after.left() < step.left() {
+            if length <= reach && after.left() < step.left() {
                 (now, step, fraction) = (next, after, f64::min(1.0, 2.0 * fraction));
             } else if fraction > LEAST_FRACTION {
                 fraction *= 0.5;
@@ -214,6 +213,7 @@ fn inverse(secants: &[Secant]) -> Option<Mat<f64>> {
 
 #[cfg(test)]
 mod tests {
+    use super::super::course::Phase;
     use super::*;
 
     /// A log density over two numbers with skew and heavy curvature: of the logarithms of two gamma variables, rotated.
@@ -270,6 +270,36 @@ mod tests {
             assert!(at.mean.iter().zip(&plain.1.mean).all(|(a, b)| (a - b).abs() < 1e-4));
             assert!((&at.factor - &plain.1.factor).norm_max() < 1e-4);
         }
+    }
+
+    #[test]
+    fn third_derivatives_lead_farther_where_the_plain_step_would_be_shortened() {
+        let draws = Draws::new(3, 2, 16).unwrap();
+        let at = Normal::independent(vec![-0.84, 0.12], 0.3);
+        let own = share(&at, &draws);
+        let plain = Step::of(&own).unwrap();
+        let course = |reach: f64| Course {
+            phase: Phase::Rounds,
+            at: at.clone(),
+            share: None,
+            said: Vec::new(),
+            past: Past::default(),
+            next: at.clone(),
+            fraction: 1.0,
+            reach,
+        };
+        let reach = 5.0;
+        assert!(plain.length() > reach, "{}", plain.length());
+        let found = optimum(&course(reach), &own, &plain, &draws).unwrap().unwrap();
+        let shift = at.whiten(&found.mean);
+        let length = dot(&shift, &shift).sqrt();
+        assert!(length > FARTHEST && length <= reach, "{length} standard deviations");
+        // It is nearer than the part of the plain step that is as long.
+        let left = |at: &Normal| Step::of(&share(at, &draws)).unwrap().left();
+        let shortened = plain.take(&at, plain.fraction_within(reach));
+        assert!(left(&found) < 0.5 * left(&shortened), "{} and {}", left(&found), left(&shortened));
+        let near = optimum(&course(1e3), &own, &plain, &draws).unwrap();
+        assert!(near.is_none_or(|near| dot(&at.whiten(&near.mean), &at.whiten(&near.mean)).sqrt() <= FARTHEST));
     }
 
     #[test]
