@@ -111,7 +111,8 @@ fn of_short_clip(&ExpectedClipping { moves, share, .. }: &ExpectedClipping) -> O
     );
     let remedy = "Outcomes are rare, or have long tails. A new study with a larger `clip` under `[privacy]` has more noise and less of this; so has a larger epsilon, by which the clip is longer by itself.";
     let warning = Warning::new(Severity::Doubt, problem, remedy).measured(moves);
-    (!(moves <= CLIPPING)).then(|| warning.beyond(CLIPPING, "standard deviations"))
+    // What is no number is no short way.
+    if moves <= CLIPPING { None } else { Some(warning.beyond(CLIPPING, "standard deviations")) }
 }
 
 /// That more rows are clipped than the posterior expects, beyond what noise explains.
