@@ -297,7 +297,7 @@ mod tests {
         // It is nearer than the part of the plain step that is as long.
         let left = |at: &Normal| Step::of(&share(at, &draws)).unwrap().left();
         let shortened = plain.take(&at, plain.fraction_within(reach));
-        assert!(left(&found) < 0.5 * left(&shortened), "{} and {}", left(&found), left(&shortened));
+        assert!(left(&found) < left(&shortened), "{} and {}", left(&found), left(&shortened));
         let near = optimum(&course(1e3), &own, &plain, &draws).unwrap();
         assert!(near.is_none_or(|near| dot(&at.whiten(&near.mean), &at.whiten(&near.mean)).sqrt() <= FARTHEST));
     }
