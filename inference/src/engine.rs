@@ -12,6 +12,8 @@ pub(crate) mod checkpoint;
 pub(crate) mod climb;
 pub(crate) mod clipped;
 pub(crate) mod divergence;
+#[cfg(test)]
+pub(crate) mod effects;
 pub(crate) mod error;
 pub(crate) mod estimator;
 pub(crate) mod exchange;

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
+use super::histogram::range;
 use super::item::{ChebyshevSums, DesignPart};
 use super::{AgreementError, Boundary, Declared, Histogram, Item, Moments, OrthogonalPolynomial, Profile};
 use crate::read::ColumnKind;
@@ -145,11 +146,10 @@ impl Agreement {
             }
             Item::Range { of, .. } => {
                 let ends = items.iter().filter_map(|(_, item)| match item {
-                    Item::Range { low, high, .. } => Some((*low, *high)),
+                    Item::Range { low, high, .. } => Some([*low, *high]),
                     _ => None,
                 });
-                let (low, high) =
-                    ends.reduce(|all, one| (all.0.min(one.0), all.1.max(one.1))).unwrap_or((f64::NAN, f64::NAN));
+                let (low, high) = range(&ends.flatten().collect::<Vec<f64>>()).unwrap_or((f64::NAN, f64::NAN));
                 self.splines.insert(of.clone(), Boundary { low, high, knots: Vec::new() });
             }
             Item::Quantiles { of, counts: first } => {

@@ -143,46 +143,11 @@ impl Silo {
 
 #[cfg(test)]
 mod tests {
-    use partita_core::burn::module::Module;
-    use partita_core::burn::tensor::Tensor;
-    use partita_core::{Bernoulli, Device, Groups, Model, Normal, Result, Scope};
-    use partita_core::{Noise, Purpose};
+    use partita_core::{Device, Groups, Noise, Purpose};
 
     use super::*;
+    use crate::engine::effects::Effects;
     use crate::engine::settings::Settings;
-
-    /// Rows with a latent each, in which others stand with one of their own where they are nested.
-    #[derive(Module, Debug)]
-    struct Levels {
-        #[module(skip)]
-        nested: Option<Groups>,
-    }
-
-    impl Model for Levels {
-        type Globals = [Tensor<1>; 2];
-        type Data = Tensor<1>;
-
-        fn global(&self, scope: &mut Scope<'_>) -> Result<[Tensor<1>; 2]> {
-            Ok([scope.sample("mean", Normal::new(0.0, 1.0))?, scope.sample("omega", Normal::new(0.0, 1.0))?])
-        }
-
-        fn local(&self, scope: &mut Scope<'_>, [mean, omega]: &[Tensor<1>; 2], y: &Tensor<1>) -> Result<()> {
-            let effect = || Normal::new(mean.clone(), omega.clone().exp());
-            let Some(groups) = &self.nested else {
-                return scope.plate("row", y.dims()[0], |scope, rows| {
-                    let effect = scope.sample("u", effect())?;
-                    scope.observe("y", Bernoulli::logits(effect), rows.take(y)?)
-                });
-            };
-            scope.plate("row", groups.groups(), |scope, _| {
-                let outer = scope.sample("u", effect())?;
-                scope.plate("inner", groups, |scope, inner| {
-                    let own = scope.sample("v", Normal::new(inner.expand(&outer)?, 0.5))?;
-                    scope.observe("y", Bernoulli::logits(own), inner.take(y)?)
-                })
-            })
-        }
-    }
 
     fn silo(nested: bool, estimator: Estimator, threads: usize) -> Silo {
         let (device, rows) = (Device::flex(), 12);
@@ -190,7 +155,8 @@ mod tests {
         let groups = nested.then(|| Groups::new(vec![0, 0, 2, 1, 3, 3, 3, 4, 4, 5, 0, 5], 6).unwrap());
         let settings = Settings { estimator, threads: Some(threads), ..Settings::default() };
         let data = device.tensor(y, [rows]);
-        let mut silo = Silo::new("north", 0, &Levels { nested: groups }, &data, &device, &settings).unwrap();
+        let mut silo =
+            Silo::new("north", 0, &Effects { latents: 1, nested: groups }, &data, &device, &settings).unwrap();
         let mut stream = Noise::new(3).stream(Key::new(Purpose::Check, 0));
         let scattered = silo.local_parameters().into_iter();
         let scattered = scattered.map(|own| own.iter().map(|value| value + 0.3 * stream.standard_normal()).collect());

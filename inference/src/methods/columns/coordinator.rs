@@ -13,6 +13,7 @@ use crate::engine::algorithm::{
     Algorithm, ElboFollowUp, ElboSamples, Posterior, StepInfo, Tally, finite, replies, same_run,
 };
 use crate::engine::error::{Error, Result};
+use crate::engine::estimator::add;
 use crate::engine::exchange::{Outcome, Request};
 use crate::engine::panic::COORDINATOR;
 use crate::engine::settings::{DRAWS_A_REQUEST, Settings};
@@ -30,8 +31,8 @@ use crate::methods::columns::{PLATE, VerticalOptions};
 /// Numbers of auxiliary variables that a party sends at once for a report: 8 MiB.
 const NUMBERS_A_REQUEST: usize = 1 << 20;
 
-/// Numbers of a sum that one thread adds at a time, and fewer than which replies are read by one thread.
-const PART: usize = 16_384;
+/// Fewer numbers than these are read from replies by one thread.
+const FEW: usize = 16_384;
 
 /// The coordinator of a fit over parties that hold different columns.
 ///
@@ -223,7 +224,7 @@ impl VerticalCoordinator {
         let replies = replies(outcomes, &self.parties, at)?;
         let located = |(reply, party): (&Message, &String)| one(reply, party).map_err(|e| e.in_silo(party, at));
         // What is short is not worth the threads.
-        if replies.iter().map(Message::size).sum::<usize>() < 8 * PART {
+        if replies.iter().map(Message::size).sum::<usize>() < 8 * FEW {
             return replies.iter().zip(&self.parties).map(located).collect();
         }
         let read: Vec<Result<T>> = replies.par_iter().zip(&self.parties).map(located).collect();
@@ -419,11 +420,6 @@ impl Algorithm for VerticalCoordinator {
 pub(super) fn sum<'a, V: Into<Cow<'a, [f64]>>>(vectors: impl Iterator<Item = V>) -> Vec<f64> {
     let mut vectors = vectors.map(|own| -> Cow<'a, [f64]> { own.into() });
     let mut sum = vectors.next().map(Cow::into_owned).unwrap_or_default();
-    for own in vectors {
-        match sum.len() {
-            ..=PART => add_scaled(&mut sum, 1.0, &own),
-            _ => sum.par_chunks_mut(PART).zip(own.par_chunks(PART)).for_each(|(sum, own)| add_scaled(sum, 1.0, own)),
-        }
-    }
+    vectors.for_each(|own| add(&mut sum, &own));
     sum
 }
