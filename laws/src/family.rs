@@ -217,19 +217,24 @@ impl Place<'_> {
             Ok(()) => gradient,
             Err(_) => &[],
         };
-        let plain = DrawGradient::new(gradient, gradient);
-        let whole = DrawGradient { factor, with_entropy: true, by_variance, ..plain };
-        let scaled = |parameters: &[f64]| {
-            let deviation = family.draw(parameters, &self.noise).deviation;
-            let variances = family.deviations(parameters).into_iter().map(|deviation| deviation * deviation);
-            let by_variances: f64 = by_variance.iter().zip(variances).map(|(slope, variance)| slope * variance).sum();
-            let by_draw = dot(gradient, &family.mean(parameters)) + dot(gradient, &deviation);
-            factor * (by_draw + by_variances + family.entropy(parameters))
-        };
-        if family.add_gradient(&self.parameters, &self.noise, whole, &mut out).is_err() {
-            out.fill(f64::NAN);
+        let kept = family.draw(&self.parameters, &self.noise).deviation;
+        for (by_variance, deviation) in [(by_variance, &[][..]), (by_variance, &kept), (&[], &kept)] {
+            let plain = DrawGradient::new(gradient, gradient);
+            let whole = DrawGradient { factor, with_entropy: true, by_variance, deviation, ..plain };
+            let scaled = |parameters: &[f64]| {
+                let offset = family.draw(parameters, &self.noise).deviation;
+                let variances = family.deviations(parameters).into_iter().map(|deviation| deviation * deviation);
+                let by_variances: f64 = by_variance.iter().zip(variances).map(|(slope, own)| slope * own).sum();
+                let by_draw = dot(gradient, &family.mean(parameters)) + dot(gradient, &offset);
+                factor * (by_draw + by_variances + family.entropy(parameters))
+            };
+            out.fill(BEFORE);
+            if family.add_gradient(&self.parameters, &self.noise, whole, &mut out).is_err() {
+                out.fill(f64::NAN);
+            }
+            self.pulled_back("whole gradient with that of the entropy", &out, scaled)?;
         }
-        self.pulled_back("whole gradient with that of the entropy", &out, scaled)
+        Ok(())
     }
 
     /// Checks a gradient by all of the covariance, and one by variances alone.

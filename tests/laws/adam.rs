@@ -42,10 +42,31 @@ fn means_in_single_precision_lead_to_the_same_place() {
         adam(&mut double, &gradient, &mut first, &mut second, &update);
         adam_single(&mut single, &gradient, &mut own_first, &mut root, &update);
     }
-    // A mean of gradients errs by ten roundings of 6e-8, a root by one for each step: 1.3e-5 of 200 steps of at most 0.01, and
-    // as much again, as steps are of means that differ.
+    // A mean of gradients errs by ten times a few roundings of 6e-8, a root by half as many for each step: 1.3e-5 of 200 steps of
+    // at most 0.01, and as much again, as steps are of means that differ.
     let farthest = fixtures::largest(double.iter().zip(&single).map(|(a, b)| (a - b).abs()));
     assert!(farthest > 0.0 && farthest < 5e-5, "{farthest}");
+}
+
+#[test]
+fn gradients_whose_squares_single_precision_cannot_hold_lead_to_the_same_place() {
+    for size in [1e-33, 1e-25, 1e-15, 1e15, 1e25, 1e37] {
+        let length = 67;
+        let [mut double, mut single] = [(); 2].map(|()| vec![0.0; length]);
+        let [mut first, mut second] = [(); 2].map(|()| vec![0.0; length]);
+        let [mut own_first, mut root] = [(); 2].map(|()| vec![0.0_f32; length]);
+        for time in 1..=50_u64 {
+            let gradient: Vec<f64> =
+                scattered(length, -3.0, (time % 7) as f64).into_iter().map(|number| size * number).collect();
+            // A constant far below all of them.
+            let update = AdamUpdate::at(time, 0.01, [0.9, 0.999], 1e-60);
+            adam(&mut double, &gradient, &mut first, &mut second, &update);
+            adam_single(&mut single, &gradient, &mut own_first, &mut root, &update);
+        }
+        let farthest = fixtures::largest(double.iter().zip(&single).map(|(a, b)| (a - b).abs()));
+        assert!(farthest > 0.0 && farthest < 5e-5, "{size}: {farthest}");
+        assert!(fixtures::largest(double.iter().map(|own| own.abs())) > 0.1);
+    }
 }
 
 #[test]

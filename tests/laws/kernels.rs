@@ -200,27 +200,41 @@ fn maps_and_draws_agree_with_libm() {
             4e-16,
             |_, _, _| 60.0,
             |set| {
-                let slopes = |by_variance: &[f64]| {
-                    let mut out = mean.clone();
+                let slopes = |by_variance: &[f64], deviation: &[f64], is_first: bool| {
+                    let [mut by_mean, mut out] = [mean.clone(), mean.clone()];
                     set.diagonal_slopes(&mut DiagonalSlopes {
                         log_scale: &log_scale,
                         noise: &noise,
-                        gradient: &gradient,
+                        deviation,
+                        by_mean: &curvature,
+                        by_offset: &gradient,
                         by_variance,
                         other: 1.0,
                         factor: -0.7,
+                        is_first,
+                        mean: &mut by_mean,
                         out: &mut out,
                     });
-                    out
+                    [by_mean, out]
                 };
-                let (alone, both) = (slopes(&[]), slopes(&curvature));
+                let [[by_mean, alone], [same, both]] = [&[][..], &curvature].map(|own| slopes(own, &[], false));
+                let expected: Vec<f64> = mean.iter().zip(&curvature).map(|(slot, own)| slot + -0.7 * own).collect();
+                assert_eq!([bits(&by_mean), bits(&same)], [bits(&expected), bits(&expected)]);
                 // One pass has the bits of two.
-                let mut variances: Vec<f64> = log_scale.iter().map(|log_scale| 2.0 * log_scale).collect();
-                set.exponential(&mut variances);
+                let mut scales = log_scale.clone();
+                set.exponential(&mut scales);
                 let by_variance =
-                    variances.iter().zip(&curvature).map(|(variance, slope)| 2.0 * variance * (-0.7 * slope));
+                    scales.iter().zip(&curvature).map(|(scale, slope)| 2.0 * (scale * scale) * (-0.7 * slope));
                 let apart: Vec<f64> = alone.iter().zip(by_variance).map(|(slot, slope)| slot + slope).collect();
                 assert_eq!(bits(&both), bits(&apart));
+                // So has the offset that was kept, and what begins is added to zeros.
+                let offset: Vec<f64> = scales.iter().zip(&noise).map(|(scale, noise)| scale * noise).collect();
+                assert_eq!(slopes(&[], &offset, false).map(|own| bits(&own)), [&by_mean, &alone].map(|own| bits(own)));
+                let [first_mean, first] = slopes(&[], &offset, true);
+                for (index, (by_mean, own)) in first_mean.iter().zip(&first).enumerate() {
+                    assert_eq!(by_mean.to_bits(), (0.0 + -0.7 * curvature[index]).to_bits());
+                    assert_eq!(own.to_bits(), (0.0 + -0.7 * (gradient[index] * offset[index] + 1.0)).to_bits());
+                }
                 vec![alone, both]
             },
         );

@@ -377,7 +377,7 @@ pub(crate) fn finite(who: &str, step: u64, quantity: impl Fn(usize) -> String, v
     }
 }
 
-/// Refuses a gradient by which no rule could move: with a number that is not finite, or, where nothing clips it, so
+/// The Euclidean norm of a gradient. Refuses one by which no rule could move: with a number that is not finite, or, where nothing clips it, so
 /// long that its square is not. Adam would never move again what has such a square in its mean.
 pub(crate) fn movable(
     who: &str,
@@ -385,13 +385,14 @@ pub(crate) fn movable(
     clip: Option<Clip>,
     quantity: impl Fn(usize) -> String,
     gradient: &[f64],
-) -> Result<()> {
-    if square(gradient).is_finite() {
-        return Ok(());
+) -> Result<f64> {
+    let square = square(gradient);
+    if square.is_finite() {
+        return Ok(square.sqrt());
     }
     finite(who, step, &quantity, gradient)?;
     if clip.is_some() {
-        return Ok(());
+        return Ok(f64::INFINITY);
     }
     let largest = gradient.iter().enumerate().max_by(|(_, one), (_, other)| one.abs().total_cmp(&other.abs()));
     let quantity = format!("the square of {}", quantity(largest.map_or(0, |(index, _)| index)));

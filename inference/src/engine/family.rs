@@ -68,6 +68,8 @@ pub struct DrawGradient<'a> {
     pub with_entropy: bool,
     /// What reaches the variance of each component, as that of a linear layer under local reparameterisation; empty for nothing.
     pub by_variance: &'a [f64],
+    /// The offset $Z - \mu$ of the draw, where it was kept; empty where it was not, and found again where it is needed.
+    pub deviation: &'a [f64],
     /// Whether it is the first: it is then written in place of what is there, and not added to it.
     pub is_first: bool,
 }
@@ -86,7 +88,16 @@ impl<'a> DrawGradient<'a> {
     /// ```
     #[must_use]
     pub fn new(grad_mean: &'a [f64], grad_offset: &'a [f64]) -> Self {
-        Self { grad_mean, grad_offset, factor: 1.0, with_entropy: false, by_variance: &[], is_first: false }
+        let none = &[];
+        Self {
+            grad_mean,
+            grad_offset,
+            factor: 1.0,
+            with_entropy: false,
+            by_variance: none,
+            deviation: none,
+            is_first: false,
+        }
     }
 }
 
@@ -143,7 +154,7 @@ pub trait Family: Debug + Send + Sync {
         gradient: DrawGradient<'_>,
         out: &mut [f64],
     ) -> Result<()> {
-        let DrawGradient { grad_mean, grad_offset, factor, with_entropy, by_variance, is_first } = gradient;
+        let DrawGradient { grad_mean, grad_offset, factor, with_entropy, by_variance, is_first, .. } = gradient;
         if is_first {
             out.fill(0.0);
         }

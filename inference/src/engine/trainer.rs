@@ -267,7 +267,11 @@ impl Trainer {
     ///
     /// With a chart rule and clip see its coordinates and the gradient by these.
     pub(crate) fn step(&mut self, step: u64, bound: f64, gradient: &mut [f64]) -> Moved {
-        let gradient_norm = norm(gradient);
+        self.step_by(step, bound, gradient, norm(gradient))
+    }
+
+    /// The same where the norm of the gradient is known.
+    pub(crate) fn step_by(&mut self, step: u64, bound: f64, gradient: &mut [f64], gradient_norm: f64) -> Moved {
         let rate = self.rate(step);
         self.find_units();
         let count = self.family.parameter_len();

@@ -64,12 +64,12 @@ fn vector(parameters: &mut [f64], gradient: &[f64], first: &mut [f64], second: &
 }
 
 dispatch! {
-    /// The step of [`adam`] with running means that are kept in single precision: of squares their `root`, whose range is that of
-    /// the gradient. Parameters and gradient are in double precision, and so is the arithmetic.
+    /// The step of [`adam`] in single precision, with running means that are kept in it: of squares their `root`, whose range is
+    /// that of the gradient. Parameters and gradient are in double precision.
     ///
     /// # Numerics
-    /// A mean is rounded to single precision after each step, beyond its range to the largest number; the step itself uses the
-    /// one that is not rounded. The bits are those of the loop for other machines.
+    /// How far a parameter moves errs by a few roundings of single precision, 6e-8 each, and where it arrives is rounded once, in
+    /// double. A gradient beyond 1e38 counts as that. The bits are those of the loop for other machines.
     ///
     /// # Panics
     /// If the lengths disagree: callers have checked them.
@@ -78,20 +78,30 @@ dispatch! {
     single, single
 }
 
+/// The longest gradient, whose mean with others single precision holds.
+const LONGEST: f64 = 1e38;
+
+/// A power of two that brings what is small or large where single precision can square it.
+const STEP: f32 = 9_223_372_036_854_775_808.0;
+
 #[inline(always)]
 fn single(parameters: &mut [f64], gradient: &[f64], first: &mut [f32], root: &mut [f32], update: &AdamUpdate) {
+    let (of_mean, of_square) = (update.first[1] as f32, update.second[1] as f32);
+    let epsilon = update.epsilon as f32;
+    let rate = update.correction * update.rate;
     let means = first.iter_mut().zip(root);
     for ((parameter, g), (m, s)) in parameters.iter_mut().zip(gradient).zip(means) {
-        let kept = f64::from(*s);
-        let mean = f64::from(*m) * update.first[0] + g * update.first[1];
-        let square = ((kept * kept) * update.second[0] + (g * g) * update.second[1]).sqrt();
-        *parameter -= (mean * update.correction) / (square + update.epsilon) * update.rate;
-        (*m, *s) = (rounded(mean), rounded(square));
+        let g = g.clamp(-LONGEST, LONGEST) as f32;
+        let largest = s.max(g.abs());
+        let (unit, back) = if largest < 1e-12 { (STEP, 1.0 / STEP) } else { (1.0, 1.0) };
+        let (unit, back) = if largest > 1e12 { (1.0 / STEP, STEP) } else { (unit, back) };
+        let (kept, new) = (*s * unit, g * unit);
+        let square = kept * kept;
+        *m += (g - *m) * of_mean;
+        *s = (square + (new * new - square) * of_square).sqrt() * back;
+        // Where single precision does not hold the constant, nothing is divided by zero; what is no number is none in the mean.
+        let size = *s + epsilon;
+        let size = if size > 0.0 { size } else { 1.0 };
+        *parameter -= f64::from(*m / size) * rate;
     }
-}
-
-/// The nearest number of single precision that is finite; what is no number stays none.
-#[inline(always)]
-fn rounded(number: f64) -> f32 {
-    number.clamp(-f64::from(f32::MAX), f64::from(f32::MAX)) as f32
 }

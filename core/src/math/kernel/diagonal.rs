@@ -83,38 +83,48 @@ fn scalar(draw: &mut DiagonalDraw<'_>) -> f64 {
     sum
 }
 
-/// What [`diagonal_slopes`] reads, and where it adds; all of one length.
+/// What [`diagonal_slopes`] reads, and where it adds; all of one length, but for what may be empty.
 #[derive(Debug)]
 pub struct DiagonalSlopes<'a> {
     /// The logarithms $\rho$ of the standard deviations.
     pub log_scale: &'a [f64],
     /// The noise $\varepsilon$ of the draw.
     pub noise: &'a [f64],
-    /// The gradient $b$ by the draw.
-    pub gradient: &'a [f64],
+    /// The offset $e^\rho\varepsilon$ of the draw, where somebody has kept it; empty where nobody has.
+    pub deviation: &'a [f64],
+    /// The gradient $a$ by the mean.
+    pub by_mean: &'a [f64],
+    /// The gradient $b$ by the offset.
+    pub by_offset: &'a [f64],
     /// The gradient $c$ by the variances $e^{2\rho}$; empty for none.
     pub by_variance: &'a [f64],
     /// The gradient by $\rho$ that reaches it on another way, the same for all.
     pub other: f64,
     /// What all is multiplied by.
     pub factor: f64,
+    /// Whether the sums begin here: what `mean` and `out` hold is then zero, whatever is in their memory.
+    pub is_first: bool,
+    /// What the gradient by the means is added to.
+    pub mean: &'a mut [f64],
     /// What the gradient by $\rho$ is added to.
     pub out: &'a mut [f64],
 }
 
 impl DiagonalSlopes<'_> {
     fn fit(&self) -> bool {
-        [self.log_scale.len(), self.noise.len(), self.gradient.len()] == [self.out.len(); 3]
+        let lengths = [self.log_scale, self.noise, self.by_mean, self.by_offset, self.mean].map(<[f64]>::len);
+        lengths == [self.out.len(); 5]
             && takes(self.by_variance, self.out.len())
+            && takes(self.deviation, self.out.len())
     }
 }
 
 dispatch! {
-    /// Adds $f\thinspace(b_i e^{\rho_i}\varepsilon_i + o)$ to each number, with $f$ the factor and $o$ the other gradient, and then
-    /// $2 e^{2\rho_i} f c_i$ where there is a gradient by the variances.
+    /// Adds $fa_i$ to the gradient by each mean, and to that by $\rho_i$ first $f\thinspace(b_i e^{\rho_i}\varepsilon_i + o)$, with
+    /// $f$ the factor and $o$ the other gradient, and then $2 e^{2\rho_i} f c_i$ where there is a gradient by the variances.
     ///
     /// # Numerics
-    /// Exponentials err by at most one unit in the last place, everything else is rounded once.
+    /// Exponentials err by at most one unit in the last place, everything else is rounded once. A kept offset leads to the same bits.
     ///
     /// # Panics
     /// If the lengths disagree: callers have checked them.
@@ -125,47 +135,88 @@ dispatch! {
 
 #[inline(always)]
 fn slope_blocks(slopes: &mut DiagonalSlopes<'_>) {
-    if slopes.by_variance.is_empty() { slope_pass::<false>(slopes) } else { slope_pass::<true>(slopes) }
+    match (slopes.by_variance.is_empty(), slopes.deviation.is_empty()) {
+        (true, false) => slope_pass::<false, false>(slopes),
+        (true, true) => slope_pass::<true, false>(slopes),
+        (false, _) => slope_pass::<true, true>(slopes),
+    }
 }
 
+/// A pass over all numbers; `SCALE` where exponentials are needed, `VARIANCE` where there is a gradient by the variances.
 #[inline(always)]
-fn slope_pass<const VARIANCE: bool>(slopes: &mut DiagonalSlopes<'_>) {
+fn slope_pass<const SCALE: bool, const VARIANCE: bool>(slopes: &mut DiagonalSlopes<'_>) {
+    let (other, factor, is_first) = (slopes.other, slopes.factor, slopes.is_first);
     // What is not there is not used.
-    let by_variance = if VARIANCE { slopes.by_variance } else { slopes.gradient };
-    let [log_scale, noise, gradient, by_variance] =
-        [slopes.log_scale, slopes.noise, slopes.gradient, by_variance].map(<[f64]>::as_chunks::<BLOCK>);
-    let (out, rest) = slopes.out.as_chunks_mut::<BLOCK>();
-    let inputs = log_scale.0.iter().zip(noise.0).zip(gradient.0).zip(by_variance.0);
-    for (out, (((log_scale, noise), gradient), by_variance)) in out.iter_mut().zip(inputs) {
-        add_slopes::<VARIANCE>(out, [log_scale, noise, gradient, by_variance], slopes.other, slopes.factor);
+    let deviation = if SCALE { slopes.noise } else { slopes.deviation };
+    let by_variance = if VARIANCE { slopes.by_variance } else { slopes.by_offset };
+    let [log_scale, deviation, by_mean, by_offset, by_variance] =
+        [slopes.log_scale, deviation, slopes.by_mean, slopes.by_offset, by_variance].map(<[f64]>::as_chunks::<BLOCK>);
+    let ((mean, rest_of_mean), (out, rest_of_out)) =
+        (slopes.mean.as_chunks_mut::<BLOCK>(), slopes.out.as_chunks_mut::<BLOCK>());
+    let inputs = log_scale.0.iter().zip(deviation.0).zip(by_mean.0.iter().zip(by_offset.0)).zip(by_variance.0);
+    for ((mean, out), (((log_scale, deviation), (by_mean, by_offset)), by_variance)) in
+        mean.iter_mut().zip(out).zip(inputs)
+    {
+        let inputs = [log_scale, deviation, by_mean, by_offset, by_variance];
+        add_slopes::<SCALE, VARIANCE>([mean, out], inputs, [other, factor], is_first);
     }
-    if !rest.is_empty() {
-        let [mut block, log_scale, noise, gradient, by_variance] =
-            [&*rest, log_scale.1, noise.1, gradient.1, by_variance.1].map(|numbers| Padded.load(numbers, 0));
-        let inputs = [&log_scale, &noise, &gradient, &by_variance];
-        add_slopes::<VARIANCE>(&mut block, inputs, slopes.other, slopes.factor);
-        Padded.store(rest, 0, &block);
+    if !rest_of_out.is_empty() {
+        let inputs =
+            [log_scale.1, deviation.1, by_mean.1, by_offset.1, by_variance.1].map(|numbers| Padded.load(numbers, 0));
+        let [mut mean, mut out] = [&*rest_of_mean, &*rest_of_out].map(|numbers| Padded.load(numbers, 0));
+        add_slopes::<SCALE, VARIANCE>([&mut mean, &mut out], inputs.each_ref(), [other, factor], is_first);
+        Padded.store(rest_of_mean, 0, &mean);
+        Padded.store(rest_of_out, 0, &out);
     }
 }
 
-/// Adds the slopes of a block.
+/// Adds the slopes of a block; `deviation` is the noise where there are exponentials.
 #[inline(always)]
-fn add_slopes<const VARIANCE: bool>(out: &mut [f64; BLOCK], inputs: [&[f64; BLOCK]; 4], other: f64, factor: f64) {
-    let [log_scale, noise, gradient, by_variance] = inputs;
+fn add_slopes<const SCALE: bool, const VARIANCE: bool>(
+    [mean, out]: [&mut [f64; BLOCK]; 2],
+    [log_scale, deviation, by_mean, by_offset, by_variance]: [&[f64; BLOCK]; 5],
+    [other, factor]: [f64; 2],
+    is_first: bool,
+) {
+    if is_first {
+        (*mean, *out) = ([0.0; BLOCK], [0.0; BLOCK]);
+    }
     for lane in 0..BLOCK {
-        out[lane] += factor * (gradient[lane] * exp(log_scale[lane]) * noise[lane] + other);
+        mean[lane] += factor * by_mean[lane];
+        let scale = if SCALE { exp(log_scale[lane]) } else { 1.0 };
+        let deviation = if SCALE { scale * deviation[lane] } else { deviation[lane] };
+        out[lane] += factor * (by_offset[lane] * deviation + other);
         if VARIANCE {
-            out[lane] += 2.0 * exp(2.0 * log_scale[lane]) * (factor * by_variance[lane]);
+            out[lane] += 2.0 * (scale * scale) * (factor * by_variance[lane]);
         }
     }
 }
 
 fn plain_slopes(slopes: &mut DiagonalSlopes<'_>) {
-    let inputs = slopes.log_scale.iter().zip(slopes.noise).zip(slopes.gradient);
-    for (index, (slot, ((log_scale, noise), gradient))) in slopes.out.iter_mut().zip(inputs).enumerate() {
-        *slot += slopes.factor * (gradient * log_scale.exp() * noise + slopes.other);
-        if let Some(by_variance) = slopes.by_variance.get(index) {
-            *slot += 2.0 * (2.0 * log_scale).exp() * (slopes.factor * by_variance);
+    let DiagonalSlopes {
+        log_scale,
+        noise,
+        deviation,
+        by_mean,
+        by_offset,
+        by_variance,
+        other,
+        factor,
+        is_first,
+        mean,
+        out,
+    } = slopes;
+    if *is_first {
+        mean.fill(0.0);
+        out.fill(0.0);
+    }
+    for (index, slot) in out.iter_mut().enumerate() {
+        mean[index] += *factor * by_mean[index];
+        let scale = log_scale[index].exp();
+        let deviation = deviation.get(index).copied().unwrap_or(scale * noise[index]);
+        *slot += *factor * (by_offset[index] * deviation + *other);
+        if let Some(by_variance) = by_variance.get(index) {
+            *slot += 2.0 * (scale * scale) * (*factor * by_variance);
         }
     }
 }

@@ -72,31 +72,39 @@ impl DiagonalGaussian {
 
     /// Adds what [`Family::add_gradient`] says.
     fn pull_back(&self, parameters: &[f64], noise: &[f64], gradient: DrawGradient<'_>, out: &mut [f64]) {
-        let DrawGradient { grad_mean, grad_offset, factor, with_entropy, by_variance, is_first } = gradient;
-        assert!(by_variance.is_empty() || by_variance.len() == self.len, "invariant: each component has a variance");
+        let DrawGradient { grad_mean, grad_offset, factor, with_entropy, by_variance, deviation, is_first } = gradient;
+        let given = [by_variance, deviation].map(<[f64]>::len);
+        assert!(given.iter().all(|own| [0, self.len].contains(own)), "invariant: each component has one number");
         let other = f64::from(u8::from(with_entropy));
-        let (out_mean, out_log_scale) = out.split_at_mut(self.len);
-        let outputs = out_mean.par_chunks_mut(PART).zip(out_log_scale.par_chunks_mut(PART));
+        let (mean, out) = out.split_at_mut(self.len);
+        let outputs = mean.par_chunks_mut(PART).zip(out.par_chunks_mut(PART));
         let gradients = grad_mean.par_chunks(PART).zip(grad_offset.par_chunks(PART));
         let inputs = parameters[self.len..].par_chunks(PART).zip(noise.par_chunks(PART)).zip(gradients).enumerate();
-        outputs.zip(inputs).for_each(|((out_mean, out), (part, ((log_scale, noise), (by_mean, gradient))))| {
-            if is_first {
-                out_mean.fill(0.0);
-                out.fill(0.0);
-            }
-            add_scaled(out_mean, factor, by_mean);
-            let by_variance = by_variance.get(part * PART..part * PART + out.len()).unwrap_or(&[]);
-            diagonal_slopes(&mut DiagonalSlopes { log_scale, noise, gradient, by_variance, other, factor, out });
+        outputs.zip(inputs).for_each(|((mean, out), (part, ((log_scale, noise), (by_mean, by_offset))))| {
+            let [by_variance, deviation] =
+                [by_variance, deviation].map(|all| all.get(part * PART..part * PART + out.len()).unwrap_or(&[]));
+            diagonal_slopes(&mut DiagonalSlopes {
+                log_scale,
+                noise,
+                deviation,
+                by_mean,
+                by_offset,
+                by_variance,
+                other,
+                factor,
+                is_first,
+                mean,
+                out,
+            });
         });
     }
 
     /// Adds to `out` what a gradient by the variances is by the logarithms of the scales: d/d log σ = 2 σ² d/dσ².
     fn add_by_variance(&self, parameters: &[f64], gradient: &[f64], out: &mut [f64]) {
-        let inputs = parameters[self.len..].par_chunks(PART).zip(gradient.par_chunks(PART));
-        out[self.len..].par_chunks_mut(PART).zip(inputs).for_each(|(out, (log_scale, gradient))| {
-            let mut variance: Vec<f64> = log_scale.iter().map(|log_scale| 2.0 * log_scale).collect();
-            exponential(&mut variance);
-            for ((slot, g), v) in out.iter_mut().zip(gradient).zip(&variance) {
+        let inputs = self.variances(parameters);
+        let inputs = inputs.par_chunks(PART).zip(gradient.par_chunks(PART));
+        out[self.len..].par_chunks_mut(PART).zip(inputs).for_each(|(out, (variances, gradient))| {
+            for ((slot, g), v) in out.iter_mut().zip(gradient).zip(variances) {
                 *slot += 2.0 * v * g;
             }
         });
@@ -236,6 +244,16 @@ mod tests {
             let scaled: Vec<f64> = by_variance.iter().map(|slope| -0.3 * slope).collect();
             family.vjp_variance(&parameters, &scaled, &mut apart).unwrap();
             assert_eq!(bits(&once), bits(&apart), "{length}");
+            // So it has where the draw has kept its offset.
+            let (kept, mut again) = (family.draw(&parameters, &noise).deviation, numbers(2 * length, 0.1));
+            family
+                .add_gradient(&parameters, &noise, DrawGradient { deviation: &kept, ..gradient }, &mut again)
+                .unwrap();
+            assert_eq!(bits(&once), bits(&again), "{length}");
+            let [mut found, mut known] = [(); 2].map(|()| numbers(2 * length, 0.1));
+            family.add_gradient(&parameters, &noise, without, &mut found).unwrap();
+            family.add_gradient(&parameters, &noise, DrawGradient { deviation: &kept, ..without }, &mut known).unwrap();
+            assert_eq!(bits(&found), bits(&known), "{length}");
             // The first is the same added to zeros.
             let (mut first, mut zeros) = (numbers(2 * length, 0.1), vec![0.0; 2 * length]);
             family.add_gradient(&parameters, &noise, DrawGradient { is_first: true, ..gradient }, &mut first).unwrap();

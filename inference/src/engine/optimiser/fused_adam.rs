@@ -13,7 +13,7 @@ use crate::engine::explosion::{real, whole};
 ///
 /// It runs as one fused loop with the operations of Burn's Adam on f64 tensors; its constants are in double precision,
 /// where Burn's are rounded to single (`laws::adam` holds it to both claims). On a device of single precision it keeps its
-/// running means in that, and computes in f64.
+/// running means in that and computes in it, with parameters and gradients in f64.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Adam {
     /// Decay of the mean of gradients and of their squares.

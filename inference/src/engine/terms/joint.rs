@@ -56,8 +56,11 @@ impl NoiseAhead {
         evaluated
     }
 
-    /// Keeps the noise of draws that are done with, as much of it as is needed at once.
-    fn keep(&mut self, draws: Vec<Drawn>) {
+    /// Keeps the memory of draws that are done with, as much of it as is needed at once.
+    fn keep(&mut self, mut draws: Vec<Drawn>) {
+        if let Some(last) = draws.last_mut().filter(|last| last.deviation.len() >= AHEAD) {
+            self.drawn.deviation = std::mem::take(&mut last.deviation);
+        }
         let noise = draws.into_iter().map(|own| own.noise).filter(|noise| noise.len() >= AHEAD);
         self.spare.extend(noise.take(2_usize.saturating_sub(self.spare.len())));
     }
@@ -164,7 +167,9 @@ impl Context<'_> {
                 (Some(layers), false) => of_globals(self.of_layers(worker, layers, particle, &noise, global)?),
                 (None, false) => {
                     draw(global);
-                    self.whole(worker, global, particle)?
+                    let mut whole = self.whole(worker, global, particle)?;
+                    whole.found.deviation = std::mem::take(&mut global.deviation);
+                    whole
                 }
             };
             (whole.found.noise, whole.found.has_entropy) = (noise, true);
@@ -217,11 +222,12 @@ impl Silo {
             self.weighed(globals, &draws, joined.as_ref(), self.theta_len + private, memory)?;
         ahead.keep(draws);
         finite(&self.name, step, |_| "the bound".into(), &[weights.bound])?;
-        self.check_globals(step, &gradient)?;
         let private = gradient.split_off(globals.len() + self.theta_len);
+        let gradient_norm = self.check_globals(step, &gradient)?;
+        self.check_private(step, &private)?;
         let bound = weights.bound;
         let locals = LocalMove { rows, gradients, weights, private };
-        Ok(LocalObjective { bound, likelihood: bound, gradient, locals })
+        Ok(LocalObjective { bound, likelihood: bound, gradient, gradient_norm, locals })
     }
 
     /// The bounds of report draws on all rows, with the model's prior; moves nothing.

@@ -34,6 +34,8 @@ pub(crate) struct LocalObjective {
     pub(crate) likelihood: f64,
     /// The gradient of the negative bound by the parameters of the global family, then by shared θ.
     pub(crate) gradient: Vec<f64>,
+    /// The Euclidean norm of that.
+    pub(crate) gradient_norm: f64,
     pub(super) locals: LocalMove,
 }
 
@@ -51,6 +53,8 @@ pub(crate) struct LocalMove {
 pub(super) struct Drawn {
     pub(super) elbo: f64,
     pub(super) noise: Vec<f64>,
+    /// $`Z_G - \mu_G`$, where it was kept.
+    pub(super) deviation: Vec<f64>,
     pub(super) grad_mean: Vec<f64>,
     /// What reaches $`Z_G - \mu_G`$, where it differs from `grad_mean`: most models have no other, and many globals.
     pub(super) grad_offset: Option<Vec<f64>>,
@@ -65,7 +69,7 @@ impl Drawn {
     /// A term at a draw with this noise.
     pub(super) fn of(term: ElboTerm, noise: Vec<f64>) -> Self {
         let ElboTerm { elbo, grad_mean, grad_offset, theta, variance } = term;
-        Self { elbo, grad_mean, grad_offset: Some(grad_offset), theta, variance, noise, has_entropy: false }
+        Self { elbo, grad_mean, grad_offset: Some(grad_offset), theta, variance, noise, ..Self::default() }
     }
 }
 
@@ -113,14 +117,15 @@ impl Silo {
             weights.bound -= value;
             self.family.vjp_moments(globals, &by_moments, &mut gradient[..globals.len()]);
         }
-        self.check_globals(step, &gradient)?;
+        let gradient_norm = self.check_globals(step, &gradient)?;
         // The one share of all particles is their mean already.
         let private = match private.len() < count {
             true => DrawWeights::equal(&[likelihood]).theta_descent(private),
             false => weights.theta_descent(private),
         };
         let bound = weights.bound;
-        Ok(LocalObjective { bound, likelihood, gradient, locals: LocalMove { rows, gradients, weights, private } })
+        let locals = LocalMove { rows, gradients, weights, private };
+        Ok(LocalObjective { bound, likelihood, gradient, gradient_norm, locals })
     }
 
     /// The terms of a local step: noised sums over rows where the silo is private.
@@ -177,16 +182,23 @@ impl Silo {
             factor: family,
             with_entropy: own.has_entropy && self.settings.estimator.adds_entropy_gradient(),
             by_variance: &own.variance,
+            deviation: &own.deviation,
             is_first,
         };
         add_scaled(&mut by_theta[..own.theta.len()], theta, &own.theta);
         self.family.add_gradient(globals, &own.noise, gradient, by_global)
     }
 
-    /// Refuses a gradient by the parameters of the global family and θ by which they could not move.
-    pub(super) fn check_globals(&self, step: u64, gradient: &[f64]) -> Result<()> {
+    /// The norm of a gradient by the parameters of the global family and θ; refuses one by which they could not move.
+    pub(super) fn check_globals(&self, step: u64, gradient: &[f64]) -> Result<f64> {
         let site = |index: usize| describe_global(&self.table, index % self.family.len().max(1));
         movable(&self.name, step, self.settings.clip, site, gradient)
+    }
+
+    /// Refuses a gradient by private θ by which it could not move.
+    pub(super) fn check_private(&self, step: u64, gradient: &[f64]) -> Result<()> {
+        let quantity = |index: usize| format!("the gradient by private θ[{index}]");
+        movable(&self.name, step, self.settings.clip, quantity, gradient).map(drop)
     }
 
     /// A share alone.
@@ -215,7 +227,7 @@ impl Silo {
             if let Some(elbo_term) = elbo_term {
                 own.take(elbo_term);
             }
-            Ok(Drawn { has_entropy: true, ..Drawn::of(own, noise) })
+            Ok(Drawn { has_entropy: true, deviation: global.deviation, ..Drawn::of(own, noise) })
         });
         drawn.collect()
     }

@@ -394,7 +394,7 @@ impl Silo {
     /// Refuses a gradient by the local parameters by which they could not move: nothing clips it.
     pub(crate) fn check_local(&self, gradient: &[Vec<f64>], step: u64) -> Result<()> {
         gradient.iter().enumerate().try_for_each(|(block, own)| {
-            movable(&self.name, step, None, |index| self.describe_local(block, index), own)
+            movable(&self.name, step, None, |index| self.describe_local(block, index), own).map(drop)
         })
     }
 
