@@ -27,15 +27,8 @@ impl Array {
     /// # Ok::<(), partita_core::Error>(())
     /// ```
     pub fn new(values: Vec<f64>, shape: Vec<usize>) -> Result<Self> {
-        let expected = shape.iter().product();
-        if values.len() != expected {
-            return Err(Error::Length {
-                operation: format!("array of shape {shape:?}"),
-                found: values.len(),
-                expected,
-                remedy: "Give one value for each cell of the shape.".into(),
-            });
-        }
+        let (expected, remedy) = (shape.iter().product(), "Give one value for each cell of the shape.");
+        Error::same_length(format_args!("array of shape {shape:?}"), values.len(), expected, remedy)?;
         Ok(Self { values, shape })
     }
 

@@ -1,6 +1,7 @@
 //! Names every way in which declaring or evaluating a model can fail, with what to try.
 
 use std::borrow::Cow;
+use std::fmt::Display;
 
 /// The result of declaring or evaluating a model.
 pub type Result<T> = std::result::Result<T, Error>;
@@ -202,6 +203,42 @@ pub enum Error {
 }
 
 impl Error {
+    /// Refuses another shape than the expected one; the operation is put into words for the error alone.
+    ///
+    /// # Errors
+    /// [`Error::Shape`], with what to try.
+    ///
+    /// # Example
+    /// ```
+    /// use partita_core::Error;
+    /// let rows = |found: &[usize]| Error::same_shape("rows of data", found, &[2, 3], "Give two rows of three numbers.");
+    /// assert!(rows(&[2, 3]).is_ok());
+    /// assert!(matches!(rows(&[3, 2]), Err(Error::Shape { expected, .. }) if expected == [2, 3]));
+    /// ```
+    pub fn same_shape(
+        operation: impl Display,
+        found: &[usize],
+        expected: &[usize],
+        remedy: impl Display,
+    ) -> Result<()> {
+        if found == expected {
+            return Ok(());
+        }
+        let (operation, remedy) = (operation.to_string(), remedy.to_string());
+        Err(Self::Shape { operation, found: found.to_vec(), expected: expected.to_vec(), remedy })
+    }
+
+    /// The same for how many numbers there are.
+    ///
+    /// # Errors
+    /// [`Error::Length`], with what to try.
+    pub fn same_length(operation: impl Display, found: usize, expected: usize, remedy: impl Display) -> Result<()> {
+        if found == expected {
+            return Ok(());
+        }
+        Err(Self::Length { operation: operation.to_string(), found, expected, remedy: remedy.to_string() })
+    }
+
     /// Names the operation of an error that was found in numbers alone.
     pub(crate) fn at(self, named: impl FnOnce() -> String) -> Self {
         match self {

@@ -149,15 +149,8 @@ impl Handle {
     /// # Ok::<(), partita_core::Error>(())
     /// ```
     pub fn tensor<const D: usize>(&self) -> Result<Tensor<D>> {
-        let found = self.shape().len();
-        if found != D {
-            return Err(Error::Length {
-                operation: "tensor, number of dimensions".into(),
-                found,
-                expected: D,
-                remedy: "Ask for the rank that it has, or reshape it.".into(),
-            });
-        }
+        let remedy = "Ask for the rank that it has, or reshape it.";
+        Error::same_length("tensor, number of dimensions", self.shape().len(), D, remedy)?;
         Ok(self.clone().typed())
     }
 

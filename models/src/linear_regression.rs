@@ -150,11 +150,8 @@ impl LinearRegression {
         precision.iter_mut().step_by(size + 1).for_each(|cell| *cell = prior);
         let (mut squares, mut rows) = (0.0, 0.0);
         for silo in silos {
-            let found = silo.design.shape()[1];
-            if found != size {
-                let remedy = "Give rows with the model's columns.".into();
-                return Err(Error::Length { operation: "rows of a posterior".into(), found, expected: size, remedy });
-            }
+            let remedy = "Give rows with the model's columns.";
+            Error::same_length("rows of a posterior", silo.design.shape()[1], size, remedy)?;
             for (x, y) in with_intercept(&silo.inputs, self.columns).chunks_exact(size).zip(&silo.targets) {
                 for (line, a) in precision.chunks_exact_mut(size).zip(x) {
                     line.iter_mut().zip(x).for_each(|(cell, b)| *cell += noise * a * b);

@@ -64,14 +64,8 @@ impl RepeatedBinary {
     /// ```
     pub fn new(visits: Groups, design: Design<2>, outcomes: Vec<f64>, device: &Device) -> Result<Self> {
         let (found, count) = (design.shape(), visits.rows());
-        if found[0] != count {
-            return Err(Error::Shape {
-                operation: "design of repeated outcomes".into(),
-                found: found.to_vec(),
-                expected: vec![count, found[1]],
-                remedy: "Give the design one row a visit.".into(),
-            });
-        }
+        let remedy = "Give the design one row a visit.";
+        Error::same_shape("design of repeated outcomes", &found, &[count, found[1]], remedy)?;
         let outcomes = Array::new(outcomes, vec![count])?.values;
         Ok(Self { visits, design, outcomes: device.tensor(outcomes, [count]) })
     }

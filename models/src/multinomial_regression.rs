@@ -140,12 +140,7 @@ impl MultinomialRegression {
     ) -> Result<Vec<f64>> {
         let [columns, classes] = self.shape;
         let length = |operation: &str, found: usize, expected: usize| {
-            let remedy = "Give the posterior of this model.".into();
-            if found == expected {
-                Ok(())
-            } else {
-                Err(Error::Length { operation: operation.into(), found, expected, remedy })
-            }
+            Error::same_length(operation, found, expected, "Give the posterior of this model.")
         };
         length("trained parameters of a prediction", theta.len(), 2)?;
         if draws == 0 {

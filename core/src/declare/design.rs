@@ -107,16 +107,10 @@ impl<const D: usize> Design<D> {
     /// [`Error::Shape`] if the plate's total is not the design's number of rows.
     pub fn take(&self, rows: &Rows<'_>) -> Result<Self> {
         let [found, repeats, columns] = self.cells;
-        if found != rows.total() {
-            let mut expected = self.shape().to_vec();
-            expected[0] = rows.total();
-            return Err(Error::Shape {
-                operation: "rows of a design".into(),
-                found: self.shape().to_vec(),
-                expected,
-                remedy: "Give the plate as many rows as the design has.".into(),
-            });
-        }
+        let mut expected = self.shape();
+        expected[0] = rows.total();
+        let remedy = "Give the plate as many rows as the design has.";
+        Error::same_shape("rows of a design", &self.shape(), &expected, remedy)?;
         rows.note(|row, noted| {
             for column in self.values.chunks_exact((found * repeats).max(1)) {
                 noted.extend(column[row * repeats..][..repeats].iter().map(|own| own.to_bits()));
@@ -216,17 +210,9 @@ impl<const D: usize> Design<D> {
             Outer::Silo => (1, vec![0; self.cells[0]].into()),
             Outer::Plate { len, places, .. } => (*len, Arc::clone(places)),
         };
-        let found = intercepts.dims()[0];
-        if found != expected {
-            return Err(Error::Shape {
-                operation: "intercepts of a linear predictor by group".into(),
-                found: vec![found],
-                expected: vec![expected],
-                remedy:
-                    "Give one intercept for each row now evaluated of the enclosing plate; outside, one for the silo."
-                        .into(),
-            });
-        }
+        let operation = "intercepts of a linear predictor by group";
+        let remedy = "Give one intercept for each row now evaluated of the enclosing plate; outside, one for the silo.";
+        Error::same_shape(operation, &intercepts.dims(), &[expected], remedy)?;
         Ok(Intercepts::OfGroups(intercepts, places))
     }
 }
@@ -332,15 +318,8 @@ fn not_taken() -> Error {
 const TILE: usize = 2_048;
 
 fn check(what: &str, found: usize, expected: usize) -> Result<()> {
-    if found == expected {
-        return Ok(());
-    }
-    Err(Error::Shape {
-        operation: format!("{what} of a linear predictor"),
-        found: vec![found],
-        expected: vec![expected],
-        remedy: "One coefficient a column of the design, one intercept a row.".into(),
-    })
+    let remedy = "One coefficient a column of the design, one intercept a row.";
+    Error::same_shape(format_args!("{what} of a linear predictor"), &[found], &[expected], remedy)
 }
 
 /// The numbers that predictors start from: one a row, or those at the `places` of the rows.

@@ -125,16 +125,9 @@ impl<'a> Rows<'a> {
     /// [`Error::Shape`] if the first dimension is not the plate's number of rows.
     pub fn take<const D: usize>(&self, tensor: &Tensor<D>) -> Result<Tensor<D>> {
         let shape = tensor.dims();
-        if shape[0] != self.total {
-            let mut expected = shape.to_vec();
-            expected[0] = self.total;
-            return Err(Error::Shape {
-                operation: "rows.take".into(),
-                found: shape.to_vec(),
-                expected,
-                remedy: "Give the plate as many rows as the data has.".into(),
-            });
-        }
+        let mut expected = shape;
+        expected[0] = self.total;
+        Error::same_shape("rows.take", &shape, &expected, "Give the plate as many rows as the data has.")?;
         if self.takes.is_some() {
             self.note_tensor(&Handle::from(tensor.clone()));
         }
@@ -200,22 +193,15 @@ impl<'a> Rows<'a> {
     /// # Ok::<(), partita_core::Error>(())
     /// ```
     pub fn expand<const D: usize>(&self, tensor: &Tensor<D>) -> Result<Tensor<D>> {
-        let mut shape = tensor.dims();
-        let outer = match &self.outer {
+        let found = tensor.dims();
+        let mut shape = found;
+        shape[0] = match &self.outer {
             Outer::Unknown => return Err(no_outer_rows()),
             Outer::Silo => 1,
             Outer::Plate { len, .. } => *len,
         };
-        if shape[0] != outer {
-            let found = shape.to_vec();
-            shape[0] = outer;
-            return Err(Error::Shape {
-                operation: "rows.expand".into(),
-                found,
-                expected: shape.to_vec(),
-                remedy: "Give one entry for each row now evaluated of the enclosing plate: a latent of that plate, or what its rows take of data; outside, one for the silo.".into(),
-            });
-        }
+        let remedy = "Give one entry for each row now evaluated of the enclosing plate: a latent of that plate, or what its rows take of data; outside, one for the silo.";
+        Error::same_shape("rows.expand", &found, &shape, remedy)?;
         let Outer::Plate { places, uploaded, .. } = &self.outer else {
             shape[0] = self.len();
             return Ok(tensor.clone().expand(shape));
@@ -275,14 +261,9 @@ impl<'a> Rows<'a> {
     /// ```
     pub fn inner_products(&self, effects: &Tensor<2>, columns: &Tensor<2>) -> Result<Tensor<1>> {
         let columns = self.take(columns)?;
-        if effects.dims()[1] != columns.dims()[1] {
-            return Err(Error::Shape {
-                operation: "rows.inner_products".into(),
-                found: effects.dims().to_vec(),
-                expected: vec![effects.dims()[0], columns.dims()[1]],
-                remedy: "Give each group as many effects as there are columns.".into(),
-            });
-        }
+        let expected = [effects.dims()[0], columns.dims()[1]];
+        let remedy = "Give each group as many effects as there are columns.";
+        Error::same_shape("rows.inner_products", &effects.dims(), &expected, remedy)?;
         match &self.outer {
             // A column that depends on latents has a gradient of its own.
             Outer::Plate { len, places, .. }

@@ -96,14 +96,7 @@ impl SparseRows {
     /// # Errors
     /// [`Error::Length`] if there is not one value a cell; [`Error::NotFinite`].
     pub fn from_dense(values: &[f64], [rows, columns]: [usize; 2]) -> Result<Self> {
-        if values.len() != rows * columns {
-            return Err(Error::Length {
-                operation: "sparse rows".into(),
-                found: values.len(),
-                expected: rows * columns,
-                remedy: "Give one value for each cell, row by row.".into(),
-            });
-        }
+        Error::same_length("sparse rows", values.len(), rows * columns, "Give one value for each cell, row by row.")?;
         if let Some(index) = values.iter().position(|value| !value.is_finite()) {
             return Err(Error::NotFinite { operation: "sparse rows".into(), found: values[index], index });
         }
@@ -167,14 +160,9 @@ impl SparseRows {
     /// # Errors
     /// [`Error::Shape`] if the plate's total is not the matrix's number of rows.
     pub fn take(&self, rows: &Rows<'_>) -> Result<Self> {
-        if self.rows() != rows.total() {
-            return Err(Error::Shape {
-                operation: "rows of a sparse matrix".into(),
-                found: vec![self.rows(), self.columns()],
-                expected: vec![rows.total(), self.columns()],
-                remedy: "Give the plate as many rows as the matrix has.".into(),
-            });
-        }
+        let (found, expected) = ([self.rows(), self.columns()], [rows.total(), self.columns()]);
+        let remedy = "Give the plate as many rows as the matrix has.";
+        Error::same_shape("rows of a sparse matrix", &found, &expected, remedy)?;
         rows.note(|row, noted| self.entries.note(row, noted));
         let taken = match rows.chosen.as_deref() {
             Some(chosen) => Self { by_column: Arc::new(ByColumn::Never), ..self.select(chosen)? },
@@ -214,23 +202,12 @@ impl SparseRows {
     /// number for each column of the coefficients.
     pub fn predictor(&self, coefficients: Tensor<2>, intercepts: Option<Tensor<1>>) -> Result<Tensor<2>> {
         let [found, outputs] = coefficients.dims();
-        if found != self.columns() {
-            return Err(Error::Shape {
-                operation: "product of sparse rows with coefficients".into(),
-                found: vec![found, outputs],
-                expected: vec![self.columns(), outputs],
-                remedy: "Give one row of coefficients for each column of the matrix.".into(),
-            });
-        }
-        if let Some(intercepts) = &intercepts
-            && intercepts.dims() != [outputs]
-        {
-            return Err(Error::Shape {
-                operation: "intercepts of a linear predictor".into(),
-                found: intercepts.dims().to_vec(),
-                expected: vec![outputs],
-                remedy: "Give one intercept for each column of the coefficients.".into(),
-            });
+        let (product, expected) = ("product of sparse rows with coefficients", [self.columns(), outputs]);
+        let remedy = "Give one row of coefficients for each column of the matrix.";
+        Error::same_shape(product, &[found, outputs], &expected, remedy)?;
+        if let Some(intercepts) = &intercepts {
+            let remedy = "Give one intercept for each column of the coefficients.";
+            Error::same_shape("intercepts of a linear predictor", &intercepts.dims(), &[outputs], remedy)?;
         }
         if self.on_device {
             return Ok(self.predictor_on_device(coefficients, intercepts));

@@ -34,15 +34,8 @@ pub fn theta<M: Module>(module: &M) -> Result<Vec<f64>> {
 /// # Errors
 /// [`Error::Length`] unless the vector has one number for each parameter.
 pub fn with_theta<M: Module>(module: &M, values: &[f64], device: &Device) -> Result<M> {
-    let expected = Module::num_params(module);
-    if values.len() != expected {
-        return Err(Error::Length {
-            operation: "setting θ".into(),
-            found: values.len(),
-            expected,
-            remedy: "Give one number for each trainable parameter of the model.".into(),
-        });
-    }
+    let remedy = "Give one number for each trainable parameter of the model.";
+    Error::same_length("setting θ", values.len(), Module::num_params(module), remedy)?;
     Ok(module.clone().map(&mut Write { values, device }))
 }
 

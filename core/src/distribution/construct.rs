@@ -198,14 +198,9 @@ impl SymmetricDirichlet {
         let mut law = assemble(&Self, vec![concentration.into()], 0);
         let (batch, event) = shape.split_at(D.saturating_sub(1));
         (law.batch, law.event) = (batch.to_vec(), event.to_vec());
-        if found != [1] {
-            law.defect = Some(Error::Shape {
-                operation: "parameter `concentration` of SymmetricDirichlet".into(),
-                found: found.to_vec(),
-                expected: vec![1],
-                remedy: "Give one number for all cells, or use `Dirichlet::new` with one for each.".into(),
-            });
-        }
+        let operation = "parameter `concentration` of SymmetricDirichlet";
+        let remedy = "Give one number for all cells, or use `Dirichlet::new` with one for each.";
+        law.defect = Error::same_shape(operation, &found, &[1], remedy).err().or(law.defect);
         Distribution::from_law(law)
     }
 }
@@ -219,37 +214,25 @@ impl MultivariateNormal {
     pub fn new<const D: usize>(mean: Tensor<D>, scale_tril: Tensor<2>) -> Distribution<D> {
         let event = mean.dims()[D - 1];
         let mut law = vector_law(&Self, vec![mean.into(), scale_tril.clone().into()], D);
-        if scale_tril.dims() != [event, event] {
-            law.defect = Some(Error::Shape {
-                operation: "parameter `scale_tril` of MultivariateNormal".into(),
-                found: scale_tril.dims().to_vec(),
-                expected: vec![event, event],
-                remedy: "Give the lower Cholesky factor of the covariance, square with the length of the mean.".into(),
-            });
-        }
+        let operation = "parameter `scale_tril` of MultivariateNormal";
+        let remedy = "Give the lower Cholesky factor of the covariance, square with the length of the mean.";
+        law.defect = Error::same_shape(operation, &scale_tril.dims(), &[event, event], remedy).err().or(law.defect);
         Distribution::from_law(law)
     }
 }
 
 /// The refusal of a factor that is not square with the length of a vector.
 fn square_defect(name: &str, found: [usize; 2], order: usize) -> Option<Error> {
-    (found != [order, order]).then(|| Error::Shape {
-        operation: format!("parameter `scale_tril` of {name}"),
-        found: found.to_vec(),
-        expected: vec![order, order],
-        remedy: "Give a lower Cholesky factor, square with the length of the vector.".into(),
-    })
+    let operation = format_args!("parameter `scale_tril` of {name}");
+    let remedy = "Give a lower Cholesky factor, square with the length of the vector.";
+    Error::same_shape(operation, &found, &[order, order], remedy).err()
 }
 
 /// One number of `parameter`, for densities whose parameter serves all events.
 fn single(name: &str, distribution: Distribution<1>) -> (Parameter, Option<Error>) {
     let Law { mut parameters, batch, defect, .. } = distribution.law;
-    let rule = (batch != [1]).then(|| Error::Shape {
-        operation: format!("the first parameter of {name}"),
-        found: batch,
-        expected: vec![1],
-        remedy: "Give one number for all events.".into(),
-    });
+    let operation = format_args!("the first parameter of {name}");
+    let rule = Error::same_shape(operation, &batch, &[1], "Give one number for all events.").err();
     (parameters.swap_remove(0), defect.or(rule))
 }
 
@@ -360,14 +343,9 @@ impl PiecewiseExponential {
         let (mut law, [hazards, cuts_found]) =
             (ordered_law(&Self, predictor, log_hazards.clone()), [&log_hazards, &cuts].map(|own| own.dims()[0]));
         law.parameters.push(cuts.into());
-        if hazards != cuts_found + 1 {
-            law.defect = Some(Error::Shape {
-                operation: "parameter `log_hazards` of PiecewiseExponential".into(),
-                found: vec![hazards],
-                expected: vec![cuts_found + 1],
-                remedy: "Give one log hazard more than there are cuts.".into(),
-            });
-        }
+        let operation = "parameter `log_hazards` of PiecewiseExponential";
+        let remedy = "Give one log hazard more than there are cuts.";
+        law.defect = Error::same_shape(operation, &[hazards], &[cuts_found + 1], remedy).err().or(law.defect);
         Distribution::from_law(law)
     }
 }

@@ -69,14 +69,9 @@ impl Encoded {
     /// # Errors
     /// [`Error::Length`] for a gradient of the wrong length; [`Error::Device`] if a gradient cannot be read.
     pub fn vjp<M: Model>(self, model: &M, device: &Device, gradient: &[f64]) -> Result<Vec<f64>> {
-        if gradient.len() != self.parameters.len() {
-            return Err(Error::Length {
-                operation: "pulling a gradient back through an encoder".into(),
-                found: gradient.len(),
-                expected: self.parameters.len(),
-                remedy: "Give one number for each mean, then one for each log-scale.".into(),
-            });
-        }
+        let operation = "pulling a gradient back through an encoder";
+        let remedy = "Give one number for each mean, then one for each log-scale.";
+        Error::same_length(operation, gradient.len(), self.parameters.len(), remedy)?;
         let mut sum: Option<Tensor<1>> = None;
         let halves = gradient.chunks(self.parameters.len().div_ceil(2).max(1));
         for (tape, half) in self.tapes.into_iter().zip(halves) {
@@ -117,15 +112,8 @@ pub(super) fn encode<M: Model>(
     let Some(encoding) = encoding? else { return Ok(None) };
     let expected = [rows.len(), block.width];
     for (name, tensor) in [("mean", &encoding.mean), ("log-scale", &encoding.log_scale)] {
-        if tensor.dims() != expected {
-            return Err(Error::Shape {
-                operation: operation(name, block),
-                found: tensor.dims().to_vec(),
-                expected: expected.to_vec(),
-                remedy: "An encoder gives every row evaluated as many numbers as its plate has latents in a row."
-                    .into(),
-            });
-        }
+        let remedy = "An encoder gives every row evaluated as many numbers as its plate has latents in a row.";
+        Error::same_shape(operation(name, block), &tensor.dims(), &expected, remedy)?;
     }
     Ok(Some(encoding))
 }

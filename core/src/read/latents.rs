@@ -43,13 +43,5 @@ impl SiteTable {
 }
 
 fn length(operation: &str, found: usize, expected: usize) -> Result<()> {
-    if found == expected {
-        return Ok(());
-    }
-    Err(Error::Length {
-        operation: operation.into(),
-        found,
-        expected,
-        remedy: "Take the lengths from the model's site table.".into(),
-    })
+    Error::same_length(operation, found, expected, "Take the lengths from the model's site table.")
 }

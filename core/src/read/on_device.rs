@@ -120,23 +120,13 @@ impl<M: Model> LogDensity<'_, M> {
         let found: Vec<[usize; 2]> = leaves.iter().map(Tensor::dims).collect();
         let draws = found.first().filter(|_| self.table.is_of_layers()).map_or(1, |[draws, _]| *draws);
         let expected: Vec<[usize; 2]> = expected.into_iter().map(|[rows, width]| [rows * draws, width]).collect();
-        if found != expected {
-            let differs = found.iter().zip(&expected).position(|(found, expected)| found != expected);
-            return Err(match differs {
-                Some(place) => Error::Shape {
-                    operation: format!("latents of site `{}` on the device", sites[place].name),
-                    found: found[place].to_vec(),
-                    expected: expected[place].to_vec(),
-                    remedy: "Give one row for globals and the rows evaluated for locals.".into(),
-                },
-                None => Error::Length {
-                    operation: "latent sites on the device".into(),
-                    found: found.len(),
-                    expected: expected.len(),
-                    remedy: "Give one tensor for each latent site of the model's site table.".into(),
-                },
-            });
+        for ((found, expected), site) in found.iter().zip(&expected).zip(sites) {
+            let operation = format_args!("latents of site `{}` on the device", site.name);
+            let remedy = "Give one row for globals and the rows evaluated for locals.";
+            Error::same_shape(operation, found, expected, remedy)?;
         }
+        let remedy = "Give one tensor for each latent site of the model's site table.";
+        Error::same_length("latent sites on the device", found.len(), expected.len(), remedy)?;
         let reading = Reading::OnDevice(OnDevice { leaves, next: 0, draws });
         let mut scope = self.scope_of(Source::START, reading);
         let globals = scope.run(|scope| self.model.global(scope))?;

@@ -98,14 +98,9 @@ impl BinaryPictures {
     /// # Errors
     /// [`Error::Shape`] if the plate's total is not the number of pictures.
     pub fn take(&self, rows: &Rows<'_>) -> Result<Tensor<2>> {
-        if rows.total() != self.count {
-            return Err(Error::Shape {
-                operation: "rows of binary pictures".into(),
-                found: vec![self.count, self.pixels],
-                expected: vec![rows.total(), self.pixels],
-                remedy: "Give the plate as many rows as there are pictures.".into(),
-            });
-        }
+        let (found, expected) = ([self.count, self.pixels], [rows.total(), self.pixels]);
+        let remedy = "Give the plate as many rows as there are pictures.";
+        Error::same_shape("rows of binary pictures", &found, &expected, remedy)?;
         let mut values = Vec::with_capacity(rows.len() * self.pixels);
         match rows.indices() {
             Some(chosen) => chosen.iter().for_each(|&row| self.unpack(row, &mut values)),

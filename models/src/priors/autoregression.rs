@@ -75,14 +75,9 @@ pub fn autoregression(
     deviation: Tensor<1>,
 ) -> Result<Tensor<1>> {
     for (what, own) in [("coefficient", &coefficient), ("deviation", &deviation)] {
-        if own.dims() != [1] {
-            return Err(Error::Shape {
-                operation: format!("{what} of autoregression `{name}`"),
-                found: own.dims().to_vec(),
-                expected: vec![1],
-                remedy: "All groups share one; call it once a group for coefficients of their own.".into(),
-            });
-        }
+        let operation = format_args!("{what} of autoregression `{name}`");
+        let remedy = "All groups share one; call it once a group for coefficients of their own.";
+        Error::same_shape(operation, &own.dims(), &[1], remedy)?;
     }
     let groups = series.groups.len();
     let numbers = (0..groups).map(|group| group as f64).collect();

@@ -127,14 +127,8 @@ impl Counts {
     /// positive.
     pub fn new(counts: Vec<f64>, exposure: &[f64], device: &Device) -> Result<Self> {
         let rows = counts.len();
-        if exposure.len() != rows {
-            return Err(Error::Length {
-                operation: "exposures of counts".into(),
-                found: exposure.len(),
-                expected: rows,
-                remedy: "Give one exposure for each count; 1 where there is none.".into(),
-            });
-        }
+        let remedy = "Give one exposure for each count; 1 where there is none.";
+        Error::same_length("exposures of counts", exposure.len(), rows, remedy)?;
         if let Some(found) = exposure.iter().find(|exposure| !(**exposure > 0.0 && exposure.is_finite())) {
             return Err(Error::Argument {
                 operation: "exposures of counts".into(),

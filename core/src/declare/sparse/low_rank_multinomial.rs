@@ -68,22 +68,10 @@ pub fn low_rank_multinomial(counts: &SparseRows, factors: Tensor<2>, loadings: T
 
 /// Refuses factors and loadings of shapes that disagree with the counts, and negative counts.
 fn check(counts: &SparseRows, factors: [usize; 2], loadings: [usize; 2]) -> Result<()> {
-    let refuse = |what: &str, found: [usize; 2], expected: [usize; 2], remedy: &str| {
-        Err(Error::Shape {
-            operation: format!("{what} of a low-rank multinomial"),
-            found: found.to_vec(),
-            expected: expected.to_vec(),
-            remedy: remedy.into(),
-        })
-    };
-    let rank = factors[1];
-    if factors[0] != counts.rows() {
-        return refuse("factors", factors, [counts.rows(), rank], "Give one row of factors for each row of counts.");
-    }
-    if loadings != [rank, counts.columns()] {
-        let remedy = "Give one loading for each factor and each column of the counts.";
-        return refuse("loadings", loadings, [rank, counts.columns()], remedy);
-    }
+    let (rank, remedy) = (factors[1], "Give one row of factors for each row of counts.");
+    Error::same_shape("factors of a low-rank multinomial", &factors, &[counts.rows(), rank], remedy)?;
+    let remedy = "Give one loading for each factor and each column of the counts.";
+    Error::same_shape("loadings of a low-rank multinomial", &loadings, &[rank, counts.columns()], remedy)?;
     for row in 0..counts.rows() {
         if let Some(found) = counts.row(row).1.iter().find(|count| **count < 0.0) {
             return Err(Error::Support {

@@ -280,14 +280,8 @@ fn has_nan(array: &Array) -> bool {
 fn checked(operation: &str, made: Differentiable, is_missing: bool) -> Result<Differentiable> {
     for (index, value) in made.values.iter().enumerate() {
         let expected: usize = value.shape.iter().product();
-        if value.len() != expected {
-            return Err(Error::Length {
-                operation: format!("{operation}, output {index} of shape {:?}", value.shape),
-                found: value.len(),
-                expected,
-                remedy: "Give one value for each cell of the shape.".into(),
-            });
-        }
+        let output = format_args!("{operation}, output {index} of shape {:?}", value.shape);
+        Error::same_length(output, value.len(), expected, "Give one value for each cell of the shape.")?;
         if !is_missing && has_nan(value) {
             return Err(Error::NotFiniteMade { operation: format!("{operation}, output {index}"), found: f64::NAN });
         }

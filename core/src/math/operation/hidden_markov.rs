@@ -62,15 +62,8 @@ pub fn hidden_markov(initial: Tensor<1>, transition: Tensor<2>, observation: Ten
 }
 
 fn fits(what: &str, found: &[usize; 2], expected: [usize; 2]) -> Result<()> {
-    if *found == expected {
-        return Ok(());
-    }
-    Err(Error::Shape {
-        operation: format!("hidden Markov model, {what}"),
-        found: found.to_vec(),
-        expected: expected.to_vec(),
-        remedy: "Give `[states]`, `[states, states]` and `[times, states]` with at least one time.".into(),
-    })
+    let remedy = "Give `[states]`, `[states, states]` and `[times, states]` with at least one time.";
+    Error::same_shape(format_args!("hidden Markov model, {what}"), found, &expected, remedy)
 }
 
 /// The logs that both passes read.

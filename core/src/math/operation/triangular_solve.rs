@@ -49,14 +49,8 @@ pub fn triangular_solve<const D: usize>(factor: Tensor<D>, right: Tensor<D>) -> 
     let n = side(OPERATION, &shape)?;
     let columns = found.last().copied().unwrap_or(1);
     let expected = [&shape[..D - 1], &[columns]].concat();
-    if found != expected {
-        return Err(Error::Shape {
-            operation: format!("{OPERATION}, right side"),
-            found,
-            expected,
-            remedy: "Give both sides the same batch and as many rows; a vector is a matrix of one column.".into(),
-        });
-    }
+    let remedy = "Give both sides the same batch and as many rows; a vector is a matrix of one column.";
+    Error::same_shape(format_args!("{OPERATION}, right side"), &found, &expected, remedy)?;
     for (number, matrix) in factor.read()?.values.chunks_exact((n * n).max(1)).enumerate() {
         let is_singular = |entry: f64| entry == 0.0 || entry.is_nan();
         if let Some(row) = (0..n).find(|row| is_singular(matrix[row * n + row])) {

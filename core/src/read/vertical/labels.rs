@@ -248,17 +248,10 @@ impl Labels {
 
     fn shape(&self, eta: &[f64], rows: Option<&[usize]>) -> Result<[usize; 2]> {
         let shape = [chosen("the label holder", self.rows(), rows)?.len(), self.outputs()];
-        if eta.len() == shape[0] * shape[1] {
-            return Ok(shape);
-        }
-        Err(Error::Length {
-            operation: "predictors of a head".into(),
-            found: eta.len(),
-            expected: shape[0] * shape[1],
-            remedy: format!(
-                "Give {} predictors for each of {} rows: contributions must have as many outputs.",
-                shape[1], shape[0]
-            ),
-        })
+        let [rows, outputs] = shape;
+        let remedy =
+            format_args!("Give {outputs} predictors for each of {rows} rows: contributions must have as many outputs.");
+        Error::same_length("predictors of a head", eta.len(), rows * outputs, remedy)?;
+        Ok(shape)
     }
 }

@@ -234,14 +234,8 @@ pub(super) fn at<'a>(
     latents: &'a [f64],
     reading: Reading<'a>,
 ) -> Result<Scope<'a>> {
-    if latents.len() != table.global_len() {
-        return Err(Error::Length {
-            operation: "latents of a party".into(),
-            found: latents.len(),
-            expected: table.global_len(),
-            remedy: "Take the length from the party's site table.".into(),
-        });
-    }
+    let remedy = "Take the length from the party's site table.";
+    Error::same_length("latents of a party", latents.len(), table.global_len(), remedy)?;
     Ok(Scope::new(device, table, Source::globals(latents), reading))
 }
 
@@ -260,16 +254,8 @@ pub(super) fn chosen<'a>(who: &str, total: usize, chosen: Option<&'a [usize]>) -
 
 fn check_rows(name: &str, outputs: &Tensor<2>, rows: usize) -> Result<()> {
     let [found, width] = outputs.dims();
-    if found == rows && width > 0 {
-        return Ok(());
-    }
-    Err(Error::Shape {
-        operation: format!("contribution of `{name}`"),
-        found: vec![found, width],
-        expected: vec![rows, width.max(1)],
-        remedy: "Return one row of outputs for each row asked for (`rows.len()`); take them with `rows.take(...)`."
-            .into(),
-    })
+    let remedy = "Return one row of outputs for each row asked for (`rows.len()`); take them with `rows.take(...)`.";
+    Error::same_shape(format_args!("contribution of `{name}`"), &[found, width], &[rows, width.max(1)], remedy)
 }
 
 /// A party's contribution at one value of its latents, before anyone knows what gradient will reach it.
@@ -303,14 +289,8 @@ impl Contributed {
     /// [`Error::Length`] if the adjoint has not one number for each output.
     pub fn vjp<'a>(self, adjoint: impl Into<Cow<'a, [f64]>>) -> Result<ValueAndGradient> {
         let adjoint = adjoint.into();
-        if adjoint.len() != self.values.values.len() {
-            return Err(Error::Length {
-                operation: "gradient by a contribution".into(),
-                found: adjoint.len(),
-                expected: self.values.values.len(),
-                remedy: "Give one number for each output of each row.".into(),
-            });
-        }
+        let (expected, remedy) = (self.values.values.len(), "Give one number for each output of each row.");
+        Error::same_length("gradient by a contribution", adjoint.len(), expected, remedy)?;
         let Self { declared, table, outputs, mut outcome, .. } = self;
         let outputs = Handle::from(outputs);
         if outputs.is_tracked() {

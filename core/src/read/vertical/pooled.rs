@@ -112,14 +112,9 @@ impl Pooled {
                 let table = parties.iter().map(Party::name).collect::<Vec<_>>().join(", ");
                 return Err(Error::DuplicateSite { site: party.name().into(), table });
             }
-            if party.rows() != labels.rows() {
-                return Err(Error::Shape {
-                    operation: format!("rows of party `{}`", party.name()),
-                    found: vec![party.rows()],
-                    expected: vec![labels.rows()],
-                    remedy: "Align the rows of all parties by a shared key first.".into(),
-                });
-            }
+            let operation = format_args!("rows of party `{}`", party.name());
+            let remedy = "Align the rows of all parties by a shared key first.";
+            Error::same_shape(operation, &[party.rows()], &[labels.rows()], remedy)?;
         }
         Ok(Self { parties, labels, augmentation, centred: true })
     }
