@@ -317,14 +317,8 @@ fn bounds_of(options: &FitOptions) -> Result<usize> {
 
 /// Refuses several starts of parties that are made once.
 pub(crate) fn one_start(options: &FitOptions) -> Result<()> {
-    if options.starts == 1 {
-        return Ok(());
-    }
-    Err(Error::Setting {
-        setting: "starts",
-        found: options.starts.to_string(),
-        expected: "1 for parties that are made once; `fit` and `start` take several over silos in this process",
-    })
+    let expected = "1 for parties that are made once; `fit` and `start` take several over silos in this process";
+    Error::unless(options.starts == 1, "starts", options.starts, expected)
 }
 
 /// The algorithm with its options, as a report holds it; of a method of a user's own its name.

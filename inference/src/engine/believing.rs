@@ -87,11 +87,9 @@ impl Believing {
 
     /// Refuses shares of the noise of more silos than there are.
     pub(crate) fn check_shares(&self, shares: u64) -> Result<()> {
-        if shares <= self.silos.len() as u64 {
-            return Ok(());
-        }
-        let found = format!("{shares} of {} silos", self.silos.len());
-        Err(Error::Setting { setting: "shares", found, expected: "at most as many as there are silos" })
+        let silos = self.silos.len();
+        let found = format_args!("{shares} of {silos} silos");
+        Error::unless(shares <= silos as u64, "shares", found, "at most as many as there are silos")
     }
 
     /// Moves what is believed.

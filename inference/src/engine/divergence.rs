@@ -24,7 +24,7 @@ use std::fmt::Debug;
 
 use partita_core::{Key, Noise};
 
-use crate::engine::error::{Error, Result};
+use crate::engine::error::Result;
 use crate::engine::family::{CovarianceMatrix, MomentGradient};
 use crate::engine::natural::NormalFamily;
 use crate::engine::plug::{Plug, plug};
@@ -54,8 +54,8 @@ pub trait Divergence: Any + Debug + Send + Sync {
     /// The divergence in nats of `q` from `p`, both in natural parameters of `family`, with its gradient.
     ///
     /// # Errors
-    /// [`Error::Improper`] if one of them is no density; [`Error::DivergenceDomain`] where the integral does not exist;
-    /// [`Error::Setting`] for an index or a number of draws with which the divergence means nothing.
+    /// [`crate::Error::Improper`] if one of them is no density; [`crate::Error::DivergenceDomain`] where the integral does not exist;
+    /// [`crate::Error::Setting`] for an index or a number of draws with which the divergence means nothing.
     fn evaluate(&self, family: &NormalFamily, q: &[f64], p: &[f64]) -> Result<Diverged>;
 
     /// As [`Divergence::evaluate`], of the density with this mean and covariance.
@@ -85,7 +85,7 @@ pub trait Divergence: Any + Debug + Send + Sync {
     /// Refuses an index or a number of draws with which it means nothing.
     ///
     /// # Errors
-    /// [`Error::Setting`].
+    /// [`crate::Error::Setting`].
     fn check(&self) -> Result<()> {
         Ok(())
     }
@@ -122,14 +122,6 @@ impl Default for Plug<dyn Divergence> {
     fn default() -> Self {
         KullbackLeibler.into()
     }
-}
-
-/// Refuses an index that is no positive number.
-fn positive(setting: &'static str, index: f64) -> Result<()> {
-    if index > 0.0 && index.is_finite() {
-        return Ok(());
-    }
-    Err(Error::Setting { setting, found: index.to_string(), expected: "a finite number > 0" })
 }
 
 /// $`\log(1 + ax)/a`$, which is $`x`$ at $`a = 0`$: the form in which limits of indices lose no digits.

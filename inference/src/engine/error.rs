@@ -311,6 +311,24 @@ impl Refusal {
 }
 
 impl Error {
+    /// [`Error::Setting`] unless something `holds`; what was found is put into words for the error alone.
+    pub(crate) fn unless(
+        holds: bool,
+        setting: &'static str,
+        found: impl Display,
+        expected: &'static str,
+    ) -> Result<()> {
+        if holds {
+            return Ok(());
+        }
+        Err(Self::Setting { setting, found: found.to_string(), expected })
+    }
+
+    /// The same unless a setting is a finite number above zero.
+    pub(crate) fn unless_positive(setting: &'static str, value: f64) -> Result<()> {
+        Self::unless(value > 0.0 && value.is_finite(), setting, value, "a finite number > 0")
+    }
+
     /// What happened to a file.
     pub(crate) fn file(operation: &'static str, path: &Path, reason: impl Display) -> Self {
         Self::File { operation, path: path.to_owned(), reason: reason.to_string() }

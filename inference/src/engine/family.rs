@@ -177,14 +177,9 @@ pub trait Family: Debug + Send + Sync {
     /// # Errors
     /// [`Error::Setting`] where such components are not independent of each other and of the rest.
     fn vjp_variance(&self, _parameters: &[f64], gradient: &[f64], _out: &mut [f64]) -> Result<()> {
-        if gradient.iter().all(|g| *g == 0.0) {
-            return Ok(());
-        }
-        Err(Error::Setting {
-            setting: "family",
-            found: format!("{self:?} over the weights of a linear layer with local reparameterisation"),
-            expected: "Gaussian::diagonal() or Gaussian::isotropic() for these sites",
-        })
+        let found = format_args!("{self:?} over the weights of a linear layer with local reparameterisation");
+        let expected = "Gaussian::diagonal() or Gaussian::isotropic() for these sites";
+        Error::unless(gradient.iter().all(|g| *g == 0.0), "family", found, expected)
     }
 
     /// Adds to `out` the gradient by the parameters that a gradient by mean and covariance gives, entries between

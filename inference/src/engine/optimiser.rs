@@ -53,14 +53,8 @@ plug! {
 
 /// Refuses an optimiser whose constants are out of their ranges.
 fn defined(optimiser: &dyn Optimiser, is_defined: bool) -> Result<()> {
-    if is_defined {
-        return Ok(());
-    }
-    Err(Error::Setting {
-        setting: "optimiser",
-        found: format!("{optimiser:?}"),
-        expected: "0 <= decay < 1, 0 <= momentum < 1, epsilon > 0 and weight decay >= 0, all finite",
-    })
+    let expected = "0 <= decay < 1, 0 <= momentum < 1, epsilon > 0 and weight decay >= 0, all finite";
+    Error::unless(is_defined, "optimiser", format_args!("{optimiser:?}"), expected)
 }
 
 /// Whether a mean that forgets keeps this share of what it was.
@@ -188,10 +182,7 @@ impl Clip {
     /// # Errors
     /// [`Error::Setting`].
     pub fn check(self) -> Result<()> {
-        if self.norm > 0.0 {
-            return Ok(());
-        }
-        Err(Error::Setting { setting: "clip.norm", found: self.norm.to_string(), expected: "a number > 0, such as 10" })
+        Error::unless(self.norm > 0.0, "clip.norm", self.norm, "a number > 0, such as 10")
     }
 }
 

@@ -46,23 +46,13 @@ pub struct PrivateSteps {
 impl PrivateSteps {
     /// Refuses constants outside their ranges.
     pub(crate) fn check(self) -> Result<()> {
-        let refuse = |setting, found: String, expected| Err(Error::Setting { setting, found, expected });
-        for (setting, value) in [("noise", self.noise), ("clip", self.clip)] {
-            if !(value > 0.0 && value.is_finite()) {
-                return refuse(setting, value.to_string(), "a finite number > 0");
-            }
-        }
-        if !(self.rate > 0.0 && self.rate <= 1.0) {
-            return refuse("rate", self.rate.to_string(), "a number above 0 and at most 1");
-        }
-        if self.whole_silo && self.rate < 1.0 {
-            let found = format!("{} where a whole silo is protected", self.rate);
-            return refuse("rate", found, "1: its rows have no noise");
-        }
-        if self.sums == 0 {
-            return refuse("sums", "0".into(), "at least 1");
-        }
-        Ok(())
+        Error::unless_positive("noise", self.noise)?;
+        Error::unless_positive("clip", self.clip)?;
+        let rate = self.rate;
+        Error::unless(rate > 0.0 && rate <= 1.0, "rate", rate, "a number above 0 and at most 1")?;
+        let found = format_args!("{rate} where a whole silo is protected");
+        Error::unless(!self.whole_silo || rate >= 1.0, "rate", found, "1: its rows have no noise")?;
+        Error::unless(self.sums > 0, "sums", self.sums, "at least 1")
     }
 
     /// What is promised by silos with so many rows in all that take so many local steps a round; the noise is not in the

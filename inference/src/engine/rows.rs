@@ -122,13 +122,10 @@ impl Locals {
             blocks.push(Block { plate, outer, family, is_encoded, parameters, start: means, rule });
         }
         let private = PrivateTheta::of(model, settings, device)?;
-        if settings.estimator.weighs_draws() && blocks.iter().any(|block| block.is_encoded) {
-            return Err(Error::Setting {
-                setting: "estimator",
-                found: "ImportanceWeighted with a model that has an encoder".into(),
-                expected: "LocallyEnhanced, which gives every encoded row an importance-weighted average of its own",
-            });
-        }
+        let is_served = !settings.estimator.weighs_draws() || !blocks.iter().any(|block| block.is_encoded);
+        let found = "ImportanceWeighted with a model that has an encoder";
+        let expected = "LocallyEnhanced, which gives every encoded row an importance-weighted average of its own";
+        Error::unless(is_served, "estimator", found, expected)?;
         let adapts = matches!(settings.schedule, Schedule::Adaptive { .. });
         Ok(Self { choices, blocks, private, silo, adapts, noise: Noise::new(settings.seed).kind(settings.noise) })
     }

@@ -44,11 +44,8 @@ pub struct RunOptions {
 
 impl RunOptions {
     fn check(&self) -> Result<()> {
-        if let Some((_, 0)) = self.checkpoint {
-            let expected = "every step or more: at least 1";
-            return Err(Error::Setting { setting: "checkpoint", found: "every 0 steps".into(), expected });
-        }
-        Ok(())
+        let has_steps = !matches!(self.checkpoint, Some((_, 0)));
+        Error::unless(has_steps, "checkpoint", "every 0 steps", "every step or more: at least 1")
     }
 
     /// Whether a checkpoint is due that comes every so many steps, and at the end.

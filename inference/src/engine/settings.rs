@@ -115,12 +115,7 @@ impl Settings {
         if let Some(clip) = self.clip {
             clip.check()?;
         }
-        let least_one = |setting, count: usize| {
-            if count > 0 {
-                return Ok(());
-            }
-            Err(Error::Setting { setting, found: "0".into(), expected: "at least 1" })
-        };
+        let least_one = |setting, count: usize| Error::unless(count > 0, setting, count, "at least 1");
         if let Estimator::LocallyEnhanced { inner } = self.estimator {
             least_one("inner draws", inner)?;
         }
@@ -168,36 +163,27 @@ impl Settings {
 
     /// Refuses a loss that a model has no observation for.
     pub(crate) fn check_observations(&self, table: &SiteTable) -> Result<()> {
-        if self.loss.is_log() || table.sites().iter().any(|site| site.role == Role::Observed) {
-            return Ok(());
-        }
-        Err(Error::Setting {
-            setting: "loss",
-            found: format!("{} with a model that observes nothing", self.loss),
-            expected: "a model with `scope.observe`, since factors have no observations",
-        })
+        let has_any = self.loss.is_log() || table.sites().iter().any(|site| site.role == Role::Observed);
+        let found = format_args!("{} with a model that observes nothing", self.loss);
+        Error::unless(has_any, "loss", found, "a model with `scope.observe`, since factors have no observations")
     }
 
     /// Refuses estimators, minibatches and noise that do not go together.
     fn check_draws(&self) -> Result<()> {
-        let refuse = |setting, found: String, expected| Err(Error::Setting { setting, found, expected });
-        if self.noise == NoiseKind::Antithetic && !self.particles.is_multiple_of(2) {
-            let found = format!("{} with antithetic noise", self.particles);
-            return refuse("particles", found, "an even number, since antithetic draws come in pairs");
-        }
+        let come_in_pairs = self.noise != NoiseKind::Antithetic || self.particles.is_multiple_of(2);
+        let found = format_args!("{} with antithetic noise", self.particles);
+        let expected = "an even number, since antithetic draws come in pairs";
+        Error::unless(come_in_pairs, "particles", found, expected)?;
         let Estimator::ImportanceWeighted { gradient } = self.estimator else { return Ok(()) };
         if let Some(plate) = self.minibatch.keys().next() {
             let found = format!("rows of `{plate}` with ImportanceWeighted");
             let expected =
                 "no minibatch, since the logarithm of an estimated weight is biased; LocallyEnhanced takes them";
-            return refuse("minibatch", found, expected);
+            return Err(Error::Setting { setting: "minibatch", found, expected });
         }
-        if self.noise != NoiseKind::Independent && gradient != ImportanceGradient::Total {
-            let found = format!("{:?} with {gradient:?}", self.noise);
-            let expected =
-                "Independent, without which this gradient is biased; ImportanceGradient::Total takes any noise";
-            return refuse("noise", found, expected);
-        }
-        Ok(())
+        let is_unbiased = self.noise == NoiseKind::Independent || gradient == ImportanceGradient::Total;
+        let found = format_args!("{:?} with {gradient:?}", self.noise);
+        let expected = "Independent, without which this gradient is biased; ImportanceGradient::Total takes any noise";
+        Error::unless(is_unbiased, "noise", found, expected)
     }
 }

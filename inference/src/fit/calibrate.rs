@@ -53,24 +53,15 @@ impl Default for CalibrationOptions {
 
 impl CalibrationOptions {
     fn check(&self) -> Result<()> {
-        let refuse = |setting, found: String, expected| Err(Error::Setting { setting, found, expected });
-        if self.fits < 10 {
-            return refuse("fits", self.fits.to_string(), "at least 10; a hundred or more show what matters");
-        }
-        if self.draws < 9 {
-            return refuse("draws", self.draws.to_string(), "at least 9");
-        }
-        if !(self.level > 0.0 && self.level < 1.0) {
-            return refuse("level", self.level.to_string(), "a probability above 0 and below 1, such as 0.95");
-        }
-        if self.threads == 0 {
-            return refuse("threads", "0".into(), "at least 1");
-        }
-        if self.fit.checkpoint.is_some() || self.fit.resume {
-            let expected = "none: a calibration keeps whole fits, in `CalibrationOptions::folder`";
-            return refuse("checkpoint", "one in the options of the fits".into(), expected);
-        }
-        Ok(())
+        let Self { fits, draws, level, threads, ref fit, .. } = *self;
+        Error::unless(fits >= 10, "fits", fits, "at least 10; a hundred or more show what matters")?;
+        Error::unless(draws >= 9, "draws", draws, "at least 9")?;
+        let is_level = level > 0.0 && level < 1.0;
+        Error::unless(is_level, "level", level, "a probability above 0 and below 1, such as 0.95")?;
+        Error::unless(threads > 0, "threads", threads, "at least 1")?;
+        let has_checkpoint = fit.checkpoint.is_some() || fit.resume;
+        let expected = "none: a calibration keeps whole fits, in `CalibrationOptions::folder`";
+        Error::unless(!has_checkpoint, "checkpoint", "one in the options of the fits", expected)
     }
 }
 

@@ -192,20 +192,14 @@ fn other(found: &AlgorithmChoice) -> Error {
 
 /// Refuses a party with other rows than the labels.
 fn aligned(party: &Party, labels: &Labels) -> Result<()> {
-    if party.rows() == labels.rows() {
-        return Ok(());
-    }
-    let found = format!("{} at party `{}`, {} at the label holder", party.rows(), party.name(), labels.rows());
+    let found = format_args!("{} at party `{}`, {} at the label holder", party.rows(), party.name(), labels.rows());
     let expected = "the same rows everywhere: align them by a shared key first";
-    Err(Error::Setting { setting: "rows", found, expected })
+    Error::unless(party.rows() == labels.rows(), "rows", found, expected)
 }
 
 /// Refuses contributions of other outputs than the head takes.
 fn same_outputs(party: &VerticalParty, labels: &Labels) -> Result<()> {
-    if party.outputs() == labels.outputs() {
-        return Ok(());
-    }
-    let found = format!("{} at party `{}`, {} at the head", party.outputs(), party.name(), labels.outputs());
+    let found = format_args!("{} at party `{}`, {} at the head", party.outputs(), party.name(), labels.outputs());
     let expected = "contributions of as many outputs as the head takes, such as one a class";
-    Err(Error::Setting { setting: "outputs", found, expected })
+    Error::unless(party.outputs() == labels.outputs(), "outputs", found, expected)
 }

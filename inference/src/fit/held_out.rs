@@ -72,10 +72,9 @@ impl Fit {
         let model = &AnyModel::new(model);
         let held_out = &AnyData::of_silos(held_out);
         let private: Vec<Vec<f64>> = self.exchange.programs().iter().map(|own| own.private_theta()).collect();
-        if private.len() != held_out.len() {
-            let found = format!("{} silos of held-out rows for a fit of {}", held_out.len(), private.len());
-            return Err(Error::Setting { setting: "held_out", found, expected: "rows of each silo, in their order" });
-        }
+        let found = format_args!("{} silos of held-out rows for a fit of {}", held_out.len(), private.len());
+        let expected = "rows of each silo, in their order";
+        Error::unless(private.len() == held_out.len(), "held_out", found, expected)?;
         let mut programs: Vec<Box<dyn SiloProgram>> = Vec::new();
         for (((name, rows), private), index) in held_out.iter().zip(private).zip(0_u32..) {
             let holder = Box::new(Holder { name: name.clone(), private });

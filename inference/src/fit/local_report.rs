@@ -90,13 +90,10 @@ impl LocalReport {
         for (index, block) in table.blocks().iter().enumerate() {
             let expected = block.rows * block.width;
             let (means, deviations) = moments.get(index).map_or((&[] as &[f64], &[] as &[f64]), |(a, b)| (a, b));
-            if means.len() != expected || deviations.len() != expected {
-                return Err(Error::Setting {
-                    setting: "model and data of a local report",
-                    found: format!("{expected} local numbers in block {index}, and {} of the silo", means.len()),
-                    expected: "the model and the data that the silo was made with",
-                });
-            }
+            let are_own = means.len() == expected && deviations.len() == expected;
+            let found = format_args!("{expected} local numbers in block {index}, and {} of the silo", means.len());
+            let expected = "the model and the data that the silo was made with";
+            Error::unless(are_own, "model and data of a local report", found, expected)?;
             for site in table.latents(Part::Local).filter(|site| site.block() == index) {
                 let scaled = Scaled::of(site)?;
                 for place in (0..block.rows).flat_map(|row| (0..site.width()).map(move |column| (row, column))) {

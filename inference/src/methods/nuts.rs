@@ -177,10 +177,7 @@ impl Nuts {
         }
         let Some(first) = tables.first() else { return Err(Error::NoSilos) };
         let layout = Layout::of(&tables);
-        if layout.len() == 0 {
-            let found = "a model without latents".to_owned();
-            return Err(Error::Setting { setting: "model", found, expected: "at least one latent to sample" });
-        }
+        Error::unless(layout.len() > 0, "model", "a model without latents", "at least one latent to sample")?;
         let mut around = ChainStart { center: first.start(), scale: vec![1.0; layout.globals] };
         if let Some(scales) = first.start_scales(1.0) {
             around.scale = scales;
@@ -234,29 +231,18 @@ impl Nuts {
     }
 
     fn check(&self) -> Result<()> {
-        let refuse = |setting, found: String, expected| Err(Error::Setting { setting, found, expected });
-        if self.warmup < 20 {
-            return refuse("warmup", self.warmup.to_string(), "at least 20 draws to find a step size and a metric");
-        }
-        if self.draws < 4 {
-            return refuse("draws", self.draws.to_string(), "at least 4, two in each half of a chain");
-        }
-        if self.chains == 0 {
-            return refuse("chains", "0".into(), "at least 1; four or more tell whether they agree");
-        }
-        if self.threads == 0 {
-            return refuse("threads", "0".into(), "at least 1");
-        }
-        if !(self.target_accept > 0.0 && self.target_accept < 1.0) {
-            return refuse("target_accept", self.target_accept.to_string(), "a probability such as 0.8 or 0.95");
-        }
-        if !(1..=20).contains(&self.max_depth) {
-            return refuse("max_depth", self.max_depth.to_string(), "a depth from 1 to 20, such as 10");
-        }
-        if !(self.start_radius > 0.0 && self.start_radius.is_finite()) {
-            return refuse("start_radius", self.start_radius.to_string(), "a finite number above 0, such as 2");
-        }
-        Ok(())
+        let Self {
+            warmup, draws, chains, threads, target_accept: accept, max_depth: depth, start_radius: radius, ..
+        } = *self;
+        Error::unless(warmup >= 20, "warmup", warmup, "at least 20 draws to find a step size and a metric")?;
+        Error::unless(draws >= 4, "draws", draws, "at least 4, two in each half of a chain")?;
+        Error::unless(chains > 0, "chains", chains, "at least 1; four or more tell whether they agree")?;
+        Error::unless(threads > 0, "threads", threads, "at least 1")?;
+        let is_share = accept > 0.0 && accept < 1.0;
+        Error::unless(is_share, "target_accept", accept, "a probability such as 0.8 or 0.95")?;
+        Error::unless((1..=20).contains(&depth), "max_depth", depth, "a depth from 1 to 20, such as 10")?;
+        let is_radius = radius > 0.0 && radius.is_finite();
+        Error::unless(is_radius, "start_radius", radius, "a finite number above 0, such as 2")
     }
 
     /// Agreement of chains on every number: of the globals on their natural scale, of the locals on the unconstrained

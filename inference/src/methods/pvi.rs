@@ -323,14 +323,8 @@ impl Pvi {
 
 /// Refuses estimators whose draws weigh differently.
 fn check_estimator(settings: &Settings) -> Result<()> {
-    if !settings.estimator.weighs_draws() {
-        return Ok(());
-    }
-    Err(Error::Setting {
-        setting: "estimator",
-        found: "ImportanceWeighted with Pvi".into(),
-        expected: "an estimator of the bound itself, such as StickingTheLanding; or LocallyEnhanced",
-    })
+    let expected = "an estimator of the bound itself, such as StickingTheLanding; or LocallyEnhanced";
+    Error::unless(!settings.estimator.weighs_draws(), "estimator", "ImportanceWeighted with Pvi", expected)
 }
 
 /// Whether every silo has answered.

@@ -23,13 +23,10 @@ const METADATA: &str = "zarr.json";
 /// [`Error::Setting`] for a path that is taken and not to be replaced; [`Error::File`].
 pub(crate) fn write(root: &Group, path: &Path, existing: ExistingFile) -> Result<()> {
     let replaces = path.exists();
-    if replaces && (existing == ExistingFile::Refuse || !path.join(METADATA).is_file()) {
-        return Err(Error::Setting {
-            setting: "path",
-            found: format!("{}, where there is something", path.display()),
-            expected: "a path where nothing is; `ExistingFile::Replace` replaces a Zarr store, and nothing else",
-        });
-    }
+    let may_be_written = !replaces || (existing != ExistingFile::Refuse && path.join(METADATA).is_file());
+    let found = format_args!("{}, where there is something", path.display());
+    let expected = "a path where nothing is; `ExistingFile::Replace` replaces a Zarr store, and nothing else";
+    Error::unless(may_be_written, "path", found, expected)?;
     let folder = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
     let fail = |error: &dyn Display| Error::file("writing", path, error);
     fs::create_dir_all(folder).map_err(|error| fail(&error))?;

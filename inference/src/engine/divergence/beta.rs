@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use super::axes::{Axes, Slopes};
 use super::gamma::Integrals;
-use super::{Diverged, Divergence, expm1_over, log1p_over, positive};
+use super::{Diverged, Divergence, expm1_over, log1p_over};
 use crate::engine::error::{Error, Result};
 use crate::engine::natural::NormalFamily;
 
@@ -60,7 +60,7 @@ impl BetaDivergence {
 
 impl Divergence for BetaDivergence {
     fn check(&self) -> Result<()> {
-        positive("beta", self.beta)
+        Error::unless_positive("beta", self.beta)
     }
 
     fn has_domain(&self) -> bool {
@@ -80,18 +80,14 @@ impl Divergence for BetaDivergence {
         if own < f64::MIN_POSITIVE || cross < f64::MIN_POSITIVE {
             return Err(self.vanished(&axes, logs));
         }
-        if !(value.is_finite() && own.is_finite() && cross.is_finite()) {
-            return Err(Error::Setting {
-                setting: "divergence",
-                found: format!(
-                    "Beta({beta}) over {} components, with a value of {value} and integrals of e^{:.0} and e^{:.0}, too large for a number",
-                    axes.ratio.len(),
-                    logs[0],
-                    logs[1]
-                ),
-                expected: "an index nearer to 1, or GammaDivergence, which takes logarithms of the integrals",
-            });
-        }
+        let found = format_args!(
+            "Beta({beta}) over {} components, with a value of {value} and integrals of e^{:.0} and e^{:.0}, too large for a number",
+            axes.ratio.len(),
+            logs[0],
+            logs[1]
+        );
+        let expected = "an index nearer to 1, or GammaDivergence, which takes logarithms of the integrals";
+        Error::unless([value, own, cross].iter().all(|each| each.is_finite()), "divergence", found, expected)?;
         let gradient = axes.gradient(&Slopes {
             direction: axes.offset.iter().zip(&axes.ratio).map(|(w, r)| w / (r + excess)).collect(),
             by_mean: cross,

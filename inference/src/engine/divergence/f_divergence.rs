@@ -70,11 +70,8 @@ impl<G: Generator> FDivergence<G> {
 
     /// Refuses so few draws that nothing is known of their error.
     fn check_draws(&self) -> Result<()> {
-        if self.draws >= 2 {
-            return Ok(());
-        }
         let expected = "at least 2, and hundreds for a useful gradient";
-        Err(Error::Setting { setting: "draws of an f-divergence", found: self.draws.to_string(), expected })
+        Error::unless(self.draws >= 2, "draws of an f-divergence", self.draws, expected)
     }
 
     /// The estimate with the standard error of its value, in nats.

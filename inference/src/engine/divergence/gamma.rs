@@ -3,8 +3,8 @@
 use serde::{Deserialize, Serialize};
 
 use super::axes::{Axes, Slopes};
-use super::{Diverged, Divergence, log1p_over, positive};
-use crate::engine::error::Result;
+use super::{Diverged, Divergence, log1p_over};
+use crate::engine::error::{Error, Result};
 use crate::engine::family::HALF_LOG_TWO_PI;
 use crate::engine::natural::NormalFamily;
 
@@ -58,7 +58,7 @@ impl Integrals {
 
 impl Divergence for GammaDivergence {
     fn check(&self) -> Result<()> {
-        positive("gamma", self.gamma)
+        Error::unless_positive("gamma", self.gamma)
     }
 
     fn has_domain(&self) -> bool {

@@ -35,14 +35,8 @@ pub struct Renyi {
 
 impl Divergence for Renyi {
     fn check(&self) -> Result<()> {
-        if self.alpha >= 0.0 && self.alpha.is_finite() {
-            return Ok(());
-        }
-        Err(Error::Setting {
-            setting: "alpha of Rényi",
-            found: self.alpha.to_string(),
-            expected: "a finite number >= 0; a negative one is 1 - alpha with p and q swapped",
-        })
+        let expected = "a finite number >= 0; a negative one is 1 - alpha with p and q swapped";
+        Error::unless(self.alpha >= 0.0 && self.alpha.is_finite(), "alpha of Rényi", self.alpha, expected)
     }
 
     fn has_domain(&self) -> bool {

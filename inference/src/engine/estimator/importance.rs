@@ -108,14 +108,10 @@ pub(crate) fn descent(draws: Vec<Vec<Vec<f64>>>, factors: &[f64], share: f64) ->
 /// gradient is a sum with the weights themselves.
 pub(crate) fn check_points(estimator: Estimator, globals: &dyn Family, has_others: bool) -> Result<()> {
     let doubly = Estimator::ImportanceWeighted { gradient: ImportanceGradient::DoublyReparameterised };
-    if estimator != doubly || !has_others && !globals.deviations(&globals.initial(1.0)).contains(&0.0) {
-        return Ok(());
-    }
-    Err(Error::Setting {
-        setting: "estimator",
-        found: "ImportanceGradient::DoublyReparameterised with a point mass".into(),
-        expected: "ImportanceGradient::Total, or a family with a density for every latent",
-    })
+    let is_served = estimator != doubly || !has_others && !globals.deviations(&globals.initial(1.0)).contains(&0.0);
+    let found = "ImportanceGradient::DoublyReparameterised with a point mass";
+    let expected = "ImportanceGradient::Total, or a family with a density for every latent";
+    Error::unless(is_served, "estimator", found, expected)
 }
 
 impl Estimator {

@@ -44,9 +44,7 @@ impl InProcess {
     pub fn new(silos: Vec<Box<dyn SiloProgram>>, threads: usize) -> Result<Self> {
         let names: Vec<String> = silos.iter().map(|silo| silo.name().to_owned()).collect();
         check_names(&names)?;
-        if threads == 0 {
-            return Err(Error::Setting { setting: "threads", found: "0".into(), expected: "at least 1" });
-        }
+        Error::unless(threads > 0, "threads", threads, "at least 1")?;
         Ok(Self { names, silos, threads, order: |count| (0..count).collect(), answered: VecDeque::new() })
     }
 

@@ -168,21 +168,12 @@ impl FamilyPlan {
     /// # Errors
     /// [`Error::UnknownSite`], [`Error::Setting`].
     pub fn check(&self, table: &SiteTable) -> Result<()> {
-        if !(self.initial_scale > 0.0 && self.initial_scale.is_finite()) {
-            return Err(Error::Setting {
-                setting: "initial_scale",
-                found: self.initial_scale.to_string(),
-                expected: "a finite number > 0, such as 0.1",
-            });
-        }
-        if let Some((deviation, _)) =
-            self.scatter.filter(|(deviation, _)| !(deviation.is_finite() && *deviation >= 0.0))
-        {
-            return Err(Error::Setting {
-                setting: "scattered",
-                found: deviation.to_string(),
-                expected: "a finite standard deviation >= 0, such as 0.5",
-            });
+        let scale = self.initial_scale;
+        let is_scale = scale > 0.0 && scale.is_finite();
+        Error::unless(is_scale, "initial_scale", scale, "a finite number > 0, such as 0.1")?;
+        if let Some((deviation, _)) = self.scatter {
+            let is_deviation = deviation.is_finite() && deviation >= 0.0;
+            Error::unless(is_deviation, "scattered", deviation, "a finite standard deviation >= 0, such as 0.5")?;
         }
         let known = |name: &str| {
             [Part::Global, Part::Local].into_iter().flat_map(|part| table.latents(part)).any(|site| site.name == name)

@@ -82,11 +82,9 @@ impl Coordinator {
     /// Refuses numbers of observations that are not one positive number a silo.
     pub(crate) fn check_sizes(&self, sizes: &[usize]) -> Result<()> {
         let count = self.silos.len();
-        if sizes.len() == count && !sizes.contains(&0) {
-            return Ok(());
-        }
-        let found = format!("{sizes:?} for {count} silos");
-        Err(Error::Setting { setting: "sizes", found, expected: "one number of observations >= 1 a silo" })
+        let found = format_args!("{sizes:?} for {count} silos");
+        let expected = "one number of observations >= 1 a silo";
+        Error::unless(sizes.len() == count && !sizes.contains(&0), "sizes", found, expected)
     }
 
     /// The family of the globals.

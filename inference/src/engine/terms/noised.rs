@@ -66,14 +66,11 @@ impl Silo {
             return Err(Error::Setting { setting: "privacy", found, expected });
         };
         how.check()?;
-        if how.whole_silo {
-            let (found, expected) = ("a promise for a whole silo".into(), "SFVI-Avg or FedOpt, whose rounds keep it");
-            return Err(Error::Setting { setting: "privacy", found, expected });
-        }
-        if matches!(self.settings.schedule, Schedule::Adaptive { .. }) {
-            let found = "Schedule::Adaptive in private local steps".into();
-            return Err(Error::Setting { setting: "schedule", found, expected: "a function of the step" });
-        }
+        let (found, expected) = ("a promise for a whole silo", "SFVI-Avg or FedOpt, whose rounds keep it");
+        Error::unless(!how.whole_silo, "privacy", found, expected)?;
+        let is_adaptive = matches!(self.settings.schedule, Schedule::Adaptive { .. });
+        let found = "Schedule::Adaptive in private local steps";
+        Error::unless(!is_adaptive, "schedule", found, "a function of the step")?;
         let count = self.rows_apart()?;
         self.work_by_rows();
         self.noised = Some(NoisedRows { mechanism, count, how, given: 0, request: Vec::new(), clipped: 0.0 });

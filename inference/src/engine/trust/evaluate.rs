@@ -169,9 +169,7 @@ pub(crate) fn evaluate_with_replicates(
     deadline: Option<Duration>,
     counters: &mut Counters,
 ) -> Result<Evaluation> {
-    if draws == 0 {
-        return Err(Error::Setting { setting: "draws", found: "0".into(), expected: "at least 1" });
-    }
+    Error::unless(draws > 0, "draws", draws, "at least 1")?;
     let (names, posterior) = (exchange.silos().to_vec(), algorithm.posterior());
     let (global, theta) = (posterior.parameters.to_vec(), posterior.theta.to_vec());
     let message = Judge { draws, replicates, seed, global, theta }.write();

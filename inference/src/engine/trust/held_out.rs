@@ -73,9 +73,7 @@ pub fn held_out_bound<M: Model>(
 ) -> Result<ElboEstimate> {
     let model = &AnyModel::new(model);
     let data = &AnyData::new(data);
-    if draws == 0 {
-        return Err(Error::Setting { setting: "draws", found: "0".into(), expected: "at least 1" });
-    }
+    Error::unless(draws > 0, "draws", draws, "at least 1")?;
     let model = with_shared_theta(model, posterior.theta, device)?;
     let mut silo = Silo::new("the held-out rows", HELD_OUT, &model, data, device, settings)?;
     if let Some(plate) = silo.locals.without_encoder() {

@@ -105,10 +105,7 @@ impl Fitted<'_> {
         replicates: Replicates,
     ) -> Result<Vec<Replicated>> {
         let (Worker { model, data }, device, table) = (&self.worker, self.device, self.table);
-        if replicates.draws == 0 {
-            let expected = "at least 1; 1,000 or more serve";
-            return Err(Error::Setting { setting: "check_draws", found: "0".into(), expected });
-        }
+        Error::unless(replicates.draws > 0, "check_draws", replicates.draws, "at least 1; 1,000 or more serve")?;
         let is_censored = |check: &&PredictiveCheck| table.site(&check.site).is_some_and(|site| site.censored);
         if let Some(check) = checks.iter().find(is_censored) {
             let found = format!("`{check}`, of which some events may be censored");

@@ -71,14 +71,8 @@ impl VerticalFit {
         model: PredictedModel,
     ) -> Result<Prediction> {
         let names = self.exchange.silos();
-        if !parties.iter().map(Party::name).eq(names.iter().map(String::as_str)) {
-            let found = parties.iter().map(Party::name).collect::<Vec<_>>().join(", ");
-            return Err(Error::Setting {
-                setting: "parties",
-                found,
-                expected: "the parties of the fit, in their order",
-            });
-        }
+        let own: Vec<&str> = parties.iter().map(Party::name).collect();
+        Error::unless(own == names, "parties", own.join(", "), "the parties of the fit, in their order")?;
         for (party, own) in parties.iter().zip(&self.parties) {
             super::aligned(party, labels)?;
             lock(own).hold_out(party.clone());
@@ -108,9 +102,7 @@ pub fn predict(
     how: Predictive,
     counters: &mut Counters,
 ) -> Result<Prediction> {
-    if how.draws == 0 {
-        return Err(Error::Setting { setting: "draws", found: "0".into(), expected: "at least 1" });
-    }
+    Error::unless(how.draws > 0, "draws", how.draws, "at least 1")?;
     let table = labels.table(device)?;
     let size = labels.rows() * labels.outputs();
     let (mut sums, mut densities): (Vec<f64>, Vec<Vec<f64>>) = (Vec::new(), vec![Vec::new(); labels.rows()]);

@@ -39,15 +39,11 @@ impl FewRoundsOptions {
     /// # Errors
     /// [`Error::Setting`] for too few draws, for too many globals, and for tolerances that are not positive.
     pub(crate) fn draws_for(&self, globals: usize) -> Result<usize> {
-        let refuse = |setting, found: String, expected| Err(Error::Setting { setting, found, expected });
-        if globals > MOST_GLOBALS {
-            let found = format!("FewRounds with {globals} globals");
-            return refuse("algorithm", found, "at most 200 globals, whose full covariance a round sends; use Sfvi");
-        }
+        let found = format_args!("FewRounds with {globals} globals");
+        let expected = "at most 200 globals, whose full covariance a round sends; use Sfvi";
+        Error::unless(globals <= MOST_GLOBALS, "algorithm", found, expected)?;
         for (setting, value) in [("tolerance", self.tolerance), ("quadrature_tolerance", self.quadrature_tolerance)] {
-            if !(value > 0.0 && value.is_finite()) {
-                return refuse(setting, value.to_string(), "a finite number > 0, in nats");
-            }
+            Error::unless(value > 0.0 && value.is_finite(), setting, value, "a finite number > 0, in nats")?;
         }
         let least = Draws::least(globals);
         match self.draws {
@@ -55,7 +51,8 @@ impl FewRoundsOptions {
             Some(draws) if draws >= least && draws.is_multiple_of(2) => Ok(draws),
             Some(draws) => {
                 let found = format!("{draws} for {globals} globals");
-                refuse("draws", found, "an even number, at least twice one more than there are globals; or None")
+                let expected = "an even number, at least twice one more than there are globals; or None";
+                Err(Error::Setting { setting: "draws", found, expected })
             }
         }
     }

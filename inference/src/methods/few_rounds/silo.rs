@@ -80,13 +80,10 @@ impl FewRoundsSilo {
         check(settings, &table, &theta(model)?)?;
         on_device::check(options, &table)?;
         let rows = outermost_rows(&table);
-        if rows < options.least_rows {
-            return Err(Error::Setting {
-                setting: "least_rows",
-                found: format!("{rows} rows in silo `{name}`, at least {} wanted", options.least_rows),
-                expected: "silos with more rows, since a sum over few rows says much about each; or a smaller `least_rows`",
-            });
-        }
+        let found = format_args!("{rows} rows in silo `{name}`, at least {} wanted", options.least_rows);
+        let expected =
+            "silos with more rows, since a sum over few rows says much about each; or a smaller `least_rows`";
+        Error::unless(rows >= options.least_rows, "least_rows", found, expected)?;
         let draws = Draws::new(settings.seed, table.global_len(), options.draws_for(table.global_len())?)?;
         let worker = Worker { model: model.clone(), data: data.clone() };
         let seen = start(settings, &table);

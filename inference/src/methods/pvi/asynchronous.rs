@@ -7,15 +7,14 @@ use crate::methods::pvi::{Asked, Pvi, SiloSchedule};
 
 impl Asynchronous for Pvi {
     fn ask(&mut self, silo: usize) -> Result<Option<Request>> {
-        let refuse = |setting, found: String, expected| Err(Error::Setting { setting, found, expected });
-        if !matches!(self.options.schedule, SiloSchedule::Asynchronous(_)) {
-            let found = format!("{:?} for a run by arrival", self.options.schedule);
-            return refuse("schedule", found, "SiloSchedule::Asynchronous, whose damping it needs");
-        }
-        if !self.coordinator.trainer.theta().is_empty() && self.options.theta_every > 0 {
-            let found = format!("every {} exchanges for a run by arrival", self.options.theta_every);
-            return refuse("theta_every", found, "0, since a step of θ needs all silos at one posterior");
-        }
+        let is_asynchronous = matches!(self.options.schedule, SiloSchedule::Asynchronous(_));
+        let found = format_args!("{:?} for a run by arrival", self.options.schedule);
+        let expected = "SiloSchedule::Asynchronous, whose damping it needs";
+        Error::unless(is_asynchronous, "schedule", found, expected)?;
+        let has_steps = !self.coordinator.trainer.theta().is_empty() && self.options.theta_every > 0;
+        let found = format_args!("every {} exchanges for a run by arrival", self.options.theta_every);
+        let expected = "0, since a step of θ needs all silos at one posterior";
+        Error::unless(!has_steps, "theta_every", found, expected)?;
         if !self.ledger.present[silo] {
             return Ok(None);
         }

@@ -56,11 +56,8 @@ impl Pvi {
 
     fn check_index(&self, silo: usize) -> Result<()> {
         let count = self.sizes.len();
-        if silo < count {
-            return Ok(());
-        }
-        let found = format!("silo {silo} of a run over {count} silos");
-        Err(Error::Setting { setting: "silo", found, expected: "the place of a silo in the list of the run, from 0" })
+        let found = format_args!("silo {silo} of a run over {count} silos");
+        Error::unless(silo < count, "silo", found, "the place of a silo in the list of the run, from 0")
     }
 
     /// Damps each silo by a factor of its own, in (0, 1]: with factors that sum to one, a synchronous round is a
@@ -69,12 +66,12 @@ impl Pvi {
     /// # Errors
     /// [`Error::Setting`] for other numbers, or not one a silo.
     pub fn damp(&mut self, dampings: Vec<f64>) -> Result<()> {
-        if dampings.len() == self.sizes.len() && dampings.iter().all(|damping| *damping > 0.0 && *damping <= 1.0) {
-            self.dampings = Some(dampings);
-            return Ok(());
-        }
-        let found = format!("{dampings:?} for {} silos", self.sizes.len());
-        Err(Error::Setting { setting: "damping", found, expected: "one number in (0, 1] a silo" })
+        let count = self.sizes.len();
+        let are_sound = dampings.len() == count && dampings.iter().all(|damping| *damping > 0.0 && *damping <= 1.0);
+        let found = format_args!("{dampings:?} for {count} silos");
+        Error::unless(are_sound, "damping", found, "one number in (0, 1] a silo")?;
+        self.dampings = Some(dampings);
+        Ok(())
     }
 
     /// $`\rho`$ of a silo now.

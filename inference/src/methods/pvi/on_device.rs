@@ -127,12 +127,8 @@ impl DeviceVisits {
 /// Refuses steps of θ between visits, which move the local posterior on the host.
 fn check_theta(options: &PviOptions, silo: &Silo) -> Result<()> {
     let has_latent_rows = silo.table.blocks().iter().any(|block| block.width > 0);
-    if options.theta_every == 0 || silo.theta_len == 0 || !has_latent_rows {
-        return Ok(());
-    }
-    Err(Error::Setting {
-        setting: "on_device",
-        found: format!("true for a model with {} parameters θ and latents of rows", silo.theta_len),
-        expected: "false, or theta_every: 0, since a step of θ moves the latents of rows on the host; SfviAvg trains both on a device",
-    })
+    let is_served = options.theta_every == 0 || silo.theta_len == 0 || !has_latent_rows;
+    let found = format_args!("true for a model with {} parameters θ and latents of rows", silo.theta_len);
+    let expected = "false, or theta_every: 0, since a step of θ moves the latents of rows on the host; SfviAvg trains both on a device";
+    Error::unless(is_served, "on_device", found, expected)
 }

@@ -157,9 +157,7 @@ impl PviOptions {
     /// [`Error::Setting`].
     pub fn check(&self) -> Result<()> {
         self.schedule.check()?;
-        if self.local_steps == 0 {
-            return Err(Error::Setting { setting: "local_steps", found: "0".into(), expected: "at least 1" });
-        }
+        Error::unless(self.local_steps > 0, "local_steps", self.local_steps, "at least 1")?;
         self.solver.check(self.local_steps)?;
         self.divergence.check()?;
         if let Some(private) = self.private {
@@ -169,27 +167,17 @@ impl PviOptions {
         if self.on_device {
             self.check_device()?;
         }
-        if !self.is_kullback_leibler() && !self.solver.takes_divergences() {
-            return Err(Error::Setting {
-                setting: "divergence",
-                found: format!("{:?} with {:?}", self.divergence, self.solver),
-                expected: "a solver that takes any divergence: GradientDescent, NaturalGradient or Lbfgs",
-            });
-        }
-        if self.hold_improper && self.factors != Factors::Own {
-            return Err(Error::Setting {
-                setting: "hold_improper",
-                found: format!("true with Factors::{:?}", self.factors),
-                expected: "false, since silos take no factor of their own out of the posterior; Factors::Own do",
-            });
-        }
-        if self.factors.is_shared() && self.missing_silo == MissingSilo::GoOn {
-            return Err(Error::Setting {
-                setting: "missing_silo",
-                found: "a run that goes on without silos, with one factor for all".into(),
-                expected: "a run that ends where a silo is missing, since one factor for all counts every silo that takes part; or factors of the silos' own",
-            });
-        }
+        let is_taken = self.is_kullback_leibler() || self.solver.takes_divergences();
+        let found = format_args!("{:?} with {:?}", self.divergence, self.solver);
+        let expected = "a solver that takes any divergence: GradientDescent, NaturalGradient or Lbfgs";
+        Error::unless(is_taken, "divergence", found, expected)?;
+        let found = format_args!("true with Factors::{:?}", self.factors);
+        let expected = "false, since silos take no factor of their own out of the posterior; Factors::Own do";
+        Error::unless(!self.hold_improper || self.factors == Factors::Own, "hold_improper", found, expected)?;
+        let goes_on = self.factors.is_shared() && self.missing_silo == MissingSilo::GoOn;
+        let found = "a run that goes on without silos, with one factor for all";
+        let expected = "a run that ends where a silo is missing, since one factor for all counts every silo that takes part; or factors of the silos' own";
+        Error::unless(!goes_on, "missing_silo", found, expected)?;
         for (setting, damping) in [("damping", self.damping), ("first_damping", self.first_damping)] {
             if let Some(damping) = damping
                 && !(damping > 0.0 && damping <= 1.0)
@@ -203,33 +191,24 @@ impl PviOptions {
 
     /// Refuses visits that have no device form.
     fn check_device(&self) -> Result<()> {
-        let refuse = |found: String, expected| Err(Error::Setting { setting: "on_device", found, expected });
-        if self.solver.get::<GradientDescent>().is_none_or(|own| own.stop.is_some()) {
-            let expected = "GradientDescent without early stopping, which has a device form; or false";
-            return refuse(format!("true with {:?}", self.solver), expected);
-        }
-        if !self.is_kullback_leibler() {
-            let expected = "KullbackLeibler, the one divergence that has a device form; or false";
-            return refuse(format!("true with {:?}", self.divergence), expected);
-        }
-        if self.private.is_some() {
-            let expected = "false: the sums over rows that are clipped and noised are computed on the host";
-            return refuse("true with private visits".into(), expected);
-        }
+        let is_solver = self.solver.get::<GradientDescent>().is_some_and(|own| own.stop.is_none());
+        let expected = "GradientDescent without early stopping, which has a device form; or false";
+        Error::unless(is_solver, "on_device", format_args!("true with {:?}", self.solver), expected)?;
+        let found = format_args!("true with {:?}", self.divergence);
+        let expected = "KullbackLeibler, the one divergence that has a device form; or false";
+        Error::unless(self.is_kullback_leibler(), "on_device", found, expected)?;
+        let expected = "false: the sums over rows that are clipped and noised are computed on the host";
+        Error::unless(self.private.is_none(), "on_device", "true with private visits", expected)?;
         Ok(())
     }
 
     /// Refuses steps of θ, of which the model has so many, beside another divergence than Kullback and Leibler's: they
     /// climb the bound that belongs to that one.
     pub(super) fn check_theta(&self, theta: &[f64]) -> Result<()> {
-        if theta.is_empty() || self.theta_every == 0 || self.is_kullback_leibler() {
-            return Ok(());
-        }
-        Err(Error::Setting {
-            setting: "divergence",
-            found: format!("{:?} for a model with {} parameters θ to train", self.divergence, theta.len()),
-            expected: "KullbackLeibler, whose bound steps of θ climb, or theta_every: 0",
-        })
+        let is_served = theta.is_empty() || self.theta_every == 0 || self.is_kullback_leibler();
+        let found = format_args!("{:?} for a model with {} parameters θ to train", self.divergence, theta.len());
+        let expected = "KullbackLeibler, whose bound steps of θ climb, or theta_every: 0";
+        Error::unless(is_served, "divergence", found, expected)
     }
 
     /// $`\rho`$ of each silo where it is in proportion to its rows.

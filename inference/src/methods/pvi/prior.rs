@@ -35,13 +35,10 @@ pub(super) fn fitted_prior(
     solver: &mut dyn SolverState,
     options: &PviOptions,
 ) -> Result<Vec<f64>> {
-    if !options.is_kullback_leibler() {
-        return Err(Error::Setting {
-            setting: "divergence",
-            found: format!("{:?} for a model whose prior is not normal on the unconstrained scale", options.divergence),
-            expected: "KullbackLeibler, by which such a prior is replaced by a factor, or a normal prior",
-        });
-    }
+    let found =
+        format_args!("{:?} for a model whose prior is not normal on the unconstrained scale", options.divergence);
+    let expected = "KullbackLeibler, by which such a prior is replaced by a factor, or a normal prior";
+    Error::unless(options.is_kullback_leibler(), "divergence", found, expected)?;
 
     let nothing = vec![0.0; family.natural_len()];
     let start = coordinator.settings.family.start(coordinator.family(), &coordinator.table);

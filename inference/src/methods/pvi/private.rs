@@ -11,16 +11,12 @@ use crate::engine::wire::manifest::Manifest;
 
 /// Refuses private visits that decide by what has no noise.
 pub(super) fn check_visits(options: &PviOptions) -> Result<()> {
-    let refuse = |setting, found: String, expected| Err(Error::Setting { setting, found, expected });
-    if options.solver.get::<GradientDescent>().is_none_or(|own| own.stop.is_some()) {
-        let expected = "GradientDescent without early stopping, whose steps follow from noised sums alone";
-        return refuse("solver", format!("{:?} in private visits", options.solver), expected);
-    }
-    if !options.is_kullback_leibler() {
-        let expected = "KullbackLeibler, which private visits have";
-        return refuse("divergence", format!("{:?} in private visits", options.divergence), expected);
-    }
-    Ok(())
+    let is_solver = options.solver.get::<GradientDescent>().is_some_and(|own| own.stop.is_none());
+    let expected = "GradientDescent without early stopping, whose steps follow from noised sums alone";
+    Error::unless(is_solver, "solver", format_args!("{:?} in private visits", options.solver), expected)?;
+    let found = format_args!("{:?} in private visits", options.divergence);
+    let expected = "KullbackLeibler, which private visits have";
+    Error::unless(options.is_kullback_leibler(), "divergence", found, expected)
 }
 
 impl PviSilo {

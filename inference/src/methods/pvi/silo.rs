@@ -55,22 +55,16 @@ impl PviSilo {
         let private = silo.locals.private_theta().len();
         let trains_theta = silo.theta_len + private > 0 && options.theta_every > 0;
         options.solver.check_settings(&silo.settings, trains_theta)?;
-        if private > 0 && options.theta_every > 0 && !options.solver.trains_private_theta() {
-            return Err(Error::Setting {
-                setting: "solver",
-                found: format!("{:?} for a model with {private} parameters θ that stay in their silo", options.solver),
-                expected: "GradientDescent, whose steps train them, or theta_every: 0, which leaves them as they are",
-            });
-        }
+        let are_left = private > 0 && options.theta_every > 0 && !options.solver.trains_private_theta();
+        let found =
+            format_args!("{:?} for a model with {private} parameters θ that stay in their silo", options.solver);
+        let expected = "GradientDescent, whose steps train them, or theta_every: 0, which leaves them as they are";
+        Error::unless(!are_left, "solver", found, expected)?;
         let natural = silo.settings.family.natural_family(&silo.table)?;
         let solving = Solving::start(&options, &silo, index)?;
-        if options.hold_improper && !natural.is_diagonal() {
-            return Err(Error::Setting {
-                setting: "hold_improper",
-                found: "a family with correlated components".into(),
-                expected: "a diagonal one, whose factors have a precision for each component",
-            });
-        }
+        let found = "a family with correlated components";
+        let expected = "a diagonal one, whose factors have a precision for each component";
+        Error::unless(!options.hold_improper || natural.is_diagonal(), "hold_improper", found, expected)?;
         let factor = vec![0.0; natural.natural_len()];
         Ok(Self { silo, index, options, natural, factor, pending: None, solving })
     }
@@ -314,13 +308,9 @@ impl LocalProblem for Problem<'_> {
     }
 
     fn log_likelihood(&mut self, point: &[f64], step: u64) -> Result<(f64, Vec<f64>)> {
-        if self.silo.table.blocks().iter().any(|block| block.width > 0) {
-            return Err(Error::Setting {
-                setting: "solver",
-                found: "a solver without draws, for a model with local latents".into(),
-                expected: "GradientDescent, which draws them",
-            });
-        }
+        let has_locals = self.silo.table.blocks().iter().any(|block| block.width > 0);
+        let found = "a solver without draws, for a model with local latents";
+        Error::unless(!has_locals, "solver", found, "GradientDescent, which draws them")?;
         let rows = match self.rows.take() {
             Some((of, rows)) if of == step => rows,
             _ => self.silo.locals.rows(step),
@@ -345,10 +335,8 @@ impl Program for PviSilo {
 
     fn reply(&mut self, request: &Message) -> Result<Message> {
         let is_private = self.silo.noised.is_some();
-        if self.options.private.is_some() != is_private {
-            let (found, expected) = ("private visits without a mechanism".into(), "`PviSilo::private`");
-            return Err(Error::Setting { setting: "privacy", found, expected });
-        }
+        let (is_made_so, found) = (self.options.private.is_some() == is_private, "private visits without a mechanism");
+        Error::unless(is_made_so, "privacy", found, "`PviSilo::private`")?;
         if request.kind != Solve::KIND {
             if is_private {
                 let problem = "a private silo answers visits alone: bounds, weights and checks have no noise".into();

@@ -69,11 +69,8 @@ impl FedOpt {
         let join =
             Join::new(Coordinator::new(model, device, settings, silos)?, options.local_steps, sizes, options.private)?;
         let server = options.start(silos.len())?;
-        if join.globals.family().noise_len() > 0 {
-            let found = format!("{:?}", join.globals.family());
-            let expected = "point masses for FedOpt: FamilyPlan::point_masses";
-            return Err(Error::Setting { setting: "family", found, expected });
-        }
+        let (family, expected) = (join.globals.family(), "point masses for FedOpt: FamilyPlan::point_masses");
+        Error::unless(family.noise_len() == 0, "family", format_args!("{family:?}"), expected)?;
         Ok(Self { join, options, server })
     }
 

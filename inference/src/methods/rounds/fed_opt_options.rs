@@ -141,18 +141,15 @@ impl FedOptOptions {
 
     /// Refuses options that mean nothing over so many silos, and starts the rule that joins points.
     pub(super) fn start(&self, silos: usize) -> Result<Box<dyn ServerRule>> {
-        let refuse = |setting, found: String, expected| Err(Error::Setting { setting, found, expected });
-        if !(self.proximal >= 0.0 && self.proximal.is_finite()) {
-            return refuse("proximal", self.proximal.to_string(), "a finite number >= 0, such as 0.1");
-        }
-        if self.silos_a_round.is_some_and(|count| !(1..=silos).contains(&count)) {
-            let found = format!("{:?} of {silos}", self.silos_a_round);
-            return refuse("silos_a_round", found, "at least 1 and at most the number of silos, or None for all");
-        }
-        if self.on_device && self.private.is_some() {
-            let expected = "false: the sums over rows that are clipped and noised are computed on the host";
-            return refuse("on_device", "true with private rounds".into(), expected);
-        }
+        let is_proximal = self.proximal >= 0.0 && self.proximal.is_finite();
+        Error::unless(is_proximal, "proximal", self.proximal, "a finite number >= 0, such as 0.1")?;
+        let are_there = self.silos_a_round.is_none_or(|count| (1..=silos).contains(&count));
+        let found = format_args!("{:?} of {silos}", self.silos_a_round);
+        let expected = "at least 1 and at most the number of silos, or None for all";
+        Error::unless(are_there, "silos_a_round", found, expected)?;
+        let expected = "false: the sums over rows that are clipped and noised are computed on the host";
+        let is_served = !self.on_device || self.private.is_none();
+        Error::unless(is_served, "on_device", "true with private rounds", expected)?;
         self.server.check()?;
         let Some(mask) = self.mask else { return Ok(self.server.start()) };
         mask.check()?;

@@ -40,9 +40,7 @@ impl Join {
         sizes: Vec<usize>,
         private: Option<PrivateSteps>,
     ) -> Result<Self> {
-        if local_steps == 0 {
-            return Err(Error::Setting { setting: "local_steps", found: "0".into(), expected: "at least 1" });
-        }
+        Error::unless(local_steps > 0, "local_steps", local_steps, "at least 1")?;
         private.map_or(Ok(()), PrivateSteps::check)?;
         globals.check_sizes(&sizes)?;
         let own = RoundAnswer::fields(&sizes_of(&globals, local_steps));

@@ -53,10 +53,9 @@ impl AveragingSilo {
             return Ok(self);
         };
         how.check()?;
-        if matches!(self.silo.settings.schedule, Schedule::Adaptive { .. }) {
-            let found = "Schedule::Adaptive in private rounds".into();
-            return Err(Error::Setting { setting: "schedule", found, expected: "a function of the step" });
-        }
+        let is_adaptive = matches!(self.silo.settings.schedule, Schedule::Adaptive { .. });
+        let found = "Schedule::Adaptive in private rounds";
+        Error::unless(!is_adaptive, "schedule", found, "a function of the step")?;
         self.noised_change = Some(NoisedChange { mechanism, how });
         Ok(self)
     }

@@ -48,14 +48,10 @@ plug! {
 /// Refuses a rule whose step size, shares or constant of adaptivity are out of their ranges.
 fn defined(server: &dyn ServerOptimiser, positive: &[f64], shares: &[f64]) -> Result<()> {
     let is_positive = |value: &f64| *value > 0.0 && value.is_finite();
-    if positive.iter().all(is_positive) && shares.iter().all(|share| (0.0..1.0).contains(share)) {
-        return Ok(());
-    }
-    Err(Error::Setting {
-        setting: "server",
-        found: format!("{server:?}"),
-        expected: "rate > 0, 0 <= momentum < 1, 0 <= decay < 1 and adaptivity > 0, all finite, such as 0.01, 0.9, 0.99 and 0.001",
-    })
+    let is_defined = positive.iter().all(is_positive) && shares.iter().all(|share| (0.0..1.0).contains(share));
+    let expected =
+        "rate > 0, 0 <= momentum < 1, 0 <= decay < 1 and adaptivity > 0, all finite, such as 0.01, 0.9, 0.99 and 0.001";
+    Error::unless(is_defined, "server", format_args!("{server:?}"), expected)
 }
 
 /// What a coordinator does with the points its silos came back with.

@@ -93,20 +93,12 @@ impl SfviAvg {
         let model = &AnyModel::new(model);
         let mut globals = Coordinator::new(model, device, settings, silos)?;
         globals.adapt();
-        if options.on_device && options.private.is_some() {
-            return Err(Error::Setting {
-                setting: "on_device",
-                found: "true with private rounds".into(),
-                expected: "false: the sums over rows that are clipped and noised are computed on the host",
-            });
-        }
-        if !options.scale_entropy && matches!(settings.estimator, Estimator::LocallyEnhanced { .. }) {
-            return Err(Error::Setting {
-                setting: "scale_entropy",
-                found: "false with LocallyEnhanced".into(),
-                expected: "true: each row's average holds its density and its entropy together, and is multiplied as one",
-            });
-        }
+        let is_served = !options.on_device || options.private.is_none();
+        let expected = "false: the sums over rows that are clipped and noised are computed on the host";
+        Error::unless(is_served, "on_device", "true with private rounds", expected)?;
+        let is_whole = options.scale_entropy || !matches!(settings.estimator, Estimator::LocallyEnhanced { .. });
+        let expected = "true: each row's average holds its density and its entropy together, and is multiplied as one";
+        Error::unless(is_whole, "scale_entropy", "false with LocallyEnhanced", expected)?;
         if let (Some(most), Some(_)) = (options.most, options.private) {
             let found = format!("{most} rounds and plain SFVI after them, in a private run");
             return Err(Error::Setting { setting: "most", found, expected: "None: steps of plain SFVI have no noise" });

@@ -89,9 +89,7 @@ impl Central {
     /// # Errors
     /// [`Error::Setting`] for an interval of no steps.
     pub fn every(self, interval: u64) -> Result<Self> {
-        if interval == 0 {
-            return Err(Error::Setting { setting: "interval", found: "0".into(), expected: "at least 1 step" });
-        }
+        Error::unless(interval > 0, "interval", interval, "at least 1 step")?;
         Ok(Self { interval: Some(interval), ..self })
     }
 

@@ -91,16 +91,9 @@ impl PrivateRoundsOptions {
     pub(super) fn check(&self) -> Result<()> {
         let clip = self.clip.unwrap_or(LEAST_CLIP);
         let positive = [("noise", self.noise), ("clip", clip), ("curvature", self.curvature), ("start", self.start)];
-        for (setting, value) in positive {
-            if !(value > 0.0 && value.is_finite()) {
-                return Err(Error::Setting { setting, found: value.to_string(), expected: "a finite number > 0" });
-            }
-        }
-        match (self.rounds, self.shares) {
-            (0, _) => Err(Error::Setting { setting: "rounds", found: "0".into(), expected: "at least 1" }),
-            (_, 0) => Err(Error::Setting { setting: "shares", found: "0".into(), expected: "at least 1" }),
-            _ => Ok(()),
-        }
+        positive.into_iter().try_for_each(|(setting, value)| Error::unless_positive(setting, value))?;
+        Error::unless(self.rounds > 0, "rounds", self.rounds, "at least 1")?;
+        Error::unless(self.shares > 0, "shares", self.shares, "at least 1")
     }
 }
 

@@ -87,13 +87,9 @@ impl PrivateRoundsSilo {
         check(settings, &table, &theta(model)?)?;
         let outermost = one_outermost(&table)?;
         let count = outermost_rows(&table);
-        if count < options.least_rows.max(1) {
-            return Err(Error::Setting {
-                setting: "least_rows",
-                found: format!("{count} rows in silo `{name}`, at least {} wanted", options.least_rows.max(1)),
-                expected: "silos with more rows; or a smaller `least_rows`",
-            });
-        }
+        let least = options.least_rows.max(1);
+        let found = format_args!("{count} rows in silo `{name}`, at least {least} wanted");
+        Error::unless(count >= least, "least_rows", found, "silos with more rows; or a smaller `least_rows`")?;
         let len = table.global_len();
         let draws = Draws::new(settings.seed, len, Quadratics::draws(len))?;
         let rows = rows_of(&table, device)?;

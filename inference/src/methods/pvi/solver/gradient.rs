@@ -98,23 +98,17 @@ impl LocalSolver for GradientDescent {
     }
 
     fn check(&self, local_steps: u64) -> Result<()> {
-        if let Start::Tight { deviation } = self.start
-            && !(deviation > 0.0 && deviation.is_finite())
-        {
+        if let Start::Tight { deviation } = self.start {
             let expected = "a finite standard deviation > 0, such as 0.03";
-            return Err(Error::Setting { setting: "tight start", found: deviation.to_string(), expected });
+            Error::unless(deviation > 0.0 && deviation.is_finite(), "tight start", deviation, expected)?;
         }
         let Some(stop) = self.stop else { return Ok(()) };
-        let refuse = |found, expected| Err(Error::Setting { setting: "early stop", found, expected });
-        if stop.window == 0 || stop.patience == 0 {
-            let found = format!("windows of {} steps, patience {}", stop.window, stop.patience);
-            return refuse(found, "at least 1 step and 1 window");
-        }
-        if stop.window > local_steps {
-            let found = format!("windows of {} steps in local updates of {local_steps} local_steps", stop.window);
-            return refuse(found, "a window that ends within a local update: shorten it, or raise local_steps");
-        }
-        Ok(())
+        let found = format_args!("windows of {} steps, patience {}", stop.window, stop.patience);
+        let expected = "at least 1 step and 1 window";
+        Error::unless(stop.window > 0 && stop.patience > 0, "early stop", found, expected)?;
+        let found = format_args!("windows of {} steps in local updates of {local_steps} local_steps", stop.window);
+        let expected = "a window that ends within a local update: shorten it, or raise local_steps";
+        Error::unless(stop.window <= local_steps, "early stop", found, expected)
     }
 
     fn check_settings(&self, _: &Settings, _: bool) -> Result<()> {

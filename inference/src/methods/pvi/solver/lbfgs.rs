@@ -46,14 +46,9 @@ impl LocalSolver for Lbfgs {
 
     fn check(&self, _: u64) -> Result<()> {
         self.expectation.check()?;
-        if self.memory == 0 {
-            return Err(Error::Setting { setting: "memory of L-BFGS", found: "0".into(), expected: "at least 1" });
-        }
-        if self.tolerance >= 0.0 && self.tolerance.is_finite() {
-            return Ok(());
-        }
-        let (found, expected) = (self.tolerance.to_string(), "a finite number >= 0, such as 1e-8");
-        Err(Error::Setting { setting: "tolerance of L-BFGS", found, expected })
+        Error::unless(self.memory > 0, "memory of L-BFGS", self.memory, "at least 1")?;
+        let (tolerance, expected) = (self.tolerance, "a finite number >= 0, such as 1e-8");
+        Error::unless(tolerance >= 0.0 && tolerance.is_finite(), "tolerance of L-BFGS", tolerance, expected)
     }
 
     fn takes_divergences(&self) -> bool {

@@ -47,11 +47,8 @@ impl LocalSolver for NaturalGradient {
 
     fn check(&self, _: u64) -> Result<()> {
         self.expectation.check()?;
-        if self.rate > 0.0 && self.rate <= 1.0 {
-            return Ok(());
-        }
-        let expected = "a number in (0, 1]; 1 is the undamped fixed point";
-        Err(Error::Setting { setting: "rate of natural gradients", found: self.rate.to_string(), expected })
+        let (rate, expected) = (self.rate, "a number in (0, 1]; 1 is the undamped fixed point");
+        Error::unless(rate > 0.0 && rate <= 1.0, "rate of natural gradients", rate, expected)
     }
 
     fn check_settings(&self, settings: &Settings, trains_theta: bool) -> Result<()> {

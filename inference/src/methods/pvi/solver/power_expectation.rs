@@ -78,11 +78,8 @@ impl LocalSolver for PowerExpectation {
 
     fn check(&self, _: u64) -> Result<()> {
         Expectation::GaussHermite { points: self.points }.check()?;
-        if self.alpha > 0.0 && self.alpha <= 1.0 {
-            return Ok(());
-        }
-        let (found, expected) = (self.alpha.to_string(), "a number in (0, 1]; 1 is expectation propagation");
-        Err(Error::Setting { setting: "alpha of power expectation propagation", found, expected })
+        let (alpha, expected) = (self.alpha, "a number in (0, 1]; 1 is expectation propagation");
+        Error::unless(alpha > 0.0 && alpha <= 1.0, "alpha of power expectation propagation", alpha, expected)
     }
 }
 
@@ -90,13 +87,9 @@ impl SolverState for PowerExpectation {
     fn solve(&mut self, problem: &mut dyn LocalProblem, update: &LocalUpdate) -> Result<Solved> {
         let Self { alpha, points } = *self;
         let family = problem.natural_family().clone();
-        if family.len() > LONGEST {
-            return Err(Error::Setting {
-                setting: "solver",
-                found: format!("PowerExpectation over {} components", family.len()),
-                expected: "at most 2 components; NaturalGradient takes any number",
-            });
-        }
+        let found = format_args!("PowerExpectation over {} components", family.len());
+        let expected = "at most 2 components; NaturalGradient takes any number";
+        Error::unless(family.len() <= LONGEST, "solver", found, expected)?;
         let (noise, key) = problem.noise(update.first);
         let rule = Expectation::GaussHermite { points }.rule(family.len(), noise, key)?;
         let cavity = problem.cavity().to_vec();

@@ -20,11 +20,8 @@ impl Mask {
     /// # Errors
     /// [`Error::Setting`].
     pub fn check(self) -> Result<()> {
-        if self.threshold >= 0.0 {
-            return Ok(());
-        }
         let expected = "a share of silos >= 0, such as 0.4; above 1 nothing moves";
-        Err(Error::Setting { setting: "mask.threshold", found: self.threshold.to_string(), expected })
+        Error::unless(self.threshold >= 0.0, "mask.threshold", self.threshold, expected)
     }
 }
 

@@ -111,11 +111,9 @@ impl PrivateSfvi {
         }
         let table = SiteTable::globals(model, device)?;
         let (len, trained) = (table.global_len(), theta(model)?.len());
-        if len == 0 || trained > 0 {
-            let found = format!("a model of {len} globals with {trained} trained parameters");
-            let expected = "a model with globals and without trained parameters";
-            return Err(Error::Setting { setting: "privacy", found, expected });
-        }
+        let found = format_args!("a model of {len} globals with {trained} trained parameters");
+        let expected = "a model with globals and without trained parameters";
+        Error::unless(len > 0 && trained == 0, "privacy", found, expected)?;
         let mut mean = settings.family.start(&FullRankGaussian::new(len), &table);
         mean.truncate(len);
         let beginning = Beginning {

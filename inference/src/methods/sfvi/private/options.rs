@@ -71,20 +71,12 @@ impl PrivateSfviOptions {
     /// # Errors
     /// [`Error::Setting`] for a number outside its range.
     pub(super) fn check(&self) -> Result<()> {
-        for (setting, value) in [("noise", self.noise), ("clip", self.clip), ("start", self.start)] {
-            if !(value > 0.0 && value.is_finite()) {
-                return Err(Error::Setting { setting, found: value.to_string(), expected: "a finite number > 0" });
-            }
-        }
-        if !(self.rate > 0.0 && self.rate <= 1.0) {
-            let expected = "a number above 0 and at most 1";
-            return Err(Error::Setting { setting: "rate", found: self.rate.to_string(), expected });
-        }
-        match (self.rounds, self.shares) {
-            (0, _) => Err(Error::Setting { setting: "rounds", found: "0".into(), expected: "at least 1" }),
-            (_, 0) => Err(Error::Setting { setting: "shares", found: "0".into(), expected: "at least 1" }),
-            _ => Ok(()),
-        }
+        let Self { noise, clip, start, rate, rounds, shares, .. } = *self;
+        let positive = [("noise", noise), ("clip", clip), ("start", start)];
+        positive.into_iter().try_for_each(|(setting, value)| Error::unless_positive(setting, value))?;
+        Error::unless(rate > 0.0 && rate <= 1.0, "rate", rate, "a number above 0 and at most 1")?;
+        Error::unless(rounds > 0, "rounds", rounds, "at least 1")?;
+        Error::unless(shares > 0, "shares", shares, "at least 1")
     }
 }
 

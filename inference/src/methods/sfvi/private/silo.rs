@@ -63,18 +63,12 @@ impl PrivateSfviSilo {
     ) -> Result<Self> {
         options.check()?;
         let rows = silo.rows_apart()?;
-        if rows < options.least_rows.max(1) {
-            return Err(Error::Setting {
-                setting: "least_rows",
-                found: format!("{rows} rows in silo `{}`, at least {} wanted", silo.name, options.least_rows.max(1)),
-                expected: "silos with more rows; or a smaller `least_rows`",
-            });
-        }
-        if silo.settings.particles != 1 {
-            let found = format!("{} in private SFVI", silo.settings.particles);
-            let expected = "1: an exchange is a draw, and a round has enough of them";
-            return Err(Error::Setting { setting: "particles", found, expected });
-        }
+        let least = options.least_rows.max(1);
+        let found = format_args!("{rows} rows in silo `{}`, at least {least} wanted", silo.name);
+        Error::unless(rows >= least, "least_rows", found, "silos with more rows; or a smaller `least_rows`")?;
+        let found = format_args!("{} in private SFVI", silo.settings.particles);
+        let expected = "1: an exchange is a draw, and a round has enough of them";
+        Error::unless(silo.settings.particles == 1, "particles", found, expected)?;
         let len = silo.table.global_len();
         silo.family = Box::new(FullRankGaussian::new(len));
         // Its rate is a function of the step.
