@@ -239,6 +239,16 @@ impl Error {
         Err(Self::Length { operation: operation.to_string(), found, expected, remedy: remedy.to_string() })
     }
 
+    /// [`Error::Argument`] of these words.
+    pub fn argument(
+        operation: impl Display,
+        argument: &'static str,
+        found: impl Display,
+        expected: &'static str,
+    ) -> Self {
+        Self::Argument { operation: operation.to_string(), argument, found: found.to_string(), expected }
+    }
+
     /// Names the operation of an error that was found in numbers alone.
     pub(crate) fn at(self, named: impl FnOnce() -> String) -> Self {
         match self {

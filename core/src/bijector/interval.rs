@@ -38,12 +38,8 @@ impl IntervalMap {
     /// [`Error::Argument`] unless both are finite and `low` is below `high`.
     pub fn new(low: f64, high: f64) -> Result<Self> {
         if !(low < high && (high - low).is_finite()) {
-            return Err(Error::Argument {
-                operation: "map onto an interval".into(),
-                argument: "interval",
-                found: format!("({low}, {high})"),
-                expected: "two finite numbers, the lower one first",
-            });
+            let expected = "two finite numbers, the lower one first";
+            return Err(Error::argument("map onto an interval", "interval", format_args!("({low}, {high})"), expected));
         }
         Ok(Self { low, high })
     }

@@ -306,12 +306,8 @@ impl Design<3> {
 }
 
 fn not_taken() -> Error {
-    Error::Argument {
-        operation: "predictor_by_group".into(),
-        argument: "design",
-        found: "a design of which no plate took rows".into(),
-        expected: "what `design.take(rows)` returns for the rows of a plate inside another",
-    }
+    let expected = "what `design.take(rows)` returns for the rows of a plate inside another";
+    Error::argument("predictor_by_group", "design", "a design of which no plate took rows", expected)
 }
 
 /// Numbers of a column that are multiplied at a time: their predictors stay in the first-level cache.

@@ -312,12 +312,8 @@ impl<'a> Rows<'a> {
 }
 
 fn no_outer_rows() -> Error {
-    Error::Argument {
-        operation: "rows.expand".into(),
-        argument: "rows",
-        found: "rows that no plate handed out".into(),
-        expected: "the rows of a plate; an encoder takes what it needs of outer rows from data with one entry a row",
-    }
+    let expected = "the rows of a plate; an encoder takes what it needs of outer rows from data with one entry a row";
+    Error::argument("rows.expand", "rows", "rows that no plate handed out", expected)
 }
 
 impl<S> Distribution<1, S> {

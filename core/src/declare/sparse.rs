@@ -145,12 +145,7 @@ impl SparseRows {
     /// [`Error::Argument`] for an index out of range.
     pub fn select(&self, rows: &[usize]) -> Result<Self> {
         if let Some(row) = rows.iter().find(|row| **row >= self.rows()) {
-            return Err(Error::Argument {
-                operation: "rows of a sparse matrix".into(),
-                argument: "row",
-                found: row.to_string(),
-                expected: "indices below the number of rows",
-            });
+            return Err(Error::argument("rows of a sparse matrix", "row", row, "indices below the number of rows"));
         }
         Ok(Self { on_device: self.on_device, ..Self::of(self.entries.select(rows), self.columns) })
     }

@@ -40,12 +40,8 @@ impl<M: Model> LogDensity<'_, M> {
         self.table.check_minibatch(self.minibatch)?;
         self.table.check_latents(latents.globals, Some(latents.locals), |block| self.rows(block))?;
         if !self.loss.is_log() {
-            return Err(Error::Argument {
-                operation: "locally enhanced bound".into(),
-                argument: "loss",
-                found: self.loss.to_string(),
-                expected: "the negative log likelihood, whose exponential the bound averages; use another estimator",
-            });
+            let expected = "the negative log likelihood, whose exponential the bound averages; use another estimator";
+            return Err(Error::argument("locally enhanced bound", "loss", self.loss, expected));
         }
         let mut scope = self.scope(latents.source(), self.reading(Terms::LocalByRow));
         let globals = scope.run(|scope| self.model.global(scope))?;

@@ -116,12 +116,7 @@ impl<D: Clone> SimulatedData<D> {
 /// Refuses models whose draws are not those of their density, and encoders, which read outcomes of the data.
 fn refuse<M: Model>(model: &M, table: &SiteTable, data: &M::Data) -> Result<()> {
     let refused = |site: &str, found: &str, expected| {
-        Err(Error::Argument {
-            operation: format!("drawing site `{site}`"),
-            argument: "model",
-            found: found.into(),
-            expected,
-        })
+        Err(Error::argument(format_args!("drawing site `{site}`"), "model", found, expected))
     };
     for site in table.sites() {
         if site.role == Role::Factor {

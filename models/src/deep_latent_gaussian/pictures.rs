@@ -77,12 +77,8 @@ impl BinaryPictures {
     /// [`Error::Argument`] for an index out of range.
     pub fn select(&self, pictures: &[usize]) -> Result<Self> {
         if let Some(index) = pictures.iter().find(|index| **index >= self.count) {
-            return Err(Error::Argument {
-                operation: "selecting binary pictures".into(),
-                argument: "picture",
-                found: index.to_string(),
-                expected: "indices below the number of pictures",
-            });
+            let expected = "indices below the number of pictures";
+            return Err(Error::argument("selecting binary pictures", "picture", index, expected));
         }
         let stride = self.pixels.div_ceil(8);
         let bits =

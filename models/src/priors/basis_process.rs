@@ -90,12 +90,8 @@ impl BasisFunctions {
     pub fn design(&self, points: &[f64]) -> Result<Design<2>> {
         let is_outside = |point: &&f64| point.is_nan() || (*point - self.centre).abs() >= self.boundary;
         if let Some(outside) = points.iter().find(is_outside) {
-            return Err(Error::Argument {
-                operation: "BasisFunctions::design".into(),
-                argument: "points",
-                found: outside.to_string(),
-                expected: "points of the range that the functions were made for",
-            });
+            let expected = "points of the range that the functions were made for";
+            return Err(Error::argument("BasisFunctions::design", "points", outside, expected));
         }
         Design::new(points.iter().flat_map(|point| self.at(*point)).collect(), [points.len(), self.count])
     }

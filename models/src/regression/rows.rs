@@ -140,12 +140,8 @@ impl RegressionRows {
     pub(super) fn check(&self, plan: &RegressionPlan) -> Result<()> {
         let brings = [self.offset.is_some(), self.trials.is_some(), self.status.is_some()];
         if let Some(found) = plan.response.unused(brings) {
-            return Err(Error::Argument {
-                operation: "rows of a regression".into(),
-                argument: "rows",
-                found: found.into(),
-                expected: "what the family of the plan has a place for; leave it out",
-            });
+            let expected = "what the family of the plan has a place for; leave it out";
+            return Err(Error::argument("rows of a regression", "rows", found, expected));
         }
         let shape = |levels: &[usize], silo: usize, columns: &[usize]| [levels, &[silo], columns].concat();
         let own: Vec<usize> = self.levels.iter().map(|level| level.effects.len()).collect();

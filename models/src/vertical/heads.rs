@@ -130,12 +130,7 @@ impl Counts {
         let remedy = "Give one exposure for each count; 1 where there is none.";
         Error::same_length("exposures of counts", exposure.len(), rows, remedy)?;
         if let Some(found) = exposure.iter().find(|exposure| !(**exposure > 0.0 && exposure.is_finite())) {
-            return Err(Error::Argument {
-                operation: "exposures of counts".into(),
-                argument: "exposure",
-                found: found.to_string(),
-                expected: "finite numbers > 0",
-            });
+            return Err(Error::argument("exposures of counts", "exposure", found, "finite numbers > 0"));
         }
         let offset = exposure.iter().map(|exposure| exposure.ln()).collect();
         Ok(Self { counts: device.tensor(counts, [rows, 1]), offset: device.tensor(offset, [rows, 1]) })

@@ -91,12 +91,8 @@ pub fn by_level(covariates: &[f64], level: &[usize], levels: usize) -> Result<De
         });
     }
     if let Some(found) = level.iter().find(|level| **level >= levels) {
-        return Err(Error::Argument {
-            operation: "covariates by level".into(),
-            argument: "level",
-            found: found.to_string(),
-            expected: "levels counted from 0, below the number of levels",
-        });
+        let expected = "levels counted from 0, below the number of levels";
+        return Err(Error::argument("covariates by level", "level", found, expected));
     }
     let columns = covariates.len() / rows;
     let mut values = vec![0.0; rows * levels * columns];

@@ -28,12 +28,8 @@ impl Scope<'_> {
         if scale > 0.0 && scale.is_finite() {
             return Ok(scale);
         }
-        Err(Error::Argument {
-            operation: self.operation(name),
-            argument: "start_scale",
-            found: scale.to_string(),
-            expected: "a finite number > 0, a standard deviation on the unconstrained scale",
-        })
+        let expected = "a finite number > 0, a standard deviation on the unconstrained scale";
+        Err(Error::argument(self.operation(name), "start_scale", scale, expected))
     }
 
     /// The unconstrained numbers of a start on the natural scale.

@@ -103,12 +103,7 @@ impl Law {
             if self.event.is_empty() { value.values.iter().enumerate().map(one).collect() } else { None };
         match found {
             Some(values) => Array::new(values, value.shape.clone()),
-            None => Err(Error::Argument {
-                operation: operation.into(),
-                argument: "distribution",
-                found: self.density.name().into_owned(),
-                expected: NO_CUMULATIVE,
-            }),
+            None => Err(Error::argument(operation, "distribution", self.density.name(), NO_CUMULATIVE)),
         }
     }
 }

@@ -47,12 +47,8 @@ impl Augmentation {
     pub fn check(self) -> Result<()> {
         match self {
             Self::Auxiliary { rho } | Self::PowerLikelihood { rho } if !(rho > 0.0 && rho.is_finite()) => {
-                Err(Error::Argument {
-                    operation: "augmentation of a vertical model".into(),
-                    argument: "rho",
-                    found: rho.to_string(),
-                    expected: "a finite standard deviation > 0; `Augmentation::None` is the model as declared",
-                })
+                let expected = "a finite standard deviation > 0; `Augmentation::None` is the model as declared";
+                Err(Error::argument("augmentation of a vertical model", "rho", rho, expected))
             }
             _ => Ok(()),
         }

@@ -113,13 +113,9 @@ impl Schedule {
             }
         };
         let geometric = matches!(self, Self::Exponential { .. });
-        if initial > 0.0 && initial.is_finite() && last.is_finite() && (last > 0.0 || (last >= 0.0 && !geometric)) {
-            return Ok(());
-        }
-        Err(Error::Setting {
-            setting: "schedule",
-            found: format!("{self:?}"),
-            expected: "a first rate > 0 and a last rate >= 0 (> 0 for exponential decay), such as 0.02 and 0",
-        })
+        let are_rates =
+            initial > 0.0 && initial.is_finite() && last.is_finite() && (last > 0.0 || (last >= 0.0 && !geometric));
+        let expected = "a first rate > 0 and a last rate >= 0 (> 0 for exponential decay), such as 0.02 and 0";
+        Error::unless(are_rates, "schedule", format_args!("{self:?}"), expected)
     }
 }
