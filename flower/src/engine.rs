@@ -75,36 +75,22 @@ impl Engine {
     /// # Errors
     /// [`Error::Unwelcome`].
     pub fn check(&self) -> Result<()> {
-        let unwelcome = |what, found, expected: &str, remedy| {
-            Err(Error::Unwelcome { what, found, expected: expected.into(), remedy })
-        };
-        if self.host().is_none() {
-            let remedy = "Write the name or number of the machine and the port, as in `link.example.org:8000` or `[::1]:8000`, without `https://`: `certificate_authority` makes the connection encrypted.";
-            return unwelcome("the address of the engine", format!("`{}`", self.address), "`host:port`", remedy);
-        }
+        let (what, address) = ("the address of the engine", &self.address);
+        let remedy = "Write the name or number of the machine and the port, as in `link.example.org:8000` or `[::1]:8000`, without `https://`: `certificate_authority` makes the connection encrypted.";
+        Error::unless(self.host().is_some(), what, format_args!("`{address}`"), "`host:port`", remedy)?;
         let is_encrypted = self.certificate_authority.is_some();
-        if !is_encrypted && !self.insecure && !self.is_on_this_machine() {
-            let found = format!("none to {}", self.address);
-            let remedy = "Give `certificate_authority` under `[engine]`, or write `insecure = true` there if the network protects the connection.";
-            return unwelcome("the encryption of the connection", found, "a certificate authority", remedy);
-        }
-        if is_encrypted && self.insecure {
-            let found = "`insecure = true` with `certificate_authority`".into();
-            return unwelcome("the encryption of the connection", found, "one of them", "Take one of them out.");
-        }
-        if self.client_certificate.is_some() != self.client_key.is_some()
-            || (self.client_key.is_some() && !is_encrypted)
-        {
-            let found = "a part of them".into();
-            let expected = "`client_certificate`, `client_key` and `certificate_authority` together";
-            return unwelcome(
-                "the files of a client's certificate",
-                found,
-                expected,
-                "Give all three, or the last alone.",
-            );
-        }
-        Ok(())
+        let is_protected = is_encrypted || self.insecure || self.is_on_this_machine();
+        let (what, found) = ("the encryption of the connection", format_args!("none to {address}"));
+        let remedy = "Give `certificate_authority` under `[engine]`, or write `insecure = true` there if the network protects the connection.";
+        Error::unless(is_protected, what, found, "a certificate authority", remedy)?;
+        let is_said_twice = is_encrypted && self.insecure;
+        let found = "`insecure = true` with `certificate_authority`";
+        Error::unless(!is_said_twice, what, found, "one of them", "Take one of them out.")?;
+        let has_key = self.client_key.is_some();
+        let is_whole = self.client_certificate.is_some() == has_key && (!has_key || is_encrypted);
+        let (what, remedy) = ("the files of a client's certificate", "Give all three, or the last alone.");
+        let expected = "`client_certificate`, `client_key` and `certificate_authority` together";
+        Error::unless(is_whole, what, "a part of them", expected, remedy)
     }
 
     /// The host of the address, without the brackets of a number of IPv6; none where it is no `host:port`.

@@ -109,6 +109,20 @@ impl Error {
         Self::File { path: path.to_owned(), problem: problem.to_string() }
     }
 
+    /// [`Error::Unwelcome`] unless something `holds`; what was found and expected is put into words for the error alone.
+    pub(crate) fn unless(
+        holds: bool,
+        what: &'static str,
+        found: impl Display,
+        expected: impl Display,
+        remedy: &'static str,
+    ) -> Result<()> {
+        if holds {
+            return Ok(());
+        }
+        Err(Self::Unwelcome { what, found: found.to_string(), expected: expected.to_string(), remedy })
+    }
+
     pub(crate) fn malformed(what: &'static str, problem: impl Into<String>) -> Self {
         Self::Malformed { what, problem: problem.into() }
     }

@@ -112,14 +112,9 @@ impl Flower {
     /// As for [`Flower::connect`].
     pub fn connect_with(options: CoordinatorOptions, identity: &str, log: Log) -> Result<Self> {
         let count = options.silos.len();
-        if !(1..=count).contains(&options.quorum) {
-            return Err(Error::Unwelcome {
-                what: "the quorum",
-                found: options.quorum.to_string(),
-                expected: format!("1 to {count}, the number of silos"),
-                remedy: "Correct `quorum` in the coordinator's file.",
-            });
-        }
+        let expected = format_args!("1 to {count}, the number of silos");
+        let remedy = "Correct `quorum` in the coordinator's file.";
+        Error::unless((1..=count).contains(&options.quorum), "the quorum", options.quorum, expected, remedy)?;
         if let Some(key) = &options.engine.key {
             return Err(Error::Unwelcome {
                 what: "the engine in the coordinator's file",

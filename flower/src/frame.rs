@@ -101,14 +101,8 @@ pub fn unpack(objects: &Objects, id: &ObjectId, limits: Limits) -> Result<(Messa
         Ok(MAGIC) => long(&mut rest)?,
         _ => 2,
     };
-    if layout != LAYOUT_VERSION {
-        return Err(Error::Unwelcome {
-            what: "the layout of a message",
-            found: layout.to_string(),
-            expected: LAYOUT_VERSION.to_string(),
-            remedy: "Install the same version of Partita at all parties.",
-        });
-    }
+    let remedy = "Install the same version of Partita at all parties.";
+    Error::unless(layout == LAYOUT_VERSION, "the layout of a message", layout, LAYOUT_VERSION, remedy)?;
     part(&mut rest)?;
     let envelope: Envelope = serde_json::from_slice(part(&mut rest)?)
         .map_err(|error| Error::malformed("an envelope", shown(&error.to_string())))?;

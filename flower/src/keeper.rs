@@ -185,14 +185,9 @@ impl Keeper {
         if envelope.run != self.state.run {
             self.begin(envelope)?;
         }
-        if envelope.identity != self.state.identity {
-            return Err(Error::Unwelcome {
-                what: refused::IDENTITY_OF_RUN,
-                found: short(&envelope.identity),
-                expected: short(&self.state.identity),
-                remedy: "Start the coordinator with the settings of the run that it continues.",
-            });
-        }
+        let (found, expected) = (&envelope.identity, &self.state.identity);
+        let remedy = "Start the coordinator with the settings of the run that it continues.";
+        Error::unless(found == expected, refused::IDENTITY_OF_RUN, short(found), short(expected), remedy)?;
         let hash = ObjectId::of(&request.encode()).to_string();
         let asked = Answer { round: envelope.round, after: envelope.accepted, request: hash };
         let order = (envelope.start, envelope.round);
@@ -217,14 +212,11 @@ impl Keeper {
             // What is undone is removed from the record before anything is written in its place.
             self.write(settled.clone())?;
         }
-        if settled.answers.len() >= MOST_STATES {
-            return Err(Error::Unwelcome {
-                what: refused::STATES,
-                found: format!("{} since the coordinator's checkpoint", settled.answers.len()),
-                expected: format!("at most {MOST_STATES}"),
-                remedy: "Let the coordinator write checkpoints more often.",
-            });
-        }
+        let count = settled.answers.len();
+        let found = format_args!("{count} since the coordinator's checkpoint");
+        let expected = format_args!("at most {MOST_STATES}");
+        let remedy = "Let the coordinator write checkpoints more often.";
+        Error::unless(count < MOST_STATES, refused::STATES, found, expected, remedy)?;
         let program = self.program(envelope.accepted)?;
         let name = program.name().to_owned();
         // A panic is answered as a failure: a process that it ended would be asked the same again.
@@ -257,22 +249,15 @@ impl Keeper {
     /// Refuses a request of the past, and a request that follows a state which this silo does not have.
     fn welcome(&self, envelope: &Envelope) -> Result<()> {
         let (start, round) = self.state.latest;
-        if (envelope.start, envelope.round) <= (start, round) || envelope.round <= envelope.accepted {
-            return Err(Error::Unwelcome {
-                what: refused::AGE_OF_REQUEST,
-                found: format!("round {} of start {}", envelope.round, envelope.start),
-                expected: format!("one after round {round} of start {start}"),
-                remedy: "A message of the past needs no action; if it comes again, another coordinator goes on with the same run: stop one of the two.",
-            });
-        }
-        if !self.state.has(envelope.accepted) {
-            return Err(Error::Unwelcome {
-                what: refused::STATE,
-                found: format!("a request after round {}", envelope.accepted),
-                expected: format!("one after round {}, the silo's own", self.state.newest()),
-                remedy: "This silo's folder does not match the run: start it with its latest state, and not from a copy of its folder.",
-            });
-        }
+        let is_new = (envelope.start, envelope.round) > (start, round) && envelope.round > envelope.accepted;
+        let found = format_args!("round {} of start {}", envelope.round, envelope.start);
+        let expected = format_args!("one after round {round} of start {start}");
+        let remedy = "A message of the past needs no action; if it comes again, another coordinator goes on with the same run: stop one of the two.";
+        Error::unless(is_new, refused::AGE_OF_REQUEST, found, expected, remedy)?;
+        let found = format_args!("a request after round {}", envelope.accepted);
+        let expected = format_args!("one after round {}, the silo's own", self.state.newest());
+        let remedy = "This silo's folder does not match the run: start it with its latest state, and not from a copy of its folder.";
+        Error::unless(self.state.has(envelope.accepted), refused::STATE, found, expected, remedy)?;
         Ok(())
     }
 

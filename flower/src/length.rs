@@ -52,14 +52,9 @@ impl Length {
     /// # Errors
     /// [`Error::Unwelcome`] for a run of more than a day that is not allowed.
     pub fn check(&self, long: LongRuns) -> Result<Option<String>> {
-        if self.seconds() > DAY && long == LongRuns::Refused {
-            return Err(Error::Unwelcome {
-                what: "the length of this run",
-                found: self.to_string(),
-                expected: "a day at most".into(),
-                remedy: "Take an algorithm with more local steps in a round, such as `sfvi-avg` or `pvi`, set `round_seconds` in the coordinator's file to what a round takes here (about 4 with stock SuperNodes), or start with `--long`.",
-            });
-        }
+        let is_refused = self.seconds() > DAY && long == LongRuns::Refused;
+        let remedy = "Take an algorithm with more local steps in a round, such as `sfvi-avg` or `pvi`, set `round_seconds` in the coordinator's file to what a round takes here (about 4 with stock SuperNodes), or start with `--long`.";
+        Error::unless(!is_refused, "the length of this run", self, "a day at most", remedy)?;
         Ok((self.seconds() > HOUR)
             .then(|| format!("This run is long: {self}. More local steps in a round shorten it.")))
     }

@@ -118,15 +118,10 @@ impl Patience {
     /// ```
     pub fn check(&self, silo: &str, answer: &Message) -> Result<()> {
         let (Some(largest), Some((name, norm))) = (self.largest_norm, answer.largest_norm()) else { return Ok(()) };
-        if norm <= largest {
-            return Ok(());
-        }
-        Err(Error::Unwelcome {
-            what: "the size of an answer",
-            found: format!("`{}` of silo `{silo}` with norm {norm:e}", crate::error::shown(name)),
-            expected: format!("at most {largest:e}"),
-            remedy: "Ask the silo's owner what happened, or raise `largest_norm` in the coordinator's file.",
-        })
+        let found = format_args!("`{}` of silo `{silo}` with norm {norm:e}", crate::error::shown(name));
+        let expected = format_args!("at most {largest:e}");
+        let remedy = "Ask the silo's owner what happened, or raise `largest_norm` in the coordinator's file.";
+        Error::unless(norm <= largest, "the size of an answer", found, expected, remedy)
     }
 }
 

@@ -41,14 +41,10 @@ fn count_on(folder: &Path, most: u64, today: u64) -> Result<()> {
             remedy: "This machine's clock was set back, or was ahead when they were counted. Correct the clock, or remove that file if the clock is right now.",
         });
     }
-    if now.requests >= most {
-        return Err(Error::Unwelcome {
-            what: crate::refused::REQUESTS_OF_A_DAY,
-            found: format!("one after {}", now.requests),
-            expected: format!("at most {most}, as the owner's file says"),
-            remedy: "Let the coordinator go on tomorrow by `--resume`, or raise `requests_a_day` in the silo's file.",
-        });
-    }
+    let (what, found) = (crate::refused::REQUESTS_OF_A_DAY, format_args!("one after {}", now.requests));
+    let expected = format_args!("at most {most}, as the owner's file says");
+    let remedy = "Let the coordinator go on tomorrow by `--resume`, or raise `requests_a_day` in the silo's file.";
+    Error::unless(now.requests < most, what, found, expected, remedy)?;
     let counted = Counted { requests: now.requests + 1, ..now };
     own_file::write(&path, &serde_json::to_vec(&counted).map_err(|error| Error::file(&path, error))?)
 }
