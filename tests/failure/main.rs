@@ -4,6 +4,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+use fixtures::says;
 use partita::burn::module::Module;
 use partita::burn::tensor::Tensor;
 use partita::{Device, Error, FitOptions, Model, Normal, Result, Scope, Settings, SiteTable, inference};
@@ -29,14 +30,6 @@ mod run;
 mod setting;
 mod transactions;
 mod words;
-
-/// Asserts that an error's message contains each of `words`.
-fn says(error: &impl std::fmt::Display, words: &[&str]) {
-    let text = error.to_string();
-    for word in words {
-        assert!(text.contains(word), "`{word}` is not in: {text}");
-    }
-}
 
 type Global = fn(&mut Scope<'_>) -> Result<Tensor<1>>;
 type Local = fn(&mut Scope<'_>, &Tensor<1>, &Tensor<1>) -> Result<()>;

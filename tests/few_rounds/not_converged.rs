@@ -43,9 +43,7 @@ fn a_run_that_gives_up_is_not_reported_as_converged() {
         let (ending, rounds) = (fit.report.ending, fit.report.rounds);
         assert_eq!(ending, Ending::NotConverged, "prior of sd {width}: {rounds} rounds");
         let text = fit.report.to_string();
-        for words in ["stopped: it did not converge", "its answer is not to be trusted", "`Nuts`"] {
-            assert!(text.contains(words), "`{words}` is not in\n{text}");
-        }
+        fixtures::says(&text, &["stopped: it did not converge", "its answer is not to be trusted", "`Nuts`"]);
         assert!(!text.contains("corrected numbers hold") && !text.contains("Read these numbers"), "{text}");
     }
 }

@@ -105,9 +105,7 @@ fn a_page_says_what_a_report_says() {
         "Mother smokes",
         "The dashed line is the density of the prior",
     ];
-    for words in expected {
-        assert!(page.contains(words), "{words}");
-    }
+    fixtures::says(&page, &expected);
     // Nothing is loaded and nothing runs.
     for word in ["<script", "src=", "@import", "url(", "onload"] {
         assert!(!page.contains(word), "{word}");
@@ -209,9 +207,7 @@ fn a_report_alone_has_a_page_that_opens_with_every_reason_to_doubt_it() {
     let opening = page.split("<nav").next().unwrap();
     assert!(opening.contains("<strong>do not trust these numbers, for the reasons below</strong>"), "{opening}");
     assert_eq!(opening.matches("<li>").count(), report.warnings.len());
-    for words in ["Doubt: ", "Threshold", "What to do: ", "Vehtari"] {
-        assert!(opening.contains(words), "{words}: {opening}");
-    }
+    fixtures::says(&opening, &["Doubt: ", "Threshold", "What to do: ", "Vehtari"]);
     // What a backtick marks is code.
     assert!(opening.contains("<code>Nuts</code>") && !opening.contains('`'), "{opening}");
     assert!(page.contains("Settled: no") && page.contains("Report of a fit"));

@@ -116,9 +116,7 @@ fn a_model_that_is_too_large_or_trained_is_refused_with_the_method_that_takes_it
     ];
     for (found, expected) in cases {
         let found = found.unwrap();
-        for words in expected {
-            assert!(found.contains(words), "`{found}` does not say `{words}`");
-        }
+        fixtures::says(&found, &expected);
     }
     // What is just small enough is taken.
     assert_eq!(said(&Shaped { globals: 1, latents: 8 }), None);

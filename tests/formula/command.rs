@@ -21,9 +21,10 @@ fn a_formula_and_two_files_give_a_verdict_a_table_odds_ratios_and_files() {
     let silos = ["--silo", "north.csv", "--silo", "south.csv"];
     let arguments = [&["fit", FORMULA, "--family", "bernoulli", "--output", "out"], silos.as_slice()].concat();
     let text = said(folder.path(), &arguments);
-    for words in ["prior: smoke ~ normal(0, ", "verdict: trust these numbers\n", "odds ratio", "silo north moves"] {
-        assert!(text.contains(words), "{words}: {text}");
-    }
+    fixtures::says(
+        &text,
+        &["prior: smoke ~ normal(0, ", "verdict: trust these numbers\n", "odds ratio", "silo north moves"],
+    );
     // The study's posterior has wider priors: its mean of `smoke` is .45, its deviation .29.
     let line = text.lines().find(|line| line.starts_with("smoke  ")).unwrap();
     let numbers: Vec<f64> = line.split_whitespace().skip(1).map(|own| own.parse().unwrap()).collect();

@@ -7,9 +7,7 @@ use crate::quick;
 /// Runs an experiment of the framework thesis; returns its printed and written output.
 pub(crate) fn experiment(name: &str, folder: &Path, arguments: &[&str]) -> (String, serde_json::Value) {
     let (text, result) = quick(name, folder, arguments);
-    for words in ["published", "they are no target", "rounds", "messages", "gradient steps", "on threads"] {
-        assert!(text.contains(words), "the output lacks `{words}`:\n{text}");
-    }
+    fixtures::says(&text, &["published", "they are no target", "rounds", "messages", "gradient steps", "on threads"]);
     for run in result["runs"].as_array().unwrap() {
         for key in ["solver", "way", "mean", "variances", "natural", "loss", "divergence", "losses", "seconds"] {
             assert!(!run[key].is_null(), "a run lacks `{key}`: {run}");

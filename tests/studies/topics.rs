@@ -24,9 +24,10 @@ fn topics_writes_its_tables_and_pictures_within_its_memory() {
     }
     let folder = tempfile::tempdir().unwrap();
     let (text, result) = quick("topics", folder.path(), &[]);
-    for words in ["SFVI-Avg", "amortised", "silo 3 alone", "per token", "coherence", "rounds", "met", "Peak memory"] {
-        assert!(text.contains(words), "the output lacks `{words}`:\n{text}");
-    }
+    fixtures::says(
+        &text,
+        &["SFVI-Avg", "amortised", "silo 3 alone", "per token", "coherence", "rounds", "met", "Peak memory"],
+    );
     let fits = result["fits"].as_array().unwrap();
     assert_eq!(fits.len(), 7);
     for fit in fits {

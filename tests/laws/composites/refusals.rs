@@ -2,17 +2,11 @@
 
 use burn::module::Module;
 use burn::tensor::Tensor;
+use fixtures::says;
 use partita_core::{
     Array, Bernoulli, Beta, Categorical, Censoring, Chance, Device, Error, Exponential, Gamma, Mixture, Model, Normal,
     Poisson, Result, Scope, SiteTable,
 };
-
-fn says(error: &Error, words: &[&str]) {
-    let text = error.to_string();
-    for word in words {
-        assert!(text.contains(word), "`{word}` is not in: {text}");
-    }
-}
 
 fn array(values: &[f64]) -> Array {
     Array::new(values.to_vec(), vec![values.len()]).unwrap()
