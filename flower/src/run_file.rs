@@ -375,8 +375,9 @@ impl RunFile {
         if holds_trust && !words.contains(&"trust") {
             words.push("trust");
         }
-        // What is asked of masked sums has their word.
-        let after = self.after_the_fit().into_iter().filter(|own| own.is_asked && !self.secure_sums);
+        // What is asked of masked sums has their word, and predictions of rows of a vertical run have that of the algorithm.
+        let has_own_word = self.algorithm != AlgorithmName::Vertical && !self.secure_sums;
+        let after = self.after_the_fit().into_iter().filter(|own| own.is_asked && has_own_word);
         words.extend(after.map(|own| own.word));
         words
     }

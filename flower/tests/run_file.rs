@@ -310,6 +310,9 @@ fn an_entry_is_known_by_the_word_of_what_it_asks_after_the_fit() {
         assert_eq!(run.entry_asking(word), Some(entry));
         assert_eq!(run.entry_asking("sfvi").or(run.entry_asking("trust")), None);
     }
+    let predicting = "held_out_draws = 10\n[vertical]\naugmentation = \"None\"\nauxiliary = \"MeanField\"\n";
+    let text = format!("model = \"m\"\nalgorithm = \"vertical\"\nsilos = [\"a\", \"b\"]\nsteps = 4\n{predicting}");
+    assert_eq!(RunFile::parse(&text).unwrap().asks(), ["vertical"]);
 }
 
 #[test]
