@@ -48,3 +48,7 @@ pub(crate) mod trust;
 pub(crate) mod turn;
 pub(crate) mod whitened;
 pub(crate) mod wire;
+
+/// Numbers of a long vector that one thread takes at a time. What is summed by such parts has the same bits for any number of
+/// threads, and other bits in parts of another length.
+pub(crate) const PART: usize = 16_384;

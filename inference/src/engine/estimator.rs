@@ -14,6 +14,7 @@ use partita_core::{Latents, LogDensity, Model, ValueAndGradient};
 use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 
+use crate::engine::PART;
 use crate::engine::error::Result;
 use crate::engine::family::{Family, FamilyDraw, RowDraw, RowGaussian, RowGradient, RowInputs};
 
@@ -360,9 +361,6 @@ pub(crate) fn with_latents<T>(draws: &mut [DrawnRows], evaluate: impl FnOnce(&[V
     draws.iter_mut().zip(latents).for_each(|(drawn, own)| drawn.draw.latent = own);
     found
 }
-
-/// Numbers of a long vector that one thread adds at a time.
-const PART: usize = 16_384;
 
 /// Adds `terms` to `out`.
 pub(crate) fn add(out: &mut [f64], terms: &[f64]) {

@@ -4,6 +4,7 @@ use rayon::prelude::*;
 
 use super::axes::Axes;
 use super::{Diverged, Divergence};
+use crate::engine::PART;
 use crate::engine::error::Result;
 use crate::engine::family::{CovarianceGradient, CovarianceMatrix, HALF_LOG_TWO_PI, MomentGradient};
 use crate::engine::natural::{ExponentialFamily, NormalFamily, dot};
@@ -60,9 +61,6 @@ fn is_density(mean: &[f64], deviations: &[f64]) -> bool {
         all & (precision > 0.0) & precision.is_finite() & (precision * mean).is_finite()
     })
 }
-
-/// Numbers of a part that one thread evaluates.
-const PART: usize = 16_384;
 
 /// The divergence of independent components in one pass, for the many weights of a network: by the mean $`\lambda_p
 /// \mu - h_p`$, by the variance $`\tfrac12(\lambda_p - \sigma^{-2})`$. Parts are evaluated in parallel and summed in

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use rayon::prelude::*;
 
+use crate::engine::PART;
 use crate::engine::error::{Error, Result};
 
 /// The version of the message format; both sides must have the same.
@@ -359,9 +360,6 @@ pub(crate) fn encoded(numbers: &[f64]) -> Vec<u8> {
     };
     bytes.into_flattened()
 }
-
-/// Numbers of a long vector that one thread writes at a time.
-const PART: usize = 16_384;
 
 /// The numbers of a record of floats.
 pub(crate) fn decoded(bytes: &[u8]) -> Vec<f64> {
