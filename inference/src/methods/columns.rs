@@ -158,42 +158,32 @@ impl VerticalOptions {
     pub fn check(&self, settings: &Settings) -> Result<()> {
         settings.check()?;
         self.augmentation.check()?;
-        let refuse = |setting, found: String, expected| Err(Error::Setting { setting, found, expected });
-        match settings.estimator {
-            Estimator::StickingTheLanding | Estimator::Total | Estimator::ClosedFormEntropy => {}
-            other => {
-                let expected = "StickingTheLanding, Total or ClosedFormEntropy for columns at different parties";
-                return refuse("estimator", format!("{other:?}"), expected);
-            }
-        }
-        if !settings.loss.is_log() {
-            return refuse("loss", settings.loss.to_string(), "the negative log likelihood for vertical models");
-        }
+        let is_served = matches!(
+            settings.estimator,
+            Estimator::StickingTheLanding | Estimator::Total | Estimator::ClosedFormEntropy
+        );
+        let found = format_args!("{:?}", settings.estimator);
+        let expected = "StickingTheLanding, Total or ClosedFormEntropy for columns at different parties";
+        Error::unless(is_served, "estimator", found, expected)?;
+        let (loss, expected) = (settings.loss, "the negative log likelihood for vertical models");
+        Error::unless(loss.is_log(), "loss", loss, expected)?;
         if let Some(plate) = settings.minibatch.keys().find(|plate| *plate != PLATE) {
-            return refuse(
-                "minibatch",
-                format!("`{plate}`"),
-                "rows of the plate `row`, the only one of a vertical model",
-            );
+            let (found, expected) = (format!("`{plate}`"), "rows of the plate `row`, the only one of a vertical model");
+            return Err(Error::Setting { setting: "minibatch", found, expected });
         }
-        if let AuxiliaryFamily::Amortised { hidden: 0, .. } | AuxiliaryFamily::AmortisedScale { hidden: 0, .. } =
-            self.auxiliary
-        {
-            return refuse("auxiliary", "no hidden unit".into(), "at least one hidden unit");
-        }
-        if let AuxiliaryFamily::AmortisedScale { start, .. } = self.auxiliary
-            && !(start > 0.0 && start.is_finite())
-        {
-            return refuse("auxiliary", format!("a first scale of {start}"), "a finite share of rho > 0");
+        let is_empty = matches!(
+            self.auxiliary,
+            AuxiliaryFamily::Amortised { hidden: 0, .. } | AuxiliaryFamily::AmortisedScale { hidden: 0, .. }
+        );
+        Error::unless(!is_empty, "auxiliary", "no hidden unit", "at least one hidden unit")?;
+        if let AuxiliaryFamily::AmortisedScale { start, .. } = self.auxiliary {
+            let (is_share, found) = (start > 0.0 && start.is_finite(), format_args!("a first scale of {start}"));
+            Error::unless(is_share, "auxiliary", found, "a finite share of rho > 0")?;
         }
         let exact =
             matches!((self.augmentation, self.auxiliary), (Augmentation::Auxiliary { .. }, AuxiliaryFamily::MeanField));
-        if self.local_steps == 0 || self.local_steps > 1 && !exact {
-            let found = format!("{} with {:?} and {:?}", self.local_steps, self.augmentation, self.auxiliary);
-            let expected =
-                "1; more only for the augmented model with mean-field auxiliary variables, where they are exact";
-            return refuse("local_steps", found, expected);
-        }
-        Ok(())
+        let found = format_args!("{} with {:?} and {:?}", self.local_steps, self.augmentation, self.auxiliary);
+        let expected = "1; more only for the augmented model with mean-field auxiliary variables, where they are exact";
+        Error::unless(self.local_steps == 1 || self.local_steps > 1 && exact, "local_steps", found, expected)
     }
 }

@@ -74,21 +74,16 @@ pub(crate) fn check_layers(
     if estimator != Estimator::LocalReparameterisation {
         return Ok(());
     }
-    let refuse = |found: &str, expected| {
-        Err(Error::Setting { setting: "estimator", found: format!("LocalReparameterisation with {found}"), expected })
-    };
     let mut layers = vec![0.0; family.len()];
     for site in table.latents(Part::Global).filter(|site| site.is_layer()) {
         layers[site.offset()..site.offset() + site.width()].fill(1.0);
     }
-    if !layers.contains(&1.0) {
-        return refuse("a model without a linear layer", "a model that declares one with `scope.linear`");
-    }
-    if locals_depend_on_globals {
-        return refuse(
-            "a local posterior given the globals",
-            "local families without `given_globals`, such as Gaussian::diagonal(): layers have no draw to depend on",
-        );
-    }
+    let found = "LocalReparameterisation with a model without a linear layer";
+    let expected = "a model that declares one with `scope.linear`";
+    Error::unless(layers.contains(&1.0), "estimator", found, expected)?;
+    let found = "LocalReparameterisation with a local posterior given the globals";
+    let expected =
+        "local families without `given_globals`, such as Gaussian::diagonal(): layers have no draw to depend on";
+    Error::unless(!locals_depend_on_globals, "estimator", found, expected)?;
     family.vjp_variance(&family.initial(1.0), &layers, &mut vec![0.0; family.parameter_len()])
 }

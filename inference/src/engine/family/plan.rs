@@ -264,19 +264,16 @@ impl FamilyPlan {
         let family = RowGaussian::new(block.rows, block.width, table.global_len(), options).inside(outer);
         let mut sites = table.latents(Part::Local).filter(|site| site.block() == index);
         let is_chosen = self.local.is_some() || sites.any(|site| self.sites.contains_key(&site.name));
-        if !is_chosen && family.parameter_len() > MOST_BY_DEFAULT {
-            return Err(Error::Setting {
-                setting: "family of local latents",
-                found: format!(
-                    "the default, of {} numbers a row, for {} rows of plate `{}`: {:.1} GB with those of the optimiser",
-                    family.row_parameter_len(),
-                    block.rows,
-                    block.plate.as_deref().unwrap_or("-"),
-                    real(family.parameter_len()) * 24e-9
-                ),
-                expected: "at most 1.6 GB a silo by default: name `FamilyPlan::new().local(Gaussian::diagonal())`, which does not follow the globals, or this one by `Gaussian::full_rank().given_globals()`",
-            });
-        }
+        let found = format_args!(
+            "the default, of {} numbers a row, for {} rows of plate `{}`: {:.1} GB with those of the optimiser",
+            family.row_parameter_len(),
+            block.rows,
+            block.plate.as_deref().unwrap_or("-"),
+            real(family.parameter_len()) * 24e-9
+        );
+        let expected = "at most 1.6 GB a silo by default: name `FamilyPlan::new().local(Gaussian::diagonal())`, which does not follow the globals, or this one by `Gaussian::full_rank().given_globals()`";
+        let is_served = is_chosen || family.parameter_len() <= MOST_BY_DEFAULT;
+        Error::unless(is_served, "family of local latents", found, expected)?;
         Ok(family)
     }
 
@@ -294,12 +291,9 @@ impl FamilyPlan {
             return Err(Error::Setting { setting: "family", found, expected });
         }
         // A choice for all local latents is for the other plates; without one it would be passed over in silence.
-        if self.local.is_some()
-            && table.blocks().iter().enumerate().all(|(other, own)| other == index || own.width == 0)
-        {
-            let found = "a choice for all local latents".into();
-            return Err(Error::Setting { setting: "family", found, expected });
-        }
+        let mut others = table.blocks().iter().enumerate().filter(|(other, own)| *other != index && own.width > 0);
+        let is_used = self.local.is_none() || others.next().is_some();
+        Error::unless(is_used, "family", "a choice for all local latents", expected)?;
         let options = RowOptions::independent(block.width);
         Ok(RowGaussian::new(block.rows, block.width, table.global_len(), options))
     }

@@ -28,25 +28,24 @@ impl Silo {
             let expected = "outcomes in rows, one of which is what is protected";
             return refuse(format!("`{}`, which is in no row of the outermost plate", site.name), expected);
         }
-        if table.blocks().iter().any(|own| own.plate.is_none() && own.width > 0) {
-            return refuse("latents of the silo, which tie its rows together".into(), "latents in rows alone");
-        }
-        if self.theta_len + self.locals.private_theta().len() > 0 || self.locals.are_encoded() {
-            let expected = "a model without trained parameters and encoders, which all rows train";
-            return refuse("trained parameters".into(), expected);
-        }
+        let ties_rows = table.blocks().iter().any(|own| own.plate.is_none() && own.width > 0);
+        let found = "latents of the silo, which tie its rows together";
+        Error::unless(!ties_rows, "privacy", found, "latents in rows alone")?;
+        let is_trained = self.theta_len + self.locals.private_theta().len() > 0 || self.locals.are_encoded();
+        let expected = "a model without trained parameters and encoders, which all rows train";
+        Error::unless(!is_trained, "privacy", "trained parameters", expected)?;
         if let Some(plate) = settings.minibatch.keys().next() {
             let expected = "no minibatch, whose rows the seed of the run tells; samples are drawn by the mechanism";
             return refuse(format!("a minibatch of `{plate}`"), expected);
         }
         let estimator = settings.estimator;
-        if estimator.weighs_draws() || estimator == Estimator::LocalReparameterisation {
-            return refuse(format!("{estimator:?}"), "StickingTheLanding or LocallyEnhanced, in which rows stay apart");
-        }
-        if table.blocks().iter().any(|own| own.width > 0) && settings.optimiser.get::<Adam>().is_none() {
-            let expected = "Adam, which moves every number of the local posterior by its own gradients";
-            return refuse(format!("{:?} for the latents of rows", settings.optimiser), expected);
-        }
+        let stay_apart = !estimator.weighs_draws() && estimator != Estimator::LocalReparameterisation;
+        let expected = "StickingTheLanding or LocallyEnhanced, in which rows stay apart";
+        Error::unless(stay_apart, "privacy", format_args!("{estimator:?}"), expected)?;
+        let has_latents = table.blocks().iter().any(|own| own.width > 0);
+        let found = format_args!("{:?} for the latents of rows", settings.optimiser);
+        let expected = "Adam, which moves every number of the local posterior by its own gradients";
+        Error::unless(!has_latents || settings.optimiser.get::<Adam>().is_some(), "privacy", found, expected)?;
         Ok(table.blocks()[block].rows)
     }
 

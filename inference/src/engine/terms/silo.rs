@@ -273,11 +273,10 @@ impl Silo {
         let StepRequest { step, global, .. } = request;
         let step = *step;
         let rate = self.rate(request)?;
-        if self.settings.estimator.weighs_draws() && !self.locals.private_theta().is_empty() {
-            let found = format!("{:?} with private θ in a silo of Sfvi", self.settings.estimator);
-            let expected = "Central or SfviAvg, or an estimator whose draws weigh the same: Sfvi sends no weights of θ";
-            return Err(Error::Setting { setting: "estimator", found, expected });
-        }
+        let is_served = !self.settings.estimator.weighs_draws() || self.locals.private_theta().is_empty();
+        let found = format_args!("{:?} with private θ in a silo of Sfvi", self.settings.estimator);
+        let expected = "Central or SfviAvg, or an estimator whose draws weigh the same: Sfvi sends no weights of θ";
+        Error::unless(is_served, "estimator", found, expected)?;
         self.settle(LastWeights::told(request.weighted_step, request.weights.as_deref()))?;
         self.set_theta(&request.theta)?;
         let draw = Draws::shared(Purpose::Fit, step, self.settings.particles);

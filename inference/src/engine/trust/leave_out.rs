@@ -122,15 +122,12 @@ fn of_observations(by_draw: &[Vec<Observation>]) -> LeaveOneOut {
 
 /// Refuses rows that are not integrated.
 pub(crate) fn check_integrable(setting: &'static str, table: &SiteTable, device: &Device) -> Result<()> {
-    let refuse = |found: &str, expected| Err(Error::Setting { setting, found: found.into(), expected });
-    if device.precision() == Precision::Single {
-        return refuse("a device of single precision", "one of double precision, such as `Device::flex`");
-    }
-    if RowIntegral::check(table).is_err() || RowIntegral::check_levels(table).is_err() {
-        let expected = "at most eight latents a row, in few levels; judge by `evaluate` on held-out rows instead";
-        return refuse("rows with more latents than are integrated", expected);
-    }
-    Ok(())
+    let is_double = device.precision() == Precision::Double;
+    let expected = "one of double precision, such as `Device::flex`";
+    Error::unless(is_double, setting, "a device of single precision", expected)?;
+    let are_few = RowIntegral::check(table).is_ok() && RowIntegral::check_levels(table).is_ok();
+    let expected = "at most eight latents a row, in few levels; judge by `evaluate` on held-out rows instead";
+    Error::unless(are_few, setting, "rows with more latents than are integrated", expected)
 }
 
 /// Refuses rows whose log likelihoods are no integrals over latents of their own.

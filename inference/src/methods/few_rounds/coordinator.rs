@@ -96,23 +96,18 @@ struct Heard {
 /// # Errors
 /// [`Error::Setting`] with the name of the method that does.
 pub(crate) fn check(settings: &Settings, table: &SiteTable, theta: &[f64]) -> Result<()> {
-    let refuse = |found: String, expected| Err(Error::Setting { setting: "algorithm", found, expected });
-    if table.global_len() == 0 {
-        return refuse("FewRounds for a model without globals".into(), "a model with globals; use Sfvi");
-    }
-    if !theta.is_empty() {
-        let found = format!("FewRounds for a model with {} trained parameters", theta.len());
-        return refuse(found, "a model without trained parameters, such as an encoder's; use Sfvi");
-    }
-    if settings.loss != Loss::NegativeLogLikelihood {
-        let found = format!("FewRounds with the loss {}", settings.loss);
-        return refuse(found, "the negative log likelihood, whose exponential is integrated; use Sfvi");
-    }
-    if let Some(plate) = settings.minibatch.keys().next() {
-        let found = format!("FewRounds with a minibatch of `{plate}`");
-        return refuse(found, "no minibatch, since every round takes all rows; use Sfvi for minibatches");
-    }
-    Ok(())
+    let found = "FewRounds for a model without globals";
+    Error::unless(table.global_len() > 0, "algorithm", found, "a model with globals; use Sfvi")?;
+    let found = format_args!("FewRounds for a model with {} trained parameters", theta.len());
+    let expected = "a model without trained parameters, such as an encoder's; use Sfvi";
+    Error::unless(theta.is_empty(), "algorithm", found, expected)?;
+    let found = format_args!("FewRounds with the loss {}", settings.loss);
+    let expected = "the negative log likelihood, whose exponential is integrated; use Sfvi";
+    Error::unless(settings.loss == Loss::NegativeLogLikelihood, "algorithm", found, expected)?;
+    let Some(plate) = settings.minibatch.keys().next() else { return Ok(()) };
+    let found = format!("FewRounds with a minibatch of `{plate}`");
+    let expected = "no minibatch, since every round takes all rows; use Sfvi for minibatches";
+    Err(Error::Setting { setting: "algorithm", found, expected })
 }
 
 /// Where a fit begins: at the starts of sites, each with its scale.

@@ -60,15 +60,16 @@ impl SiloSchedule {
     /// # Errors
     /// [`Error::Setting`].
     pub fn check(self) -> Result<()> {
-        let refuse = |found: String, expected| Err(Error::Setting { setting: "schedule", found, expected });
         match self {
-            Self::Subset(0) => refuse("a subset of 0 silos".into(), "at least 1 silo"),
+            Self::Subset(silos) => {
+                Error::unless(silos > 0, "schedule", format_args!("a subset of {silos} silos"), "at least 1 silo")
+            }
             Self::Asynchronous(delays) => {
-                let finite = delays.longest.is_finite() && delays.straggle.is_finite();
-                if finite && delays.longest >= 1.0 && delays.straggle >= 1.0 && (0.0..1.0).contains(&delays.loss) {
-                    return Ok(());
-                }
-                refuse(format!("{delays:?}"), "a longest delay >= 1, straggling >= 1 and a loss in [0, 1), all finite")
+                let is_delay = |own: f64| own >= 1.0 && own.is_finite();
+                let are_sound =
+                    is_delay(delays.longest) && is_delay(delays.straggle) && (0.0..1.0).contains(&delays.loss);
+                let expected = "a longest delay >= 1, straggling >= 1 and a loss in [0, 1), all finite";
+                Error::unless(are_sound, "schedule", format_args!("{delays:?}"), expected)
             }
             _ => Ok(()),
         }

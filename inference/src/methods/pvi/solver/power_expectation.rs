@@ -109,15 +109,13 @@ impl SolverState for PowerExpectation {
                 if change <= CONVERGED * size {
                     break;
                 }
-                if moves == MOVES && change > SETTLED * size {
-                    return Err(Error::Setting {
-                        setting: "points of power expectation propagation",
-                        found: format!(
-                            "{points}, with which moments still move by {change:.1e} after {MOVES} moves of the rule"
-                        ),
-                        expected: "more points for a tilted density that is far from normal; or NaturalGradient",
-                    });
-                }
+                let is_stuck = moves == MOVES && change > SETTLED * size;
+                let setting = "points of power expectation propagation";
+                let found = format_args!(
+                    "{points}, with which moments still move by {change:.1e} after {MOVES} moves of the rule"
+                );
+                let expected = "more points for a tilted density that is far from normal; or NaturalGradient";
+                Error::unless(!is_stuck, setting, found, expected)?;
             }
             natural.iter_mut().zip(&guess).for_each(|(eta, tilted)| *eta += (tilted - *eta) / alpha);
             family.check("a step of power expectation propagation (damp it, or choose a larger alpha)", &natural)?;
