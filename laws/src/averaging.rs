@@ -3,6 +3,7 @@
 use partita_core::{Key, Noise, Purpose};
 use partita_inference::{Averaging, DiagonalGaussian, Family, FullRankGaussian, IsotropicGaussian};
 
+use crate::Violation;
 use crate::difference::within;
 
 const SEED: u64 = 141_421;
@@ -11,39 +12,27 @@ const LENGTH: usize = 3;
 /// Averages found by iteration end at a relative change of 1e-12.
 const SAME: f64 = 1e-10;
 
-/// A law of [`Averaging`] that does not hold.
+/// A law of [`Averaging`].
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 #[non_exhaustive]
-pub enum AveragingViolation {
+pub enum AveragingLaw {
     /// The average ended with an error.
-    #[error("{average} over {family}: {reason}")]
+    #[error("{reason}")]
     Failed {
-        /// The average.
-        average: String,
-        /// The family.
-        family: String,
         /// The error.
         reason: String,
     },
     /// The average has another number of parameters than a member.
-    #[error("{average} over {family}: {found} parameters, a member has {expected}")]
+    #[error("{found} parameters, a member has {expected}")]
     Length {
-        /// The average.
-        average: String,
-        /// The family.
-        family: String,
         /// Its parameters.
         found: usize,
         /// Those of a member.
         expected: usize,
     },
     /// The average of equal members is another.
-    #[error("{average} over {family}: parameter {index} of equal members is {expected}, of their average {found}")]
+    #[error("parameter {index} of equal members is {expected}, of their average {found}")]
     Equal {
-        /// The average.
-        average: String,
-        /// The family.
-        family: String,
         /// The parameter.
         index: usize,
         /// That of the average.
@@ -52,12 +41,8 @@ pub enum AveragingViolation {
         expected: f64,
     },
     /// In another order members with equal weights have another average.
-    #[error("{average} over {family}: parameter {index} is {found} in another order of the members, {expected} before")]
+    #[error("parameter {index} is {found} in another order of the members, {expected} before")]
     Order {
-        /// The average.
-        average: String,
-        /// The family.
-        family: String,
         /// The parameter.
         index: usize,
         /// That in the other order.
@@ -66,12 +51,8 @@ pub enum AveragingViolation {
         expected: f64,
     },
     /// Members that are added up one by one have another average.
-    #[error("{average} over {family}: parameter {index} of members one by one is {found}, of all at once {expected}")]
+    #[error("parameter {index} of members one by one is {found}, of all at once {expected}")]
     Means {
-        /// The average.
-        average: String,
-        /// The family.
-        family: String,
         /// The parameter.
         index: usize,
         /// That of the mean of their numbers.
@@ -86,35 +67,32 @@ pub enum AveragingViolation {
 /// ([`Averaging::means`]) that mean gives it, all to 1e-10.
 ///
 /// # Errors
-/// The first [`AveragingViolation`] found.
+/// The first [`AveragingLaw`] that does not hold.
 ///
 /// # Example
 /// ```
 /// partita_laws::averaging(&partita_inference::Barycentre)?;
-/// # Ok::<(), partita_laws::AveragingViolation>(())
+/// # Ok::<(), partita_laws::Violation<partita_laws::AveragingLaw>>(())
 /// ```
-pub fn averaging(average: &dyn Averaging) -> Result<(), AveragingViolation> {
+pub fn averaging(average: &dyn Averaging) -> Result<(), Violation<AveragingLaw>> {
     let families: [Box<dyn Family>; 3] = [
         Box::new(DiagonalGaussian::new(LENGTH)),
         Box::new(IsotropicGaussian::new(LENGTH)),
         Box::new(FullRankGaussian::new(LENGTH)),
     ];
-    families.iter().try_for_each(|family| over(average, &**family))
+    families.iter().try_for_each(|family| {
+        over(average, &**family).map_err(|law| Violation { subject: format!("{average:?} over {family:?}"), law })
+    })
 }
 
-fn over(average: &dyn Averaging, family: &dyn Family) -> Result<(), AveragingViolation> {
-    let names = || (format!("{average:?}"), format!("{family:?}"));
-    let failed = |error: partita_inference::Error| {
-        let (average, family) = names();
-        AveragingViolation::Failed { average, family, reason: error.to_string() }
-    };
+fn over(average: &dyn Averaging, family: &dyn Family) -> Result<(), AveragingLaw> {
+    let failed = |error: partita_inference::Error| AveragingLaw::Failed { reason: error.to_string() };
     let of = |members: &[Vec<f64>], weights: &[f64]| {
-        let (name, over) = names();
         let found = average.average(family, members, weights).map_err(failed)?;
         let (length, expected) = (found.len(), family.parameter_len());
         match length == expected {
             true => Ok(found),
-            false => Err(AveragingViolation::Length { average: name, family: over, found: length, expected }),
+            false => Err(AveragingLaw::Length { found: length, expected }),
         }
     };
     let different = |found: &[f64], expected: &[f64]| {
@@ -123,15 +101,13 @@ fn over(average: &dyn Averaging, family: &dyn Family) -> Result<(), AveragingVio
     let [a, b, c] = [0, 1, 2].map(|number| member(family, number));
     let equal = of(&[a.clone(), a.clone(), a.clone()], &[0.2, 0.5, 0.3])?;
     if let Some(index) = different(&equal, &a) {
-        let ((average, family), found, expected) = (names(), equal[index], a[index]);
-        return Err(AveragingViolation::Equal { average, family, index, found, expected });
+        return Err(AveragingLaw::Equal { index, found: equal[index], expected: a[index] });
     }
     let weights = [1.0 / 3.0; 3];
     let (first, second) =
         (of(&[a.clone(), b.clone(), c.clone()], &weights)?, of(&[c.clone(), a.clone(), b.clone()], &weights)?);
     if let Some(index) = different(&second, &first) {
-        let ((average, family), found, expected) = (names(), second[index], first[index]);
-        return Err(AveragingViolation::Order { average, family, index, found, expected });
+        return Err(AveragingLaw::Order { index, found: second[index], expected: first[index] });
     }
     let Some(means) = average.means(family, &a) else { return Ok(()) };
     let (members, weights) = ([a, b, c], [0.2, 0.5, 0.3]);
@@ -144,10 +120,7 @@ fn over(average: &dyn Averaging, family: &dyn Family) -> Result<(), AveragingVio
     let (found, expected) = ((means.back)(family, &sum).map_err(failed)?, of(&members, &weights)?);
     match different(&found, &expected) {
         None => Ok(()),
-        Some(index) => {
-            let ((average, family), found, expected) = (names(), found[index], expected[index]);
-            Err(AveragingViolation::Means { average, family, index, found, expected })
-        }
+        Some(index) => Err(AveragingLaw::Means { index, found: found[index], expected: expected[index] }),
     }
 }
 

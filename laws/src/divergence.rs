@@ -5,8 +5,8 @@ use partita_inference::{
     DiagonalGaussian, Diverged, Divergence, ExponentialFamily, Family, FullRankGaussian, NormalFamily,
 };
 
-use crate::derivative;
 use crate::difference::within;
+use crate::{Violation, derivative};
 
 const SEED: u64 = 161_803;
 /// Components of the densities.
@@ -18,51 +18,41 @@ const DIFFERENCE: f64 = 1e-8;
 /// Mean parameters move variances by more than the parameters of a family do.
 const BY_MEANS: f64 = 100.0 * DIFFERENCE;
 
-/// A law of [`Divergence`] that does not hold.
+/// A law of [`Divergence`].
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 #[non_exhaustive]
-pub enum DivergenceViolation {
+pub enum DivergenceLaw {
     /// The divergence ended with an error.
-    #[error("{divergence}: {reason}")]
+    #[error("{reason}")]
     Failed {
-        /// The divergence.
-        divergence: String,
         /// The error.
         reason: String,
     },
     /// At $`q = p`$ something is not zero.
-    #[error("{divergence}: {what} is {found} where q = p, expected 0")]
+    #[error("{what} is {found} where q = p, expected 0")]
     Zero {
-        /// The divergence.
-        divergence: String,
         /// The value, or the gradient.
         what: &'static str,
         /// What it is.
         found: f64,
     },
     /// At $`q \ne p`$ it is not positive.
-    #[error("{divergence}: {found} of two densities that differ, expected a positive number")]
+    #[error("{found} of two densities that differ, expected a positive number")]
     Positive {
-        /// The divergence.
-        divergence: String,
         /// What it is.
         found: f64,
     },
     /// By moments it is another than by natural parameters.
-    #[error("{divergence}: {found} by mean and covariance, {expected} by natural parameters")]
+    #[error("{found} by mean and covariance, {expected} by natural parameters")]
     Moments {
-        /// The divergence.
-        divergence: String,
         /// By moments.
         found: f64,
         /// By natural parameters.
         expected: f64,
     },
     /// A gradient is not its derivative.
-    #[error("{divergence}: the gradient by {by} {index} is {found}, differences give {expected}")]
+    #[error("the gradient by {by} {index} is {found}, differences give {expected}")]
     Gradient {
-        /// The divergence.
-        divergence: String,
         /// By what.
         by: &'static str,
         /// The parameter.
@@ -80,36 +70,27 @@ pub enum DivergenceViolation {
 /// vanish at $`q = p`$ alone.
 ///
 /// # Errors
-/// The first [`DivergenceViolation`] found.
+/// The first [`DivergenceLaw`] that does not hold.
 ///
 /// # Example
 /// ```
 /// partita_laws::divergence(&partita_inference::Renyi { alpha: 0.5 })?;
-/// # Ok::<(), partita_laws::DivergenceViolation>(())
+/// # Ok::<(), partita_laws::Violation<partita_laws::DivergenceLaw>>(())
 /// ```
-pub fn divergence(divergence: &dyn Divergence) -> Result<(), DivergenceViolation> {
+pub fn divergence(divergence: &dyn Divergence) -> Result<(), Violation<DivergenceLaw>> {
     let families: [(Box<dyn Family>, NormalFamily); 2] = [
         (Box::new(DiagonalGaussian::new(LENGTH)), NormalFamily::diagonal(LENGTH)),
         (Box::new(FullRankGaussian::new(LENGTH)), NormalFamily::full(LENGTH)),
     ];
     families.iter().try_for_each(|(family, natural)| {
-        let pair = Pair { divergence, family: &**family, natural };
-        pair.check().map_err(|error| match error {
-            Broken::Law(violation) => violation,
-            Broken::Failed(error) => DivergenceViolation::Failed { divergence: pair.name(), reason: error.to_string() },
-        })
+        let checked = Pair { divergence, family: &**family, natural }.check();
+        checked.map_err(|law| Violation { subject: format!("{divergence:?}"), law })
     })
 }
 
-/// Why a check ended.
-enum Broken {
-    Law(DivergenceViolation),
-    Failed(partita_inference::Error),
-}
-
-impl From<partita_inference::Error> for Broken {
+impl From<partita_inference::Error> for DivergenceLaw {
     fn from(error: partita_inference::Error) -> Self {
-        Self::Failed(error)
+        Self::Failed { reason: error.to_string() }
     }
 }
 
@@ -129,11 +110,7 @@ struct Slope<'a> {
 }
 
 impl Pair<'_> {
-    fn name(&self) -> String {
-        format!("{:?}", self.divergence)
-    }
-
-    fn check(&self) -> Result<(), Broken> {
+    fn check(&self) -> Result<(), DivergenceLaw> {
         let (parameters, p) = (self.member(0, 0.6), self.natural(&self.member(1, 1.1))?);
         let q = self.natural(&parameters)?;
         let here = self.divergence.evaluate(self.natural, &p, &p)?;
@@ -142,17 +119,17 @@ impl Pair<'_> {
         let zeros = [("the value", here.value)].into_iter().chain(slopes.map(|slope| ("its gradient", slope)));
         for (what, found) in zeros {
             if !within(found, 0.0, EXACT) {
-                return Err(Broken::Law(DivergenceViolation::Zero { divergence: self.name(), what, found }));
+                return Err(DivergenceLaw::Zero { what, found });
             }
         }
         let Diverged { value, gradient } = self.divergence.evaluate(self.natural, &q, &p)?;
         if value.is_nan() || value <= 0.0 {
-            return Err(Broken::Law(DivergenceViolation::Positive { divergence: self.name(), found: value }));
+            return Err(DivergenceLaw::Positive { found: value });
         }
         let (mean, covariance) = (self.family.mean(&parameters), self.family.covariance_matrix(&parameters));
         let found = self.divergence.evaluate_at(self.natural, &mean, &covariance, &p)?.value;
         if !within(found, value, EXACT * (1.0 + value)) {
-            return Err(Broken::Law(DivergenceViolation::Moments { divergence: self.name(), found, expected: value }));
+            return Err(DivergenceLaw::Moments { found, expected: value });
         }
         if self.divergence.keyed(Noise::new(SEED), Key::new(Purpose::Check, 0)).is_some() {
             return Ok(());
@@ -174,12 +151,11 @@ impl Pair<'_> {
     }
 
     /// Compares a gradient with the differences of a function.
-    fn compare(&self, slope: Slope<'_>, function: impl Fn(&[f64]) -> f64) -> Result<(), Broken> {
+    fn compare(&self, slope: Slope<'_>, function: impl Fn(&[f64]) -> f64) -> Result<(), DivergenceLaw> {
         for (index, &found) in slope.gradient.iter().enumerate() {
             let expected = derivative(&function, slope.place, index);
             if !within(found, expected, slope.bound * (1.0 + expected.abs())) {
-                let (divergence, by) = (self.name(), slope.by);
-                return Err(Broken::Law(DivergenceViolation::Gradient { divergence, by, index, found, expected }));
+                return Err(DivergenceLaw::Gradient { by: slope.by, index, found, expected });
             }
         }
         Ok(())

@@ -3,11 +3,11 @@
 use partita_core::{Key, Noise, NoiseStream, Purpose};
 use partita_inference::{CovarianceGradient, DrawGradient, Family, FamilyDraw, MomentGradient};
 
-use crate::derivative;
 use crate::difference::within;
-use crate::family_violation::FamilyViolation;
+use crate::family_violation::FamilyLaw;
 use crate::gaussian::Closed;
 use crate::moments::{dot, mean_and_variance};
+use crate::{Violation, derivative};
 
 const SEED: u64 = 141_421;
 /// Points of parameters and noise at which gradients are checked.
@@ -34,16 +34,19 @@ pub(super) const BEFORE: f64 = 1.0;
 /// nats to log density and entropy and have score 0, and only their location is checked.
 ///
 /// # Errors
-/// The first [`FamilyViolation`] found.
+/// The first [`FamilyLaw`] that does not hold.
 ///
 /// # Example
 /// ```
 /// partita_laws::family(&partita_inference::FullRankGaussian::new(3))?;
-/// # Ok::<(), partita_laws::FamilyViolation>(())
+/// # Ok::<(), partita_laws::Violation<partita_laws::FamilyLaw>>(())
 /// ```
-pub fn family(family: &dyn Family) -> Result<(), FamilyViolation> {
-    let checked = Checked { family, name: format!("{family:?}") };
-    checked.start()?;
+pub fn family(family: &dyn Family) -> Result<(), Violation<FamilyLaw>> {
+    checked(family).map_err(|law| Violation { subject: format!("{family:?}"), law })
+}
+
+fn checked(family: &dyn Family) -> Result<(), FamilyLaw> {
+    start(family)?;
     for number in 0..POINTS {
         let mut stream = Noise::new(SEED).stream(Key::new(Purpose::Check, number));
         let mut random = |length: usize| random(&mut stream, length);
@@ -51,7 +54,7 @@ pub fn family(family: &dyn Family) -> Result<(), FamilyViolation> {
         let moves = random(parameters.len());
         parameters.iter_mut().zip(moves).for_each(|(slot, move_by)| *slot += MOVED * move_by);
         let noise = random(family.noise_len());
-        let place = Place { checked: &checked, parameters, noise };
+        let place = Place { family, parameters, noise };
         place.deviations()?;
         place.density()?;
         place.other_memory()?;
@@ -66,107 +69,95 @@ pub fn family(family: &dyn Family) -> Result<(), FamilyViolation> {
     Ok(())
 }
 
-struct Checked<'a> {
-    family: &'a dyn Family,
-    name: String,
-}
-
-impl Checked<'_> {
-    fn start(&self) -> Result<(), FamilyViolation> {
-        let (family, length) = (self.family, self.family.len());
-        let parameters = family.initial(START);
-        let FamilyDraw { latent, deviation, score, .. } = family.draw(&parameters, &vec![0.0; family.noise_len()]);
-        let mean = family.mean(&parameters);
-        let covariance = family.covariance(&parameters);
-        let lengths = [
-            ("the initial parameters", parameters.len(), family.parameter_len()),
-            ("a draw", latent.len(), length),
-            ("a deviation", deviation.len(), length),
-            ("a score", score.len(), length),
-            ("the mean", mean.len(), length),
-            ("the covariance", covariance.len(), length * length),
-        ];
-        for (vector, found, expected) in lengths {
-            if found != expected {
-                return Err(FamilyViolation::Length { family: self.name.clone(), vector, found, expected });
-            }
+fn start(family: &dyn Family) -> Result<(), FamilyLaw> {
+    let length = family.len();
+    let parameters = family.initial(START);
+    let FamilyDraw { latent, deviation, score, .. } = family.draw(&parameters, &vec![0.0; family.noise_len()]);
+    let mean = family.mean(&parameters);
+    let covariance = family.covariance(&parameters);
+    let lengths = [
+        ("the initial parameters", parameters.len(), family.parameter_len()),
+        ("a draw", latent.len(), length),
+        ("a deviation", deviation.len(), length),
+        ("a score", score.len(), length),
+        ("the mean", mean.len(), length),
+        ("the covariance", covariance.len(), length * length),
+    ];
+    for (vector, found, expected) in lengths {
+        if found != expected {
+            return Err(FamilyLaw::Length { vector, found, expected });
         }
-        for index in 0..length {
-            let sd = covariance[index * length + index].sqrt();
-            let expected_sd = if sd > 0.0 { START } else { 0.0 };
-            let moments = [("mean", mean[index], 0.0, EXACT), ("standard deviation", sd, expected_sd, LEEWAY * START)];
-            for (moment, found, expected, bound) in moments {
-                if !within(found, expected, bound) {
-                    return Err(FamilyViolation::Start { family: self.name.clone(), moment, index, found, expected });
-                }
-            }
-        }
-        Ok(())
     }
+    for index in 0..length {
+        let sd = covariance[index * length + index].sqrt();
+        let expected_sd = if sd > 0.0 { START } else { 0.0 };
+        let moments = [("mean", mean[index], 0.0, EXACT), ("standard deviation", sd, expected_sd, LEEWAY * START)];
+        for (moment, found, expected, bound) in moments {
+            if !within(found, expected, bound) {
+                return Err(FamilyLaw::Start { moment, index, found, expected });
+            }
+        }
+    }
+    Ok(())
 }
 
 /// A family at some parameters, with the noise of one draw.
 struct Place<'a> {
-    checked: &'a Checked<'a>,
+    family: &'a dyn Family,
     parameters: Vec<f64>,
     noise: Vec<f64>,
 }
 
 impl Place<'_> {
-    fn name(&self) -> String {
-        self.checked.name.clone()
+    fn closed(&self) -> Result<Closed, FamilyLaw> {
+        let family = self.family;
+        Closed::new(family.mean(&self.parameters), &family.covariance(&self.parameters)).ok_or(FamilyLaw::Covariance)
     }
 
-    fn closed(&self) -> Result<Closed, FamilyViolation> {
-        let family = self.checked.family;
-        Closed::new(family.mean(&self.parameters), &family.covariance(&self.parameters))
-            .ok_or_else(|| FamilyViolation::Covariance { family: self.name() })
-    }
-
-    fn deviations(&self) -> Result<(), FamilyViolation> {
-        let (family, length) = (self.checked.family, self.checked.family.len());
+    fn deviations(&self) -> Result<(), FamilyLaw> {
+        let (family, length) = (self.family, self.family.len());
         let (deviations, covariance) = (family.deviations(&self.parameters), family.covariance(&self.parameters));
         if deviations.len() != length {
             let (vector, found, expected) = ("the standard deviations", deviations.len(), length);
-            return Err(FamilyViolation::Length { family: self.name(), vector, found, expected });
+            return Err(FamilyLaw::Length { vector, found, expected });
         }
         for (index, found) in deviations.into_iter().enumerate() {
             let expected = covariance[index * length + index].sqrt();
             if !within(found, expected, EXACT * (1.0 + expected)) {
-                return Err(FamilyViolation::Deviation { family: self.name(), index, found, expected });
+                return Err(FamilyLaw::Deviation { index, found, expected });
             }
         }
         Ok(())
     }
 
-    fn density(&self) -> Result<(), FamilyViolation> {
-        let draw = self.checked.family.draw(&self.parameters, &self.noise);
-        let mean = self.checked.family.mean(&self.parameters);
+    fn density(&self) -> Result<(), FamilyLaw> {
+        let draw = self.family.draw(&self.parameters, &self.noise);
+        let mean = self.family.mean(&self.parameters);
         for (index, (found, (m, d))) in draw.latent.iter().copied().zip(mean.iter().zip(&draw.deviation)).enumerate() {
             let (law, expected) = ("mean + deviation", m + d);
             if !within(found, expected, EXACT * (1.0 + expected.abs())) {
-                return Err(FamilyViolation::Draw { family: self.name(), law, index, found, expected });
+                return Err(FamilyLaw::Draw { law, index, found, expected });
             }
         }
         let closed = self.closed()?;
         let (found, expected) = (draw.log_density, closed.log_density(&draw.latent));
         if !within(found, expected, EXACT * (1.0 + expected.abs())) {
-            return Err(FamilyViolation::LogDensity { family: self.name(), found, expected });
+            return Err(FamilyLaw::LogDensity { found, expected });
         }
         for (index, found) in draw.score.iter().copied().enumerate() {
             let is_free = closed.free().contains(&index);
             let slope = || derivative(|latent| closed.log_density(latent), &draw.latent, index);
             let expected = if is_free { slope() } else { 0.0 };
             if !within(found, expected, DIFFERENCE * (1.0 + expected.abs())) {
-                return Err(FamilyViolation::Score { family: self.name(), by: "latent", index, found, expected });
+                return Err(FamilyLaw::Score { by: "latent", index, found, expected });
             }
         }
         Ok(())
     }
 
     /// Checks draws into the memory of another draw, with and without the score.
-    fn other_memory(&self) -> Result<(), FamilyViolation> {
-        let family = self.checked.family;
+    fn other_memory(&self) -> Result<(), FamilyLaw> {
+        let family = self.family;
         let expected = family.draw(&self.parameters, &self.noise);
         let other: Vec<f64> = self.noise.iter().map(|e| e + BEFORE).collect();
         let mut with_score = family.draw(&self.parameters, &other);
@@ -187,15 +178,15 @@ impl Place<'_> {
             if let Some(index) = (0..length).find(differs).or((found.len() != expected.len()).then_some(length)) {
                 let at = |numbers: &[f64]| numbers.get(index).copied().unwrap_or(f64::NAN);
                 let (found, expected) = (at(&found), at(&expected));
-                return Err(FamilyViolation::Draw { family: self.name(), law, index, found, expected });
+                return Err(FamilyLaw::Draw { law, index, found, expected });
             }
         }
         Ok(())
     }
 
     /// Checks the paths through the mean and through the offset apart.
-    fn vjp(&self, gradient: &[f64]) -> Result<(), FamilyViolation> {
-        let family = self.checked.family;
+    fn vjp(&self, gradient: &[f64]) -> Result<(), FamilyLaw> {
+        let family = self.family;
         let zeros = vec![0.0; gradient.len()];
         let by_mean = |parameters: &[f64]| dot(gradient, &family.mean(parameters));
         let by_deviation = |parameters: &[f64]| dot(gradient, &family.draw(parameters, &self.noise).deviation);
@@ -208,8 +199,8 @@ impl Place<'_> {
     }
 
     /// Checks the one pass for both gradients.
-    fn whole_gradient(&self, gradient: &[f64]) -> Result<(), FamilyViolation> {
-        let family = self.checked.family;
+    fn whole_gradient(&self, gradient: &[f64]) -> Result<(), FamilyLaw> {
+        let family = self.family;
         let factor = -0.5;
         let mut out = vec![BEFORE; self.parameters.len()];
         // Variances of their own are those of independent components alone.
@@ -238,8 +229,8 @@ impl Place<'_> {
     }
 
     /// Checks a gradient by all of the covariance, and one by variances alone.
-    fn vjp_moments(&self, mean: Vec<f64>, random: &[f64]) -> Result<(), FamilyViolation> {
-        let (family, length) = (self.checked.family, mean.len());
+    fn vjp_moments(&self, mean: Vec<f64>, random: &[f64]) -> Result<(), FamilyLaw> {
+        let (family, length) = (self.family, mean.len());
         let cells = (0..length).flat_map(|i| (0..length).map(move |j| (i, j)));
         let matrix = cells.map(|(i, j)| random[i * length + j] + random[j * length + i]).collect();
         let diagonal = CovarianceGradient::Diagonal(random.iter().take(length).copied().collect());
@@ -258,31 +249,17 @@ impl Place<'_> {
         Ok(())
     }
 
-    fn entropy_gradient(&self) -> Result<(), FamilyViolation> {
-        let family = self.checked.family;
+    fn entropy_gradient(&self) -> Result<(), FamilyLaw> {
+        let family = self.family;
         let mut out = vec![BEFORE; self.parameters.len()];
         family.add_entropy_gradient(&self.parameters, &mut out);
-        self.compare(
-            &out,
-            |parameters| family.entropy(parameters),
-            |name, index, found, expected| FamilyViolation::EntropyGradient {
-                family: name,
-                of: "entropy",
-                index,
-                found,
-                expected,
-            },
-        )
+        let violation = |index, found, expected| FamilyLaw::EntropyGradient { of: "entropy", index, found, expected };
+        self.compare(&out, |parameters| family.entropy(parameters), violation)
     }
 
     /// Compares what was pulled back to `out` along a path with the derivatives of `objective` by the parameters.
-    fn pulled_back(
-        &self,
-        path: &'static str,
-        out: &[f64],
-        objective: impl Fn(&[f64]) -> f64,
-    ) -> Result<(), FamilyViolation> {
-        let violation = |family, index, found, expected| FamilyViolation::Vjp { family, path, index, found, expected };
+    fn pulled_back(&self, path: &'static str, out: &[f64], objective: impl Fn(&[f64]) -> f64) -> Result<(), FamilyLaw> {
+        let violation = |index, found, expected| FamilyLaw::Vjp { path, index, found, expected };
         self.compare(out, objective, violation)
     }
 
@@ -291,21 +268,21 @@ impl Place<'_> {
         &self,
         out: &[f64],
         objective: impl Fn(&[f64]) -> f64,
-        violation: impl Fn(String, usize, f64, f64) -> FamilyViolation,
-    ) -> Result<(), FamilyViolation> {
+        violation: impl Fn(usize, f64, f64) -> FamilyLaw,
+    ) -> Result<(), FamilyLaw> {
         let size = 1.0 + objective(&self.parameters).abs();
         for (index, slot) in out.iter().enumerate() {
             let found = slot - BEFORE;
             let expected = derivative(&objective, &self.parameters, index);
             if !within(found, expected, DIFFERENCE * (size + expected.abs())) {
-                return Err(violation(self.name(), index, found, expected));
+                return Err(violation(index, found, expected));
             }
         }
         Ok(())
     }
 
-    fn draws(&self) -> Result<(), FamilyViolation> {
-        let family = self.checked.family;
+    fn draws(&self) -> Result<(), FamilyLaw> {
+        let family = self.family;
         let mut latents = Vec::new();
         let mut surprises = Vec::new();
         let mut noise = vec![0.0; family.noise_len()];
@@ -315,17 +292,16 @@ impl Place<'_> {
             latents.push(draw.latent);
             surprises.push(-draw.log_density);
         }
-        entropy(self.name(), family.entropy(&self.parameters), &surprises)?;
+        entropy(family.entropy(&self.parameters), &surprises)?;
         self.moments(&latents)
     }
 
-    fn moments(&self, latents: &[Vec<f64>]) -> Result<(), FamilyViolation> {
-        let (family, length) = (self.checked.family, self.checked.family.len());
+    fn moments(&self, latents: &[Vec<f64>]) -> Result<(), FamilyLaw> {
+        let (family, length) = (self.family, self.family.len());
         let (mean, covariance) = (family.mean(&self.parameters), family.covariance(&self.parameters));
         let error = |variance: f64| STANDARD_ERRORS * (variance / f64::from(DRAWS)).sqrt() + EXACT;
-        let refuse = |moment, index, found, expected, bound| {
-            Err(FamilyViolation::Moment { family: self.name(), moment, index, found, expected, bound })
-        };
+        let refuse =
+            |moment, index, found, expected, bound| Err(FamilyLaw::Moment { moment, index, found, expected, bound });
         for i in 0..length {
             let average = latents.iter().map(|latent| latent[i]).sum::<f64>() / f64::from(DRAWS);
             let bound = error(covariance[i * length + i]);
@@ -348,13 +324,13 @@ impl Place<'_> {
 }
 
 /// Compares the entropy of a family with the mean of the negative log densities of [`DRAWS`] draws.
-pub(super) fn entropy(family: String, found: f64, surprises: &[f64]) -> Result<(), FamilyViolation> {
+pub(super) fn entropy(found: f64, surprises: &[f64]) -> Result<(), FamilyLaw> {
     let (expected, variance) = mean_and_variance(surprises);
     let bound = STANDARD_ERRORS * (variance / f64::from(DRAWS)).sqrt();
     if within(found, expected, bound + EXACT) {
         return Ok(());
     }
-    Err(FamilyViolation::Entropy { family, found, expected, bound })
+    Err(FamilyLaw::Entropy { found, expected, bound })
 }
 
 pub(super) fn random(stream: &mut NoiseStream, length: usize) -> Vec<f64> {

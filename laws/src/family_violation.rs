@@ -1,15 +1,12 @@
 //! Names the laws that a variational family can break, with the numbers that show it.
 
-/// A law of [`Family`](partita_inference::Family) or of [`RowGaussian`](partita_inference::RowGaussian) that does not
-/// hold.
+/// A law of [`Family`](partita_inference::Family) or of [`RowGaussian`](partita_inference::RowGaussian).
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 #[non_exhaustive]
-pub enum FamilyViolation {
+pub enum FamilyLaw {
     /// A vector has another length than the family states.
-    #[error("{family}: {vector} has {found} numbers, expected {expected}")]
+    #[error("{vector} has {found} numbers, expected {expected}")]
     Length {
-        /// The family.
-        family: String,
         /// The vector.
         vector: &'static str,
         /// Its length.
@@ -18,10 +15,8 @@ pub enum FamilyViolation {
         expected: usize,
     },
     /// The initial parameters have another mean than zero, or other standard deviations than asked for.
-    #[error("{family}: {moment} {index} of the initial parameters is {found}, expected {expected}")]
+    #[error("{moment} {index} of the initial parameters is {found}, expected {expected}")]
     Start {
-        /// The family.
-        family: String,
         /// `mean` or `standard deviation`.
         moment: &'static str,
         /// The component.
@@ -32,16 +27,11 @@ pub enum FamilyViolation {
         expected: f64,
     },
     /// The covariance of the components that are no point masses is not positive definite.
-    #[error("{family}: its covariance is not positive definite")]
-    Covariance {
-        /// The family.
-        family: String,
-    },
+    #[error("its covariance is not positive definite")]
+    Covariance,
     /// A standard deviation is not the root of the variance.
-    #[error("{family}: standard deviation {index} is {found}, the covariance gives {expected}")]
+    #[error("standard deviation {index} is {found}, the covariance gives {expected}")]
     Deviation {
-        /// The family.
-        family: String,
         /// The component.
         index: usize,
         /// What the family states.
@@ -50,10 +40,8 @@ pub enum FamilyViolation {
         expected: f64,
     },
     /// A draw is not what its parts, or the draws of other noise, make it.
-    #[error("{family}: {law} gives {expected} for component {index} of a draw, found {found}")]
+    #[error("{law} gives {expected} for component {index} of a draw, found {found}")]
     Draw {
-        /// The family.
-        family: String,
         /// What the draw must equal.
         law: &'static str,
         /// The component.
@@ -64,20 +52,16 @@ pub enum FamilyViolation {
         expected: f64,
     },
     /// The log density is not that of the Gaussian with the family's mean and covariance.
-    #[error("{family}: log density {found}, the closed form gives {expected}")]
+    #[error("log density {found}, the closed form gives {expected}")]
     LogDensity {
-        /// The family.
-        family: String,
         /// What the draw said.
         found: f64,
         /// What mean and covariance give.
         expected: f64,
     },
     /// A score is not the gradient of the log density.
-    #[error("{family}: score by {by} {index} is {found}, differences give {expected}")]
+    #[error("score by {by} {index} is {found}, differences give {expected}")]
     Score {
-        /// The family.
-        family: String,
         /// `latent`, `global` or `outer row`.
         by: &'static str,
         /// The component.
@@ -88,10 +72,8 @@ pub enum FamilyViolation {
         expected: f64,
     },
     /// The pull-back is not the transpose of the draw's Jacobian, or overwrote instead of adding.
-    #[error("{family}: pull-back of the {path} to {index} added {found}, differences give {expected}")]
+    #[error("pull-back of the {path} to {index} added {found}, differences give {expected}")]
     Vjp {
-        /// The family.
-        family: String,
         /// What was pulled back, and to what.
         path: &'static str,
         /// The parameter, or the global latent.
@@ -102,10 +84,8 @@ pub enum FamilyViolation {
         expected: f64,
     },
     /// The entropy is not the mean of minus the log density.
-    #[error("{family}: entropy {found}, draws give {expected} ± {bound}")]
+    #[error("entropy {found}, draws give {expected} ± {bound}")]
     Entropy {
-        /// The family.
-        family: String,
         /// What the family states.
         found: f64,
         /// The mean over draws.
@@ -114,10 +94,8 @@ pub enum FamilyViolation {
         bound: f64,
     },
     /// The gradient of the entropy is not its derivative, or overwrote instead of adding.
-    #[error("{family}: gradient of the {of} by {index} added {found}, differences give {expected}")]
+    #[error("gradient of the {of} by {index} added {found}, differences give {expected}")]
     EntropyGradient {
-        /// The family.
-        family: String,
         /// Which entropy, and by what.
         of: &'static str,
         /// The parameter, or the global latent.
@@ -128,10 +106,8 @@ pub enum FamilyViolation {
         expected: f64,
     },
     /// Draws have another mean or covariance than the family states.
-    #[error("{family}: {moment} {index} of the draws is {found}, expected {expected} ± {bound}")]
+    #[error("{moment} {index} of the draws is {found}, expected {expected} ± {bound}")]
     Moment {
-        /// The family.
-        family: String,
         /// `mean`, `covariance` or `standard deviation`.
         moment: &'static str,
         /// Its flat index.

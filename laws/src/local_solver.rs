@@ -6,6 +6,7 @@ use partita_inference::{
     Result as Fallible, Sampled, Settings, Solved, SolverState,
 };
 
+use crate::Violation;
 use crate::difference::within;
 use crate::moments::dot;
 
@@ -17,25 +18,19 @@ const CURVATURE: [[f64; 2]; 2] = [[3.0, 0.8], [0.8, 2.5]];
 const CAVITY: [f64; 5] = [0.3, -0.2, 1.0, 0.2, 1.2];
 const RECEIVED: [f64; 5] = [0.0, 0.0, 0.5, 0.1, 0.8];
 
-/// A law of [`LocalSolver`] that does not hold.
+/// A law of [`LocalSolver`].
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 #[non_exhaustive]
-pub enum LocalSolverViolation {
+pub enum LocalSolverLaw {
     /// A visit ended with an error.
-    #[error("{solver}: {reason}")]
+    #[error("{reason}")]
     Failed {
-        /// The solver.
-        solver: String,
         /// The error.
         reason: String,
     },
     /// The solution of a conjugate problem is another.
-    #[error(
-        "{solver}: natural parameter {index} of a conjugate solution is {found}, expected {expected} within {bound}"
-    )]
+    #[error("natural parameter {index} of a conjugate solution is {found}, expected {expected} within {bound}")]
     Solution {
-        /// The solver.
-        solver: String,
         /// The natural parameter.
         index: usize,
         /// That of the solver.
@@ -46,22 +41,14 @@ pub enum LocalSolverViolation {
         bound: f64,
     },
     /// A solver refused a state of its own.
-    #[error("{solver}: it refused the state that it had saved")]
-    Refused {
-        /// The solver.
-        solver: String,
-    },
+    #[error("it refused the state that it had saved")]
+    Refused,
     /// A solver took a state of another.
-    #[error("{solver}: it took a state that is none of its own")]
-    Accepted {
-        /// The solver.
-        solver: String,
-    },
+    #[error("it took a state that is none of its own")]
+    Accepted,
     /// After `load(save())` a visit gives other bits.
-    #[error("{solver}: natural parameter {index} is {found} after a restore, {expected} without")]
+    #[error("natural parameter {index} is {found} after a restore, {expected} without")]
     Resumed {
-        /// The solver.
-        solver: String,
         /// The natural parameter.
         index: usize,
         /// That of the restored solver.
@@ -86,7 +73,7 @@ pub struct SolverCheck {
 /// second visit after `load(save())` has the same bits as without, and that a state of another kind is refused.
 ///
 /// # Errors
-/// The first [`LocalSolverViolation`] found.
+/// The first [`LocalSolverLaw`] that does not hold.
 ///
 /// # Example
 /// ```
@@ -94,18 +81,18 @@ pub struct SolverCheck {
 /// use partita_laws as laws;
 /// let check = laws::SolverCheck { steps: 1, bound: 1e-9, settings: Settings::default() };
 /// laws::local_solver(&Conjugate, &check, &partita_core::Device::flex())?;
-/// # Ok::<(), laws::LocalSolverViolation>(())
+/// # Ok::<(), laws::Violation<laws::LocalSolverLaw>>(())
 /// ```
 pub fn local_solver(
     solver: &dyn LocalSolver,
     check: &SolverCheck,
     device: &Device,
-) -> Result<(), LocalSolverViolation> {
-    let name = || format!("{solver:?}");
-    let failed = |error: Error| LocalSolverViolation::Failed { solver: name(), reason: error.to_string() };
+) -> Result<(), Violation<LocalSolverLaw>> {
+    let broken = |law: LocalSolverLaw| Violation { subject: format!("{solver:?}"), law };
+    let failed = |error: Error| broken(LocalSolverLaw::Failed { reason: error.to_string() });
     let start = || solver.start(&check.settings, device);
     if start().load(vec![("no such state".to_owned(), vec![1.0])]) {
-        return Err(LocalSolverViolation::Accepted { solver: name() });
+        return Err(broken(LocalSolverLaw::Accepted));
     }
     let mut problem = Normal::new().map_err(failed)?;
     let received = problem.natural.natural_of_standard(&RECEIVED).map_err(failed)?;
@@ -117,19 +104,18 @@ pub fn local_solver(
     let (mut going_on, mut restored) = (start(), start());
     let found = visit(&mut *going_on, 0)?;
     if !restored.load(going_on.save()) {
-        return Err(LocalSolverViolation::Refused { solver: name() });
+        return Err(broken(LocalSolverLaw::Refused));
     }
     let (next, again) = (visit(&mut *going_on, 1)?, visit(&mut *restored, 1)?);
     let exact: Vec<f64> = problem.cavity.iter().zip(problem.likelihood()).map(|(a, b)| a + b).collect();
     for (index, (&found, &expected)) in found.iter().zip(&exact).enumerate() {
         if !within(found, expected, check.bound) {
-            let (solver, bound) = (name(), check.bound);
-            return Err(LocalSolverViolation::Solution { solver, index, found, expected, bound });
+            return Err(broken(LocalSolverLaw::Solution { index, found, expected, bound: check.bound }));
         }
     }
     for (index, (&found, &expected)) in again.iter().zip(&next).enumerate() {
         if found.to_bits() != expected.to_bits() {
-            return Err(LocalSolverViolation::Resumed { solver: name(), index, found, expected });
+            return Err(broken(LocalSolverLaw::Resumed { index, found, expected }));
         }
     }
     Ok(())

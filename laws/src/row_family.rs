@@ -6,12 +6,12 @@ use partita_inference::{
     RowOptions, RowReach,
 };
 
-use crate::derivative;
 use crate::difference::within;
 use crate::family::{BEFORE, DIFFERENCE, DRAWS, EXACT, MOVED, STANDARD_ERRORS, START, entropy, random};
-use crate::family_violation::FamilyViolation;
+use crate::family_violation::FamilyLaw;
 use crate::gaussian::Closed;
 use crate::moments::{dot, mean_and_variance};
+use crate::{Violation, derivative};
 
 const SEED: u64 = 173_205;
 /// Points of parameters, globals and noise at which gradients are checked.
@@ -58,7 +58,7 @@ impl RowFamily for RowGaussian {
 /// density.
 ///
 /// # Errors
-/// The first [`FamilyViolation`] found.
+/// The first [`FamilyLaw`] that does not hold.
 ///
 /// # Example
 /// ```
@@ -67,15 +67,19 @@ impl RowFamily for RowGaussian {
 /// let yes = || vec![true; 2];
 /// let options = RowOptions { dense: yes(), given_globals: yes(), scale_given_globals: yes(), delta: vec![false; 2], given_outer: vec![false; 2] };
 /// laws::row_family(&RowGaussian::new(2, 2, 3, options))?;
-/// # Ok::<(), laws::FamilyViolation>(())
+/// # Ok::<(), laws::Violation<laws::FamilyLaw>>(())
 /// ```
-pub fn row_family(family: &impl RowFamily) -> Result<(), FamilyViolation> {
+pub fn row_family(family: &impl RowFamily) -> Result<(), Violation<FamilyLaw>> {
+    checked(family).map_err(|law| Violation { subject: format!("{:?}", family.whole()), law })
+}
+
+fn checked(family: &impl RowFamily) -> Result<(), FamilyLaw> {
     let whole = family.whole();
     let used = used(whole);
     let lengths = [("the parameters", whole.parameter_len()), ("the initial parameters", whole.initial(START).len())];
     for (vector, found) in lengths {
         if found != used.len() {
-            return Err(FamilyViolation::Length { family: name(whole), vector, found, expected: used.len() });
+            return Err(FamilyLaw::Length { vector, found, expected: used.len() });
         }
     }
     let cells = whole.rows() * whole.width();
@@ -100,10 +104,6 @@ pub fn row_family(family: &impl RowFamily) -> Result<(), FamilyViolation> {
         }
     }
     Ok(())
-}
-
-fn name(family: &RowGaussian) -> String {
-    format!("{family:?}")
 }
 
 /// Which parameters the options use, in the documented order $[\mu, \rho, L, C, S, D]$, each an array over all rows.
@@ -148,7 +148,7 @@ impl<F: RowFamily> Place<'_, F> {
     }
 
     /// The Gaussian of all rows at these globals and outer rows.
-    fn closed(&self, globals: &[f64], outer: &[f64]) -> Result<Closed, FamilyViolation> {
+    fn closed(&self, globals: &[f64], outer: &[f64]) -> Result<Closed, FamilyLaw> {
         let length = self.noise.len();
         let latent =
             |noise: &[f64]| self.rows.draw(RowInputs { deviation: globals, outer, noise, ..self.inputs() }).latent;
@@ -164,10 +164,10 @@ impl<F: RowFamily> Place<'_, F> {
                 }
             }
         }
-        Closed::new(mean, &covariance).ok_or_else(|| FamilyViolation::Covariance { family: name(self.family) })
+        Closed::new(mean, &covariance).ok_or(FamilyLaw::Covariance)
     }
 
-    fn density(&self) -> Result<(), FamilyViolation> {
+    fn density(&self) -> Result<(), FamilyLaw> {
         let draw = self.rows.draw(self.inputs());
         let at = |noise: &[f64]| self.rows.draw(RowInputs { noise, ..self.inputs() }).latent;
         let far = at(&self.noise.iter().map(|noise| 2.0 * noise).collect::<Vec<f64>>());
@@ -176,19 +176,19 @@ impl<F: RowFamily> Place<'_, F> {
             let expected = 0.5 * (center[index] + far[index]);
             if !within(found, expected, EXACT * (1.0 + expected.abs())) {
                 let law = "half of twice the noise";
-                return Err(FamilyViolation::Draw { family: name(self.family), law, index, found, expected });
+                return Err(FamilyLaw::Draw { law, index, found, expected });
             }
         }
         let closed = self.closed(&self.globals, &self.outer)?;
         let (found, expected) = (draw.log_density, closed.log_density(&draw.latent));
         if !within(found, expected, EXACT * (1.0 + expected.abs())) {
-            return Err(FamilyViolation::LogDensity { family: name(self.family), found, expected });
+            return Err(FamilyLaw::LogDensity { found, expected });
         }
         self.scores(&draw, &closed)
     }
 
     /// Checks the scores of a draw against differences of the log density of its Gaussian.
-    fn scores(&self, draw: &RowDraw, closed: &Closed) -> Result<(), FamilyViolation> {
+    fn scores(&self, draw: &RowDraw, closed: &Closed) -> Result<(), FamilyLaw> {
         let by_latent = |latent: &[f64]| closed.log_density(latent);
         for (index, found) in draw.score.iter().copied().enumerate() {
             let is_free = closed.free().contains(&index);
@@ -214,7 +214,7 @@ impl<F: RowFamily> Place<'_, F> {
     }
 
     /// Checks that some of the rows, in another order, are the same rows on their own.
-    fn subset(&self) -> Result<(), FamilyViolation> {
+    fn subset(&self) -> Result<(), FamilyLaw> {
         let (family, width) = (self.family, self.family.width());
         let rows: Vec<usize> = (0..family.rows()).rev().step_by(2).collect();
         let pick = |all: &[f64]| rows.iter().flat_map(|row| all[row * width..(row + 1) * width].to_vec()).collect();
@@ -230,22 +230,22 @@ impl<F: RowFamily> Place<'_, F> {
         {
             for (index, (found, expected)) in found.into_iter().zip(expected).enumerate() {
                 if !within(found, expected, EXACT * (1.0 + expected.abs())) {
-                    return Err(FamilyViolation::Draw { family: name(family), law, index, found, expected });
+                    return Err(FamilyLaw::Draw { law, index, found, expected });
                 }
             }
         }
         Ok(())
     }
 
-    fn score(&self, by: &'static str, index: usize, found: f64, expected: f64) -> Result<(), FamilyViolation> {
+    fn score(&self, by: &'static str, index: usize, found: f64, expected: f64) -> Result<(), FamilyLaw> {
         if within(found, expected, DIFFERENCE * (1.0 + expected.abs())) {
             return Ok(());
         }
-        Err(FamilyViolation::Score { family: name(self.family), by, index, found, expected })
+        Err(FamilyLaw::Score { by, index, found, expected })
     }
 
     /// Checks the pull-back of two gradients, by the means and by what draws deviate from them.
-    fn vjp(&self, [grad_mean, grad_offset]: &[Vec<f64>; 2]) -> Result<(), FamilyViolation> {
+    fn vjp(&self, [grad_mean, grad_offset]: &[Vec<f64>; 2]) -> Result<(), FamilyLaw> {
         let draw = self.rows.draw(self.inputs());
         let mut out = vec![BEFORE; self.parameters.len()];
         let gradient = RowGradient { grad_mean, grad_offset };
@@ -256,36 +256,22 @@ impl<F: RowFamily> Place<'_, F> {
             let offset: Vec<f64> = draw.latent.iter().zip(mean).map(|(latent, mean)| latent - mean).collect();
             dot(grad_mean, mean) + dot(grad_offset, &offset)
         };
-        self.compare(&out, &returned, along, |path, index, found, expected| FamilyViolation::Vjp {
-            family: name(self.family),
-            path,
-            index,
-            found,
-            expected,
-        })
+        let violation = |path, index, found, expected| FamilyLaw::Vjp { path, index, found, expected };
+        self.compare(&out, &returned, along, violation)
     }
 
     /// Checks both gradients: of the sampled entropy along the draw, and of the expected one.
-    fn entropy_gradient(&self) -> Result<(), FamilyViolation> {
+    fn entropy_gradient(&self) -> Result<(), FamilyLaw> {
         self.compare_entropy(false, |inputs: RowInputs<'_>| -WEIGHT * self.rows.draw(inputs).log_density)?;
         self.compare_entropy(true, |inputs: RowInputs<'_>| WEIGHT * self.family.entropy(inputs.parameters))
     }
 
-    fn compare_entropy(
-        &self,
-        is_expected: bool,
-        objective: impl Fn(RowInputs<'_>) -> f64,
-    ) -> Result<(), FamilyViolation> {
+    fn compare_entropy(&self, is_expected: bool, objective: impl Fn(RowInputs<'_>) -> f64) -> Result<(), FamilyLaw> {
         let mut out = vec![BEFORE; self.parameters.len()];
         let globals = self.family.add_entropy_gradient(self.inputs(), WEIGHT, is_expected, &mut out);
         let returned = RowReach { globals, outer: Vec::new() };
-        self.compare(&out, &returned, objective, |of, index, found, expected| FamilyViolation::EntropyGradient {
-            family: name(self.family),
-            of,
-            index,
-            found,
-            expected,
-        })
+        let violation = |of, index, found, expected| FamilyLaw::EntropyGradient { of, index, found, expected };
+        self.compare(&out, &returned, objective, violation)
     }
 
     /// Compares what was added to `out`, and what was returned, with the derivatives by parameters, globals and outer
@@ -295,8 +281,8 @@ impl<F: RowFamily> Place<'_, F> {
         out: &[f64],
         returned: &RowReach,
         objective: impl Fn(RowInputs<'_>) -> f64,
-        violation: impl Fn(&'static str, usize, f64, f64) -> FamilyViolation,
-    ) -> Result<(), FamilyViolation> {
+        violation: impl Fn(&'static str, usize, f64, f64) -> FamilyLaw,
+    ) -> Result<(), FamilyLaw> {
         let size = 1.0 + objective(self.inputs()).abs();
         let differ = |found: f64, expected: f64| !within(found, expected, DIFFERENCE * (size + expected.abs()));
         let by_parameters = |parameters: &[f64]| objective(RowInputs { parameters, ..self.inputs() });
@@ -326,7 +312,7 @@ impl<F: RowFamily> Place<'_, F> {
     }
 
     /// Checks the expected entropy against draws of globals around their mean and of rows given them.
-    fn entropy(&self) -> Result<(), FamilyViolation> {
+    fn entropy(&self) -> Result<(), FamilyLaw> {
         let surprises: Vec<f64> = (0..DRAWS)
             .map(|particle| {
                 let mut stream = Noise::new(SEED).stream(Key::new(Purpose::Check, POINTS).particle(particle));
@@ -335,11 +321,11 @@ impl<F: RowFamily> Place<'_, F> {
                 -self.rows.draw(RowInputs { deviation: &globals, noise: &noise, ..self.inputs() }).log_density
             })
             .collect();
-        entropy(name(self.family), self.family.entropy(&self.parameters), &surprises)
+        entropy(self.family.entropy(&self.parameters), &surprises)
     }
 
     /// Checks the stated marginals against draws of globals, of outer rows given them, and of rows given both.
-    fn moments(&self) -> Result<(), FamilyViolation> {
+    fn moments(&self) -> Result<(), FamilyLaw> {
         let around = Around::of(self.family);
         let stated =
             around.family.marginals(&around.parameters, MarginalOver { globals: Some(&around.spread), outer: None });
@@ -355,9 +341,8 @@ impl<F: RowFamily> Place<'_, F> {
                 self.rows.draw(inputs).latent
             })
             .collect();
-        let refuse = |moment, index, found, expected, bound| {
-            Err(FamilyViolation::Moment { family: name(self.family), moment, index, found, expected, bound })
-        };
+        let refuse =
+            |moment, index, found, expected, bound| Err(FamilyLaw::Moment { moment, index, found, expected, bound });
         for (index, (mean, sd)) in means.iter().zip(&sds).enumerate() {
             let column: Vec<f64> = draws.iter().map(|draw| draw[index]).collect();
             let (found, variance) = mean_and_variance(&column);

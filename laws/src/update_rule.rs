@@ -8,6 +8,7 @@ use partita_core::{
 };
 use partita_inference::{Adam, Optimiser, UpdateRule};
 
+use crate::Violation;
 use crate::difference::within;
 
 const SEED: u64 = 223_606;
@@ -25,27 +26,19 @@ const SAME: f64 = 1e-12;
 /// Burn keeps the decays in single precision: 1 − 0.999 is then 1.000047e-3, and a step 2.3e-5 relative larger.
 const SINGLE: f64 = 1e-4;
 
-/// A law of [`UpdateRule`] that does not hold.
+/// A law of [`UpdateRule`].
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 #[non_exhaustive]
-pub enum UpdateRuleViolation {
+pub enum UpdateRuleLaw {
     /// A rule refused a state of its own kind.
-    #[error("{rule}: it refused the state it had saved")]
-    Refused {
-        /// The rule.
-        rule: String,
-    },
+    #[error("it refused the state it had saved")]
+    Refused,
     /// A rule took a state of another kind.
-    #[error("{rule}: it took a state that is none of its own")]
-    Accepted {
-        /// The rule.
-        rule: String,
-    },
+    #[error("it took a state that is none of its own")]
+    Accepted,
     /// After `load(save())` a step gives other bits.
-    #[error("{rule}: parameter {index} is {found} at step {step} after a restore, {expected} without")]
+    #[error("parameter {index} is {found} at step {step} after a restore, {expected} without")]
     Resumed {
-        /// The rule.
-        rule: String,
         /// The step.
         step: u64,
         /// The parameter.
@@ -56,10 +49,8 @@ pub enum UpdateRuleViolation {
         expected: f64,
     },
     /// A parameter is not where Burn's Adam puts it.
-    #[error("{rule}: parameter {index} is {found} at step {step}, Burn's Adam gives {expected}")]
+    #[error("parameter {index} is {found} at step {step}, Burn's Adam gives {expected}")]
     Burn {
-        /// The rule.
-        rule: String,
         /// The step.
         step: u64,
         /// The parameter.
@@ -74,7 +65,7 @@ pub enum UpdateRuleViolation {
 /// Checks that rules of one kind go on after `load(save())` with the same bits, and refuse what is no state of theirs.
 ///
 /// # Errors
-/// The first [`UpdateRuleViolation`] found.
+/// The first [`UpdateRuleLaw`] that does not hold.
 ///
 /// # Example
 /// ```
@@ -82,12 +73,11 @@ pub enum UpdateRuleViolation {
 /// use partita_laws as laws;
 /// let device = partita_core::Device::flex();
 /// laws::update_rule("Adam", || Adam::default().start(&device))?;
-/// # Ok::<(), laws::UpdateRuleViolation>(())
+/// # Ok::<(), laws::Violation<laws::UpdateRuleLaw>>(())
 /// ```
-pub fn update_rule(name: &str, start: impl Fn() -> Box<dyn UpdateRule>) -> Result<(), UpdateRuleViolation> {
-    let rule = || name.to_owned();
+pub fn update_rule(name: &str, start: impl Fn() -> Box<dyn UpdateRule>) -> Result<(), Violation<UpdateRuleLaw>> {
     if start().load(vec![("no such state".into(), vec![1.0])]) {
-        return Err(UpdateRuleViolation::Accepted { rule: rule() });
+        return Violation::of(name, UpdateRuleLaw::Accepted);
     }
     // Saved before the first step, and in mid-run.
     for saved_at in [0, STEPS] {
@@ -97,7 +87,7 @@ pub fn update_rule(name: &str, start: impl Fn() -> Box<dyn UpdateRule>) -> Resul
         }
         let (mut restored, mut own) = (start(), parameters.clone());
         if !restored.load(going_on.save()) {
-            return Err(UpdateRuleViolation::Refused { rule: rule() });
+            return Violation::of(name, UpdateRuleLaw::Refused);
         }
         for step in saved_at..saved_at + STEPS {
             let gradient = random(1 + step);
@@ -105,7 +95,7 @@ pub fn update_rule(name: &str, start: impl Fn() -> Box<dyn UpdateRule>) -> Resul
             restored.step(RATE, &mut own, &gradient);
             for (index, (found, expected)) in own.iter().copied().zip(parameters.iter().copied()).enumerate() {
                 if found.to_bits() != expected.to_bits() {
-                    return Err(UpdateRuleViolation::Resumed { rule: rule(), step, index, found, expected });
+                    return Violation::of(name, UpdateRuleLaw::Resumed { step, index, found, expected });
                 }
             }
         }
@@ -120,14 +110,14 @@ pub fn update_rule(name: &str, start: impl Fn() -> Box<dyn UpdateRule>) -> Resul
 /// [`Adam`], whose constants are exact, stays within 1e-4 of the way that Burn's has gone.
 ///
 /// # Errors
-/// The first [`UpdateRuleViolation`] found.
+/// The first [`UpdateRuleLaw`] that does not hold.
 ///
 /// # Example
 /// ```
 /// partita_laws::adam(&partita_core::Device::flex())?;
-/// # Ok::<(), partita_laws::UpdateRuleViolation>(())
+/// # Ok::<(), partita_laws::Violation<partita_laws::UpdateRuleLaw>>(())
 /// ```
-pub fn adam(device: &Device) -> Result<(), UpdateRuleViolation> {
+pub fn adam(device: &Device) -> Result<(), Violation<UpdateRuleLaw>> {
     let burn = AdamConfig::new().with_beta_1(DECAY[0]).with_beta_2(DECAY[1]).with_epsilon(EPSILON).build();
     let tensor = |values: &[f64]| -> Tensor<1> { device.tensor(values.to_vec(), [values.len()]) };
     let start = random(0);
@@ -149,7 +139,7 @@ pub fn adam(device: &Device) -> Result<(), UpdateRuleViolation> {
             ];
             for (rule, found, bound) in claims {
                 if !within(found, expected, bound) {
-                    return Err(UpdateRuleViolation::Burn { rule: rule.to_owned(), step, index, found, expected });
+                    return Violation::of(rule, UpdateRuleLaw::Burn { step, index, found, expected });
                 }
             }
         }

@@ -6,7 +6,7 @@ use partita::inference::{
     RowGradient, RowInputs, RowMarginals, RowOptions, RowReach, Sgd, UpdateRule,
 };
 use partita::{Device, FamilyPlan, Gaussian, Model, Normal, Precision, Result, Scope, SiteTable, burn};
-use partita_laws::{FamilyViolation, RowFamily, UpdateRuleViolation, adam, family, row_family, update_rule};
+use partita_laws::{FamilyLaw, RowFamily, UpdateRuleLaw, adam, family, row_family, update_rule};
 
 #[test]
 fn every_family_keeps_the_laws() {
@@ -183,16 +183,16 @@ impl RowFamily for WithMistake {
 
 #[test]
 fn the_laws_find_every_mistake_planted_in_rows() {
-    use FamilyViolation as Violation;
+    use FamilyLaw as Law;
     let found = |mistake| {
-        row_family(&WithMistake(inner_rows([2, 1, 2], [&[0, 1], &[0], &[1], &[], &[0, 1]]), mistake)).unwrap_err()
+        row_family(&WithMistake(inner_rows([2, 1, 2], [&[0, 1], &[0], &[1], &[], &[0, 1]]), mistake)).unwrap_err().law
     };
-    assert!(matches!(found(RowMistake::OffsetDropped), Violation::Vjp { path: "gradient by parameter", .. }));
-    assert!(matches!(found(RowMistake::ScoreDropped), Violation::Score { by: "outer row", index: 0, .. }));
-    assert!(matches!(found(RowMistake::ReachDropped), Violation::Vjp { path: "gradient by outer row", index: 0, .. }));
-    assert!(matches!(found(RowMistake::SlopesDropped), Violation::Vjp { path: "gradient by parameter", .. }));
+    assert!(matches!(found(RowMistake::OffsetDropped), Law::Vjp { path: "gradient by parameter", .. }));
+    assert!(matches!(found(RowMistake::ScoreDropped), Law::Score { by: "outer row", index: 0, .. }));
+    assert!(matches!(found(RowMistake::ReachDropped), Law::Vjp { path: "gradient by outer row", index: 0, .. }));
+    assert!(matches!(found(RowMistake::SlopesDropped), Law::Vjp { path: "gradient by parameter", .. }));
     for mistake in [RowMistake::OuterSpreadDropped, RowMistake::GlobalSpreadDropped] {
-        assert!(matches!(found(mistake), Violation::Moment { moment: "standard deviation", .. }), "{mistake:?}");
+        assert!(matches!(found(mistake), Law::Moment { moment: "standard deviation", .. }), "{mistake:?}");
     }
 }
 
@@ -351,25 +351,25 @@ impl Family for Mistake {
 
 #[test]
 fn the_laws_find_every_planted_mistake() {
-    use FamilyViolation as Violation;
-    let found = |mistake: Mistake| family(&mistake).unwrap_err();
-    assert!(matches!(found(Mistake::Length), Violation::Length { expected: 9, found: 10, .. }));
-    assert!(matches!(found(Mistake::Start), Violation::Start { moment: "standard deviation", .. }));
-    assert!(matches!(found(Mistake::StandardDeviation), Violation::Deviation { index: 1, .. }));
-    assert!(matches!(found(Mistake::Deviation), Violation::Draw { index: 1, .. }));
-    assert!(matches!(found(Mistake::LogDensity), Violation::LogDensity { .. }));
-    assert!(matches!(found(Mistake::Score), Violation::Score { index: 2, .. }));
+    use FamilyLaw as Law;
+    let found = |mistake: Mistake| family(&mistake).unwrap_err().law;
+    assert!(matches!(found(Mistake::Length), Law::Length { expected: 9, found: 10, .. }));
+    assert!(matches!(found(Mistake::Start), Law::Start { moment: "standard deviation", .. }));
+    assert!(matches!(found(Mistake::StandardDeviation), Law::Deviation { index: 1, .. }));
+    assert!(matches!(found(Mistake::Deviation), Law::Draw { index: 1, .. }));
+    assert!(matches!(found(Mistake::LogDensity), Law::LogDensity { .. }));
+    assert!(matches!(found(Mistake::Score), Law::Score { index: 2, .. }));
     // After the three numbers of the draw.
-    assert!(matches!(found(Mistake::Memory), Violation::Draw { law: "a draw into other memory", index: 3, .. }));
+    assert!(matches!(found(Mistake::Memory), Law::Draw { law: "a draw into other memory", index: 3, .. }));
     // After those of its deviation and score too.
-    assert!(matches!(found(Mistake::Unscored), Violation::Draw { law: "a draw without score", index: 9, .. }));
-    assert!(matches!(found(Mistake::Location), Violation::Vjp { path: "grad_mean", index: 3, .. }));
-    assert!(matches!(found(Mistake::Path), Violation::Vjp { path: "grad_offset", index: 6, .. }));
-    assert!(matches!(found(Mistake::Assignment), Violation::Vjp { path: "grad_mean", .. }));
-    assert!(matches!(found(Mistake::Moments), Violation::Vjp { path: "moments", index: 7, .. }));
-    assert!(matches!(found(Mistake::Entropy), Violation::Entropy { .. }));
-    assert!(matches!(found(Mistake::EntropyGradient), Violation::EntropyGradient { index: 8, .. }));
-    assert!(matches!(found(Mistake::Moment), Violation::Moment { moment: "mean", index: 0, .. }));
+    assert!(matches!(found(Mistake::Unscored), Law::Draw { law: "a draw without score", index: 9, .. }));
+    assert!(matches!(found(Mistake::Location), Law::Vjp { path: "grad_mean", index: 3, .. }));
+    assert!(matches!(found(Mistake::Path), Law::Vjp { path: "grad_offset", index: 6, .. }));
+    assert!(matches!(found(Mistake::Assignment), Law::Vjp { path: "grad_mean", .. }));
+    assert!(matches!(found(Mistake::Moments), Law::Vjp { path: "moments", index: 7, .. }));
+    assert!(matches!(found(Mistake::Entropy), Law::Entropy { .. }));
+    assert!(matches!(found(Mistake::EntropyGradient), Law::EntropyGradient { index: 8, .. }));
+    assert!(matches!(found(Mistake::Moment), Law::Moment { moment: "mean", index: 0, .. }));
 }
 
 /// Gradient descent with momentum that forgets to save its momentum.
@@ -399,5 +399,5 @@ impl UpdateRule for Forgetful {
 #[test]
 fn the_laws_find_an_optimiser_that_forgets() {
     let found = update_rule("forgetful", || Box::new(Forgetful::default())).unwrap_err();
-    assert!(matches!(found, UpdateRuleViolation::Resumed { step: 20, .. }), "{found}");
+    assert!(matches!(found.law, UpdateRuleLaw::Resumed { step: 20, .. }), "{found}");
 }

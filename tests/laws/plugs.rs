@@ -8,8 +8,8 @@ use partita::inference::{
 };
 use partita::{Device, Gaussian, Plug, Schedule, Settings};
 use partita_laws::{
-    AveragingViolation, DivergenceViolation, LocalSolverViolation, ServerRuleViolation, SolverCheck, averaging,
-    divergence, family, local_solver, server_rule,
+    AveragingLaw, DivergenceLaw, LocalSolverLaw, ServerRuleLaw, SolverCheck, Violation, averaging, divergence, family,
+    local_solver, server_rule,
 };
 
 #[test]
@@ -37,7 +37,7 @@ fn every_divergence_keeps_the_laws_but_the_one_that_is_zero_everywhere() {
     }
     divergence(&FDivergence::new(JensenShannon, 500)).unwrap();
     let found = divergence(&NoDivergence);
-    assert!(matches!(found, Err(DivergenceViolation::Positive { found: 0.0, .. })), "{found:?}");
+    assert!(matches!(found, Err(Violation { law: DivergenceLaw::Positive { found: 0.0 }, .. })), "{found:?}");
 }
 
 /// Kullback and Leibler's divergence with one planted mistake.
@@ -82,13 +82,13 @@ impl Divergence for Crooked {
 
 #[test]
 fn the_laws_find_a_divergence_with_a_mistake() {
-    use DivergenceViolation as Violation;
-    let found = |mistake: Crooked| divergence(&mistake).unwrap_err();
-    assert!(matches!(found(Crooked::Shifted), Violation::Zero { what: "the value", .. }));
-    assert!(matches!(found(Crooked::Negative), Violation::Positive { .. }));
-    assert!(matches!(found(Crooked::Slope), Violation::Gradient { by: "parameter", index: 0, .. }));
-    assert!(matches!(found(Crooked::Moments), Violation::Moments { .. }));
-    assert!(matches!(found(Crooked::MeanParameters), Violation::Gradient { by: "mean parameter", index: 0, .. }));
+    use DivergenceLaw as Law;
+    let found = |mistake: Crooked| divergence(&mistake).unwrap_err().law;
+    assert!(matches!(found(Crooked::Shifted), Law::Zero { what: "the value", .. }));
+    assert!(matches!(found(Crooked::Negative), Law::Positive { .. }));
+    assert!(matches!(found(Crooked::Slope), Law::Gradient { by: "parameter", index: 0, .. }));
+    assert!(matches!(found(Crooked::Moments), Law::Moments { .. }));
+    assert!(matches!(found(Crooked::MeanParameters), Law::Gradient { by: "mean parameter", index: 0, .. }));
 }
 
 #[test]
@@ -128,11 +128,12 @@ impl Averaging for Lopsided {
 
 #[test]
 fn the_laws_find_an_average_with_a_mistake() {
-    use AveragingViolation as Violation;
-    assert!(matches!(averaging(&Lopsided::Sum), Err(Violation::Equal { index: 0, .. })));
-    assert!(matches!(averaging(&Lopsided::First), Err(Violation::Order { index: 0, .. })));
-    assert!(matches!(averaging(&Lopsided::Short), Err(Violation::Length { expected: 6, found: 5, .. })));
-    assert!(matches!(averaging(&Lopsided::Twice), Err(Violation::Means { index: 0, .. })));
+    use AveragingLaw as Law;
+    let found = |mistake: Lopsided| averaging(&mistake).unwrap_err().law;
+    assert!(matches!(found(Lopsided::Sum), Law::Equal { index: 0, .. }));
+    assert!(matches!(found(Lopsided::First), Law::Order { index: 0, .. }));
+    assert!(matches!(found(Lopsided::Short), Law::Length { expected: 6, found: 5, .. }));
+    assert!(matches!(found(Lopsided::Twice), Law::Means { index: 0, .. }));
 }
 
 /// A server rule with momentum and one planted mistake.
@@ -180,20 +181,20 @@ impl ServerRule for Careless {
 
 #[test]
 fn the_laws_find_a_server_rule_with_a_mistake() {
-    use ServerRuleViolation as Violation;
+    use ServerRuleLaw as Law;
     let found = |mistake: &'static str| {
-        server_rule(mistake, || Box::new(Careless { mistake, momentum: Vec::new() })).unwrap_err()
+        server_rule(mistake, || Box::new(Careless { mistake, momentum: Vec::new() })).unwrap_err().law
     };
-    assert!(matches!(found("drifts"), Violation::Rest { index: 0, .. }));
-    assert!(matches!(found("forgets"), Violation::Resumed { .. }));
-    assert!(matches!(found("shortens"), Violation::Length { found: 1, expected: 3, .. }));
-    assert!(matches!(found("refuses"), Violation::Refused { rounds: 0, .. }));
-    assert!(matches!(found("takes all"), Violation::Accepted { .. }));
+    assert!(matches!(found("drifts"), Law::Rest { index: 0, .. }));
+    assert!(matches!(found("forgets"), Law::Resumed { .. }));
+    assert!(matches!(found("shortens"), Law::Length { found: 1, expected: 3, .. }));
+    assert!(matches!(found("refuses"), Law::Refused { rounds: 0, .. }));
+    assert!(matches!(found("takes all"), Law::Accepted { .. }));
     server_rule("mean", || ServerMean { rate: 0.5 }.start()).unwrap();
 }
 
 /// Visits of so many steps that end this near to the exact solution.
-fn held(solver: &dyn LocalSolver, steps: u64, bound: f64) -> Result<(), LocalSolverViolation> {
+fn held(solver: &dyn LocalSolver, steps: u64, bound: f64) -> Result<(), Violation<LocalSolverLaw>> {
     let schedule = Schedule::Cosine { initial: 0.05, last: 0.0 };
     let check = SolverCheck { steps, bound, settings: Settings { schedule, ..Settings::default() } };
     local_solver(solver, &check, &Device::flex())
@@ -250,11 +251,11 @@ impl SolverState for Sloppy {
 
 #[test]
 fn the_laws_find_a_local_solver_with_a_mistake() {
-    use LocalSolverViolation as Violation;
-    let found = |mistake| held(&Sloppy { mistake, visits: 0 }, 1, 1e-9);
-    found("none").unwrap();
-    assert!(matches!(found("misses"), Err(Violation::Solution { index: 1, .. })));
-    assert!(matches!(found("forgets"), Err(Violation::Resumed { index: 0, .. })));
-    assert!(matches!(found("refuses"), Err(Violation::Refused { .. })));
-    assert!(matches!(found("takes all"), Err(Violation::Accepted { .. })));
+    use LocalSolverLaw as Law;
+    held(&Sloppy { mistake: "none", visits: 0 }, 1, 1e-9).unwrap();
+    let found = |mistake| held(&Sloppy { mistake, visits: 0 }, 1, 1e-9).unwrap_err().law;
+    assert!(matches!(found("misses"), Law::Solution { index: 1, .. }));
+    assert!(matches!(found("forgets"), Law::Resumed { index: 0, .. }));
+    assert!(matches!(found("refuses"), Law::Refused { .. }));
+    assert!(matches!(found("takes all"), Law::Accepted { .. }));
 }
