@@ -5,10 +5,11 @@ mod tails;
 mod violation;
 
 pub use case::DensityCase;
-pub use violation::{DensityLaw, DensityViolation};
+pub use violation::DensityLaw;
 
 use partita_core::{Density, Domain, Gradient, Key, Noise, Purpose, Support};
 
+use crate::Violation;
 use crate::difference::within;
 
 const SEED: u64 = 271_828;
@@ -36,16 +37,16 @@ const ROUNDING: f64 = 1e-9;
 /// their derivatives against differences.
 ///
 /// # Errors
-/// The first [`DensityViolation`] found.
+/// The first [`DensityLaw`] that does not hold, in a case that is named by its place in the list.
 ///
 /// # Example
 /// ```
 /// use partita_core::Normal;
 /// use partita_laws as laws;
 /// laws::density(&Normal, &[laws::DensityCase::new(&[0.3], &[&[1.0], &[2.0]])])?;
-/// # Ok::<(), laws::DensityViolation>(())
+/// # Ok::<(), laws::Violation<laws::DensityLaw>>(())
 /// ```
-pub fn density(density: &dyn Density, cases: &[DensityCase]) -> Result<(), DensityViolation> {
+pub fn density(density: &dyn Density, cases: &[DensityCase]) -> Result<(), Violation<DensityLaw>> {
     for (number, case) in cases.iter().enumerate() {
         let checked = Checked { density, number, case, support: density.support(case.parameters()) };
         checked.event()?;
@@ -72,15 +73,15 @@ struct Checked<'a> {
 }
 
 impl Checked<'_> {
-    fn broken<T>(&self, law: DensityLaw) -> Result<T, DensityViolation> {
-        DensityViolation::of(format!("{}, case {}", self.density.name(), self.number), law)
+    fn broken<T>(&self, law: DensityLaw) -> Result<T, Violation<DensityLaw>> {
+        Violation::of(format!("{}, case {}", self.density.name(), self.number), law)
     }
 
     fn log_prob(&self, case: &DensityCase) -> f64 {
         self.density.log_prob(&case.value, case.parameters(), &mut Gradient::default())
     }
 
-    fn event(&self) -> Result<(), DensityViolation> {
+    fn event(&self) -> Result<(), Violation<DensityLaw>> {
         let parameters = self.case.parameters();
         if self.support.contains(&self.case.value) && self.density.conflict(parameters).is_none() {
             return Ok(());
@@ -88,7 +89,7 @@ impl Checked<'_> {
         self.broken(DensityLaw::Case { value: self.case.value.clone(), support: self.support.describe() })
     }
 
-    fn derivatives(&self) -> Result<(), DensityViolation> {
+    fn derivatives(&self) -> Result<(), Violation<DensityLaw>> {
         // Neither zero nor one, so that an assignment in place of an addition, or a forgotten factor, is seen.
         const START: f64 = 1.0;
         const FACTOR: f64 = 2.0;
@@ -118,7 +119,7 @@ impl Checked<'_> {
         Ok(())
     }
 
-    fn cumulative(&self) -> Result<(), DensityViolation> {
+    fn cumulative(&self) -> Result<(), Violation<DensityLaw>> {
         let (value, parameters) = (self.case.value[0], self.case.parameters());
         let vector = self.density.event_rank() > 0 || self.support.is_discrete();
         if vector || self.density.cumulative(value, parameters).is_none() {
@@ -133,7 +134,7 @@ impl Checked<'_> {
     }
 
     /// The integral of a power, where it is known: 0 at power 1, and its derivatives at others.
-    fn power_integral(&self) -> Result<(), DensityViolation> {
+    fn power_integral(&self) -> Result<(), Violation<DensityLaw>> {
         const START: f64 = 1.0;
         const FACTOR: f64 = 2.0;
         let integral = |case: &DensityCase, power: f64| {
@@ -169,7 +170,7 @@ impl Checked<'_> {
     }
 
     /// $`\mathrm{E}[p^{\beta - 1}] = \int p^\beta`$ by the draws, where the integrals are known and finite.
-    fn power_by_draws(&self, draws: &[f64]) -> Result<(), DensityViolation> {
+    fn power_by_draws(&self, draws: &[f64]) -> Result<(), Violation<DensityLaw>> {
         const POWER: f64 = 1.5;
         let log_integral = |power: f64| {
             let found = self.density.log_power_integral(power, self.case.parameters(), &mut Gradient::default());
@@ -194,7 +195,7 @@ impl Checked<'_> {
     }
 
     /// The draws, one after the other.
-    fn draws(&self) -> Result<Vec<f64>, DensityViolation> {
+    fn draws(&self) -> Result<Vec<f64>, Violation<DensityLaw>> {
         let mut noise = Noise::new(SEED).stream(Key::new(Purpose::Check, self.number as u64));
         let mut draws = vec![0.0; DRAWS * self.case.value.len()];
         for draw in draws.chunks_exact_mut(self.case.value.len()) {
@@ -206,7 +207,7 @@ impl Checked<'_> {
         Ok(draws)
     }
 
-    fn moments(&self, draws: &[f64]) -> Result<(), DensityViolation> {
+    fn moments(&self, draws: &[f64]) -> Result<(), Violation<DensityLaw>> {
         let parameters = self.case.parameters();
         let Some(means) = self.density.mean(parameters) else { return Ok(()) };
         let variances = self.density.variance(parameters);
@@ -233,7 +234,7 @@ impl Checked<'_> {
         Ok(())
     }
 
-    fn distribution(&self, mut draws: Vec<f64>) -> Result<(), DensityViolation> {
+    fn distribution(&self, mut draws: Vec<f64>) -> Result<(), Violation<DensityLaw>> {
         if self.density.event_rank() > 0 || self.case.value.len() > 1 {
             return Ok(());
         }

@@ -25,9 +25,6 @@ const DRAWS: u32 = 20_000;
 /// Standard errors allowed of a mean over draws: a correct family fails one comparison with probability 6e-7.
 const STANDARD_ERRORS: f64 = 5.0;
 
-/// A law of an [`ExponentialFamily`] that does not hold.
-pub type ExponentialFamilyViolation = Violation<ExponentialFamilyLaw>;
-
 /// A law of [`ExponentialFamily`].
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 #[non_exhaustive]
@@ -115,19 +112,19 @@ use ExponentialFamilyLaw as Law;
 /// the statistics exist only there; longer ones are drawn.
 ///
 /// # Errors
-/// The first [`ExponentialFamilyViolation`] found.
+/// The first [`ExponentialFamilyLaw`] that does not hold.
 ///
 /// # Example
 /// ```
 /// use partita_inference::NormalFamily;
 /// use partita_laws::exponential_family;
 /// exponential_family(&NormalFamily::diagonal(1), &[vec![0.3, 0.8], vec![-0.4, 1.4]])?;
-/// # Ok::<(), partita_laws::ExponentialFamilyViolation>(())
+/// # Ok::<(), partita_laws::Violation<partita_laws::ExponentialFamilyLaw>>(())
 /// ```
 pub fn exponential_family(
     family: &dyn ExponentialFamily,
     members: &[Vec<f64>],
-) -> Result<(), ExponentialFamilyViolation> {
+) -> Result<(), Violation<ExponentialFamilyLaw>> {
     let name = format!("{family:?}");
     let mut naturals = Vec::new();
     for standard in members {
@@ -150,9 +147,9 @@ pub fn exponential_family(
     Ok(())
 }
 
-type Checked = Result<(), ExponentialFamilyViolation>;
+type Checked = Result<(), Violation<ExponentialFamilyLaw>>;
 
-fn refused(family: &str, what: &'static str, error: &partita_inference::Error) -> ExponentialFamilyViolation {
+fn refused(family: &str, what: &'static str, error: &partita_inference::Error) -> Violation<ExponentialFamilyLaw> {
     Violation { subject: family.to_owned(), law: Law::Refused { what, reason: error.to_string() } }
 }
 

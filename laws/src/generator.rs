@@ -10,9 +10,6 @@ const LOG_RATIOS: [f64; 9] = [-6.0, -2.5, -1.0, -0.2, 0.0, 0.3, 1.1, 2.5, 6.0];
 /// Differences of differences: rounding 1e-13 divided by 1e-3 twice.
 const SECOND: f64 = 1e-6;
 
-/// A law of a [`Generator`] that does not hold.
-pub type GeneratorViolation = Violation<GeneratorLaw>;
-
 /// A law of [`Generator`].
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 #[non_exhaustive]
@@ -41,16 +38,16 @@ pub enum GeneratorLaw {
 /// e^{-x})`$.
 ///
 /// # Errors
-/// The first [`GeneratorViolation`] found.
+/// The first [`GeneratorLaw`] that does not hold.
 ///
 /// # Example
 /// ```
 /// use partita_inference::JensenShannon;
 /// use partita_laws as laws;
 /// laws::generator("Jensen-Shannon", &JensenShannon)?;
-/// # Ok::<(), laws::GeneratorViolation>(())
+/// # Ok::<(), laws::Violation<laws::GeneratorLaw>>(())
 /// ```
-pub fn generator(name: &str, generator: &dyn Generator) -> Result<(), GeneratorViolation> {
+pub fn generator(name: &str, generator: &dyn Generator) -> Result<(), Violation<GeneratorLaw>> {
     let found = generator.value(0.0);
     if !within(found, 0.0, f64::EPSILON) {
         return Violation::of(name, GeneratorLaw::AtOne { found });

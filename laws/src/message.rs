@@ -7,9 +7,6 @@ use crate::Violation;
 /// Shorter messages are cut at every byte, longer ones at this many places.
 const CUTS: usize = 512;
 
-/// A law of a [`Message`] that does not hold.
-pub type MessageViolation = Violation<MessageLaw>;
-
 /// A law of [`Message`].
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
@@ -47,16 +44,16 @@ pub enum MessageLaw {
 /// Each proper beginning of the bytes, the bytes with one more, and the bytes under another version must be refused.
 ///
 /// # Errors
-/// The first [`MessageViolation`] found.
+/// The first [`MessageLaw`] that does not hold.
 ///
 /// # Example
 /// ```
 /// use partita_inference::Message;
 /// use partita_laws as laws;
 /// laws::message(&Message::new("hello").floats("x", &[1.0, f64::NAN]).setting("to", "you"))?;
-/// # Ok::<(), laws::MessageViolation>(())
+/// # Ok::<(), laws::Violation<laws::MessageLaw>>(())
 /// ```
-pub fn message(message: &Message) -> Result<(), MessageViolation> {
+pub fn message(message: &Message) -> Result<(), Violation<MessageLaw>> {
     let bytes = message.encode();
     if message.size() != bytes.len() {
         return broken(message, MessageLaw::Size { found: message.size(), expected: bytes.len() });
@@ -77,11 +74,11 @@ pub fn message(message: &Message) -> Result<(), MessageViolation> {
     refused(message, &other.encode(), || format!("version {}", other.version))
 }
 
-fn broken<T>(message: &Message, law: MessageLaw) -> Result<T, MessageViolation> {
+fn broken<T>(message: &Message, law: MessageLaw) -> Result<T, Violation<MessageLaw>> {
     Violation::of(format!("message `{}`", message.kind), law)
 }
 
-fn refused(message: &Message, bytes: &[u8], damage: impl Fn() -> String) -> Result<(), MessageViolation> {
+fn refused(message: &Message, bytes: &[u8], damage: impl Fn() -> String) -> Result<(), Violation<MessageLaw>> {
     match Message::decode(bytes) {
         Err(Error::Message { .. }) => Ok(()),
         Err(error) => broken(message, MessageLaw::Refused { error }),

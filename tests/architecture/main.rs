@@ -208,7 +208,7 @@ fn the_surface_does_not_grow_unseen() {
         ("models", 50),
         ("datasets", 35),
         ("inference", 255),
-        ("laws", 45),
+        ("laws", 41),
         ("gpu", 5),
         ("flower", 36),
         ("formula", 38),

@@ -2,7 +2,8 @@
 
 use partita_core::{Domain, Gradient, Support};
 
-use super::{Checked, DIFFERENCE, DensityCase, DensityLaw, DensityViolation, ROUNDING, slope};
+use super::{Checked, DIFFERENCE, DensityCase, DensityLaw, ROUNDING, slope};
+use crate::Violation;
 use crate::difference::within;
 
 /// Half-widths of the interval in which the density is integrated, around the value of the case.
@@ -25,7 +26,7 @@ impl Tail {
 
 impl Checked<'_> {
     /// All laws of the two tails, where they are known.
-    pub(super) fn tails(&self) -> Result<(), DensityViolation> {
+    pub(super) fn tails(&self) -> Result<(), Violation<DensityLaw>> {
         if self.case.value.len() != 1 || self.density.event_rank() > 0 {
             return Ok(());
         }
@@ -58,7 +59,7 @@ impl Checked<'_> {
     }
 
     /// A tail changes between two values by the integral of the density between them.
-    fn change(&self, tail: Tail) -> Result<(), DensityViolation> {
+    fn change(&self, tail: Tail) -> Result<(), Violation<DensityLaw>> {
         let at = |value: f64| {
             let moved = DensityCase { value: vec![value], ..self.case.clone() };
             self.tail(tail, &moved).unwrap_or(f64::NAN).exp()
@@ -106,7 +107,7 @@ impl Checked<'_> {
     }
 
     /// The derivatives of a tail by value and parameters against differences; a count has none by the value.
-    fn tail_derivatives(&self, tail: Tail) -> Result<(), DensityViolation> {
+    fn tail_derivatives(&self, tail: Tail) -> Result<(), Violation<DensityLaw>> {
         const START: f64 = 1.0;
         const FACTOR: f64 = 2.0;
         let mut found = self.case.clone();

@@ -1,10 +1,5 @@
 //! Names the laws that a density can break, with the numbers that show it.
 
-use crate::Violation;
-
-/// A law of [`Density`](partita_core::Density) that does not hold in a case, which is named by its place in the list.
-pub type DensityViolation = Violation<DensityLaw>;
-
 /// A law of [`Density`](partita_core::Density).
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 #[non_exhaustive]
