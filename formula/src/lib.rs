@@ -28,6 +28,7 @@ pub use error::{FormulaError, nearest};
 pub use formula::Formula;
 pub use random::Grouping;
 pub use read::{
-    CellPlace, ColumnKind, Columns, Decimal, Delimiter, Encoding, Frame, FrameError, MissingCells, ReadOptions,
+    CellPlace, ColumnKind, Columns, Decimal, Delimiter, Encoding, Frame, FrameError, FrameProblem, MissingCells,
+    ReadOptions,
 };
 pub use syntax::Place;

@@ -13,5 +13,5 @@ mod write;
 
 pub use columns::{ColumnKind, Columns, MissingCells};
 pub(crate) use columns::{Factor, SILO};
-pub use error::{CellPlace, FrameError};
+pub use error::{CellPlace, FrameError, FrameProblem};
 pub use frame::{Decimal, Delimiter, Encoding, Frame, ReadOptions};

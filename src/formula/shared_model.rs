@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use partita_core::Device;
-use partita_formula::{Agreement, ColumnKind, Columns, Design, FrameError, GroupScope};
+use partita_formula::{Agreement, ColumnKind, Columns, Design, FrameError, FrameProblem, GroupScope};
 use partita_models::regression::RegressionRows;
 
 use super::family::Kind;
@@ -61,7 +61,7 @@ impl SharedModel<'_> {
         // New rows need the columns of the formula alone.
         let without = Study { formula, units: BTreeMap::new(), ..self.study.clone() };
         let columns = without.columns_as(file, &self.agreement.kinds).map_err(|error| match error {
-            StudyError::Frame(FrameError::UnknownColumn { file, column, .. })
+            StudyError::Frame(FrameError::File { file, problem: FrameProblem::UnknownColumn { column, .. } })
                 if without.formula.is_grouping(&column) =>
             {
                 unfit(

@@ -211,7 +211,7 @@ fn the_surface_does_not_grow_unseen() {
         ("laws", 41),
         ("gpu", 5),
         ("flower", 36),
-        ("formula", 38),
+        ("formula", 39),
         ("privacy", 27),
     ];
     let mut broken = Vec::new();

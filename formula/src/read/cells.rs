@@ -1,6 +1,6 @@
 //! Types the cells of one column: numbers with a point or a comma, logicals, dates, text.
 
-use super::error::{CellPlace, FrameError, LISTED};
+use super::error::{CellPlace, FrameProblem, LISTED};
 use super::frame::Decimal;
 
 /// The cells of a column and what they turned out to be.
@@ -30,7 +30,6 @@ pub(super) enum CellKind {
 
 /// What a column is read with.
 pub(super) struct Reading<'a> {
-    pub(super) file: &'a str,
     pub(super) column: &'a str,
     pub(super) decimal: Decimal,
     /// Whether semicolons stand between columns, as where commas stand before decimals: then a point may be that of thousands.
@@ -40,7 +39,7 @@ pub(super) struct Reading<'a> {
 
 impl Reading<'_> {
     /// Types `cells`; `lines` are the lines of the file that they are in.
-    pub(super) fn of<'c>(&self, cells: Vec<&'c str>, lines: &[u64]) -> Result<Cells<'c>, FrameError> {
+    pub(super) fn of<'c>(&self, cells: Vec<&'c str>, lines: &[u64]) -> Result<Cells<'c>, FrameProblem> {
         let is_missing = |cell: &&str| self.missing.iter().any(|word| word == cell);
         let (mut broken, mut commas) = (None, false);
         let read = |(at, cell): (usize, &'c str)| {
@@ -57,7 +56,7 @@ impl Reading<'_> {
             CellPlace { line: lines.get(at).copied().unwrap_or_default(), found: found.into() }
         };
         if let Some(at) = broken {
-            return Err(FrameError::Quote { file: self.file.into(), line: place(at).line });
+            return Err(FrameProblem::Quote { line: place(at).line });
         }
         let comma = match self.decimal {
             Decimal::AsFound => {
@@ -103,7 +102,7 @@ impl Reading<'_> {
         text: &[Option<&str>],
         mark: char,
         place: impl Fn(usize) -> CellPlace,
-    ) -> Result<(), FrameError> {
+    ) -> Result<(), FrameProblem> {
         let thousands = |cell: &str| {
             let mut groups = cell.trim_start_matches(['-', '+']).split(mark);
             let first = groups.next().is_some_and(|first| (1..=3).contains(&first.len()) && !first.starts_with('0'));
@@ -115,8 +114,7 @@ impl Reading<'_> {
             return Ok(());
         }
         let mark = if mark == ',' { "comma" } else { "point" };
-        let (file, column) = (self.file.into(), self.column.into());
-        Err(FrameError::Thousands { mark, file, column, cell: place(first) })
+        Err(FrameProblem::Thousands { mark, column: self.column.into(), cell: place(first) })
     }
 }
 

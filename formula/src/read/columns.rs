@@ -6,7 +6,7 @@ use std::fmt::{Display, Formatter};
 use serde::{Deserialize, Serialize};
 
 use super::cells::{CellKind, Cells, Reading, logical};
-use super::error::{CellPlace, FrameError};
+use super::error::{CellPlace, FrameError, FrameProblem};
 use super::frame::{Delimiter, Frame};
 use crate::error::nearest;
 use crate::formula::Formula;
@@ -173,6 +173,7 @@ impl Frame {
         formulas: &[&Formula],
         missing: MissingCells,
     ) -> Result<Columns, FrameError> {
+        let refused = |problem: FrameProblem| FrameError::of(self.table.file(), problem);
         let all: Vec<u64> = self.table.lines().collect();
         let mut columns: BTreeMap<String, Column> = BTreeMap::new();
         let mut absent = vec![false; all.len()];
@@ -180,8 +181,7 @@ impl Frame {
         for formula in formulas {
             let mut constants = formula.variables().flat_map(Variable::constants);
             if let Some((name, span)) = constants.find(|(name, _)| self.names().contains(name)) {
-                let (file, place) = (self.table.file().into(), Box::new(formula.place(&span)));
-                return Err(FrameError::Constant { file, name, place });
+                return Err(refused(FrameProblem::Constant { name, place: Box::new(formula.place(&span)) }));
             }
             for (name, span) in formula.places() {
                 if columns.contains_key(&name) {
@@ -193,14 +193,14 @@ impl Frame {
                     columns.insert(name, column);
                     continue;
                 }
-                let unknown = || FrameError::UnknownColumn {
-                    file: self.table.file().into(),
+                let unknown = || FrameProblem::UnknownColumn {
                     suggestion: nearest(&name, self.names().iter().map(String::as_str)),
                     column: name.clone(),
                     present: self.names().to_vec(),
                     place: Box::new(formula.place(&span)),
                 };
-                let mut cells = self.cells(&name, &all)?.ok_or_else(unknown)?;
+                let found = self.cells(&name, &all).and_then(|cells| cells.ok_or_else(unknown));
+                let mut cells = found.map_err(refused)?;
                 if kinds.get(&name) == Some(&ColumnKind::Text) {
                     cells.kind = CellKind::Text;
                 }
@@ -209,7 +209,7 @@ impl Frame {
                     counts.push((name.clone(), missing().count(), all[first]));
                     missing().for_each(|at| absent[at] = true);
                 }
-                let column = self.typed(&name, cells, formulas, &all)?;
+                let column = typed(&name, cells, formulas, &all).map_err(refused)?;
                 columns.insert(name, column);
             }
         }
@@ -217,11 +217,11 @@ impl Frame {
         let lines: Vec<u64> = numbers.iter().map(|number| all[number - 1]).collect();
         let (file, dropped) = (self.table.file().to_owned(), all.len() - lines.len());
         if dropped > 0 && missing == MissingCells::Refuse {
-            return Err(FrameError::Missing { file, rows: dropped, all: all.len(), columns: counts });
+            return Err(refused(FrameProblem::Missing { rows: dropped, all: all.len(), columns: counts }));
         }
         if lines.is_empty() {
             let columns = counts.into_iter().map(|(name, ..)| name).collect();
-            return Err(FrameError::NothingLeft { file, rows: all.len(), columns });
+            return Err(refused(FrameProblem::NothingLeft { rows: all.len(), columns }));
         }
         if dropped > 0 {
             columns.values_mut().for_each(|column| column.keep(&absent));
@@ -230,41 +230,41 @@ impl Frame {
     }
 
     /// The cells of the column `name`; `None` where the file has no such column.
-    pub(super) fn cells(&self, name: &str, lines: &[u64]) -> Result<Option<Cells<'_>>, FrameError> {
+    pub(super) fn cells(&self, name: &str, lines: &[u64]) -> Result<Option<Cells<'_>>, FrameProblem> {
         let Ok(text) = self.table.text(name) else { return Ok(None) };
         let (decimal, missing) = (self.options.decimal, self.options.missing.as_slice());
         let semicolons = self.options.delimiter == Delimiter::Byte(b';');
-        let reading = Reading { file: self.table.file(), column: name, decimal, semicolons, missing };
+        let reading = Reading { column: name, decimal, semicolons, missing };
         reading.of(text, lines).map(Some)
     }
+}
 
-    /// The column `name` as `formulas` read it: computed with, or as levels.
-    fn typed(&self, name: &str, cells: Cells<'_>, formulas: &[&Formula], lines: &[u64]) -> Result<Column, FrameError> {
-        let computed = formulas.iter().find_map(|formula| Some((formula, formula.computes_with(name)?)));
-        let plain = formulas.iter().any(|formula| formula.uses_plainly(name));
-        let (file, column) = (self.table.file().to_owned(), name.to_owned());
-        let kind = match cells.kind {
-            CellKind::Number => ColumnKind::Number,
-            CellKind::Logical => ColumnKind::Logical,
-            CellKind::Dates(cell) if plain || computed.is_some() => {
-                return Err(FrameError::Dates { file, column, cell });
-            }
-            CellKind::Mixed { numbers, count, cells } if plain || computed.is_some() => {
-                return Err(FrameError::Mixed { file, column, numbers, count, cells });
-            }
-            _ => ColumnKind::Text,
-        };
-        if let (ColumnKind::Text, Some((formula, span))) = (kind, computed) {
-            let at = cells.text.iter().position(Option::is_some).unwrap_or_default();
-            let found = cells.text.get(at).copied().flatten().unwrap_or_default().into();
-            let cell = CellPlace { line: lines.get(at).copied().unwrap_or_default(), found };
-            return Err(FrameError::NotNumbers { file, column, cell, place: Box::new(formula.place(&span)) });
+/// The column `name` as `formulas` read it: computed with, or as levels.
+fn typed(name: &str, cells: Cells<'_>, formulas: &[&Formula], lines: &[u64]) -> Result<Column, FrameProblem> {
+    let computed = formulas.iter().find_map(|formula| Some((formula, formula.computes_with(name)?)));
+    let plain = formulas.iter().any(|formula| formula.uses_plainly(name));
+    let column = name.to_owned();
+    let kind = match cells.kind {
+        CellKind::Number => ColumnKind::Number,
+        CellKind::Logical => ColumnKind::Logical,
+        CellKind::Dates(cell) if plain || computed.is_some() => {
+            return Err(FrameProblem::Dates { column, cell });
         }
-        let levels = kind != ColumnKind::Number || formulas.iter().any(|formula| formula.reads_levels(name));
-        let factor = levels.then(|| Factor::of(kind, &cells));
-        let numbers = if kind == ColumnKind::Text { Vec::new() } else { cells.numbers };
-        Ok(Column { kind, numbers, factor })
+        CellKind::Mixed { numbers, count, cells } if plain || computed.is_some() => {
+            return Err(FrameProblem::Mixed { column, numbers, count, cells });
+        }
+        _ => ColumnKind::Text,
+    };
+    if let (ColumnKind::Text, Some((formula, span))) = (kind, computed) {
+        let at = cells.text.iter().position(Option::is_some).unwrap_or_default();
+        let found = cells.text.get(at).copied().flatten().unwrap_or_default().into();
+        let cell = CellPlace { line: lines.get(at).copied().unwrap_or_default(), found };
+        return Err(FrameProblem::NotNumbers { column, cell, place: Box::new(formula.place(&span)) });
     }
+    let levels = kind != ColumnKind::Number || formulas.iter().any(|formula| formula.reads_levels(name));
+    let factor = levels.then(|| Factor::of(kind, &cells));
+    let numbers = if kind == ColumnKind::Text { Vec::new() } else { cells.numbers };
+    Ok(Column { kind, numbers, factor })
 }
 
 impl Column {

@@ -2,7 +2,7 @@
 
 use super::cells::{CellKind, Cells};
 use super::doubts::{code, remedy};
-use super::error::FrameError;
+use super::error::{FrameError, FrameProblem};
 use super::frame::Frame;
 use crate::error::nearest;
 
@@ -13,8 +13,8 @@ impl Frame {
     /// What the column `name` holds, in words: its type, its range or levels, and how many cells are missing.
     ///
     /// # Errors
-    /// [`FrameError::NoColumn`] for a name that the file does not have; [`FrameError::Thousands`] for commas and points that may be
-    /// those of thousands.
+    /// [`FrameProblem::NoColumn`] for a name that the file does not have; [`FrameProblem::Thousands`] for commas and points that may
+    /// be those of thousands.
     ///
     /// # Example
     /// ```
@@ -26,12 +26,12 @@ impl Frame {
     /// ```
     pub fn contents(&self, name: &str) -> Result<String, FrameError> {
         let lines: Vec<u64> = self.table.lines().collect();
-        let unknown = || FrameError::NoColumn {
-            file: self.table.file().into(),
+        let refused = |problem: FrameProblem| FrameError::of(self.table.file(), problem);
+        let unknown = || FrameProblem::NoColumn {
             suggestion: nearest(name, self.names().iter().map(String::as_str)),
             column: name.into(),
         };
-        let cells = self.cells(name, &lines)?.ok_or_else(unknown)?;
+        let cells = self.cells(name, &lines).and_then(|cells| cells.ok_or_else(unknown)).map_err(refused)?;
         let missing = cells.text.iter().filter(|cell| cell.is_none()).count();
         let rest = if missing > 0 { format!(", {missing} missing") } else { String::new() };
         let doubt = match (&cells.kind, code(&cells.numbers)) {

@@ -1,6 +1,6 @@
 //! Finds the character that separates the columns of a file, and a quote that nothing closes.
 
-use super::error::FrameError;
+use super::error::FrameProblem;
 
 pub(super) const CANDIDATES: [char; 4] = [',', ';', '\t', '|'];
 
@@ -8,7 +8,7 @@ pub(super) const CANDIDATES: [char; 4] = [',', ';', '\t', '|'];
 const LINES: usize = 20;
 
 /// The character that separates the columns of `text`; a comma where there is one column.
-pub(super) fn delimiter(file: &str, text: &str) -> Result<u8, FrameError> {
+pub(super) fn delimiter(text: &str) -> Result<u8, FrameProblem> {
     let lines = lines(text);
     let count =
         |line: &str, c: char| line.split('"').step_by(2).map(|outside| outside.matches(c).count()).sum::<usize>();
@@ -22,7 +22,7 @@ pub(super) fn delimiter(file: &str, text: &str) -> Result<u8, FrameError> {
     match candidates.as_slice() {
         [] => Ok(b','),
         [one] => Ok(*one as u8),
-        _ => Err(FrameError::Delimiter { file: file.into(), candidates }),
+        _ => Err(FrameProblem::Delimiter { candidates }),
     }
 }
 

@@ -32,13 +32,37 @@ pub enum FrameError {
     /// The file is no table.
     #[error(transparent)]
     Table(#[from] DataError),
-    /// The file is not text in UTF-8.
-    #[error(
-        "reading {file}: line {line}, character {character}, column `{column}`: found the byte 0x{byte:02x} after {before:?}, expected UTF-8. Save the file as UTF-8, or say `encoding = \"latin1\"` (of a command `--encoding latin1`) if it is Latin-1 (the usual one of Windows in Western Europe)."
-    )]
-    Encoding {
+    /// An option names a delimiter that has more than one byte.
+    #[error("reading options: the delimiter is {found:?}, expected an ASCII character such as `;`.")]
+    NoDelimiter {
+        /// The character.
+        found: char,
+    },
+    /// A file is not as it has to be.
+    #[error("reading {file}: {problem}")]
+    File {
         /// The file.
         file: String,
+        /// What is wrong with it.
+        problem: FrameProblem,
+    },
+}
+
+impl FrameError {
+    pub(super) fn of(file: &str, problem: FrameProblem) -> Self {
+        Self::File { file: file.into(), problem }
+    }
+}
+
+/// What is wrong with a silo's file.
+#[derive(Debug, Clone, PartialEq, thiserror::Error)]
+#[non_exhaustive]
+pub enum FrameProblem {
+    /// The file is not text in UTF-8.
+    #[error(
+        "line {line}, character {character}, column `{column}`: found the byte 0x{byte:02x} after {before:?}, expected UTF-8. Save the file as UTF-8, or say `encoding = \"latin1\"` (of a command `--encoding latin1`) if it is Latin-1 (the usual one of Windows in Western Europe)."
+    )]
+    Encoding {
         /// The line, from 1.
         line: usize,
         /// The character of the line, from 1.
@@ -52,56 +76,39 @@ pub enum FrameError {
     },
     /// The file is that of a spreadsheet program.
     #[error(
-        "reading {file}: found a workbook of a spreadsheet program, expected text. Save its sheet as CSV in UTF-8, and name that file."
+        "found a workbook of a spreadsheet program, expected text. Save its sheet as CSV in UTF-8, and name that file."
     )]
-    Workbook {
-        /// The file.
-        file: String,
-    },
+    Workbook,
     /// The first line could be split in several ways.
     #[error(
-        "reading {file}: line 1: found {}, expected one of them between the names of columns. Say which with `delimiter = \";\"` (of a command `--delimiter ';'`).",
+        "line 1: found {}, expected one of them between the names of columns. Say which with `delimiter = \";\"` (of a command `--delimiter ';'`).",
         candidates.iter().map(|c| format!("{c:?}")).collect::<Vec<_>>().join(" and ")
     )]
     Delimiter {
-        /// The file.
-        file: String,
         /// The characters that may separate columns.
         candidates: Vec<char>,
     },
-    /// An option names a delimiter that has more than one byte.
-    #[error("reading options: the delimiter is {found:?}, expected an ASCII character such as `;`.")]
-    NoDelimiter {
-        /// The character.
-        found: char,
-    },
     /// A quote opens and none closes it, or it closes lines below.
     #[error(
-        "reading {file}: line {line}: a quote opens a cell that goes on in the next line, expected its end in that line. Close the quote, or take it out."
+        "line {line}: a quote opens a cell that goes on in the next line, expected its end in that line. Close the quote, or take it out."
     )]
     Quote {
-        /// The file.
-        file: String,
         /// The line of the quote.
         line: u64,
     },
     /// The first line says the delimiter, for a spreadsheet.
     #[error(
-        "reading {file}: line 1: found {found:?}, expected names of columns. Take this line out: the delimiter is found without it."
+        "line 1: found {found:?}, expected names of columns. Take this line out: the delimiter is found without it."
     )]
     Separator {
-        /// The file.
-        file: String,
         /// The line.
         found: String,
     },
     /// Lines above the names of columns.
     #[error(
-        "reading {file}: line 1: found {found:?}, expected names of columns, which are below it: {names:?}. Take out what is above the names."
+        "line 1: found {found:?}, expected names of columns, which are below it: {names:?}. Take out what is above the names."
     )]
     Title {
-        /// The file.
-        file: String,
         /// The first line.
         found: String,
         /// The line of names.
@@ -109,11 +116,9 @@ pub enum FrameError {
     },
     /// Names have another character between them than the cells below.
     #[error(
-        "reading {file}: line 1: found {found:?} between the names of columns, expected {expected:?} as in the lines below it, such as {below:?}. Write the first line as `{names}`; if it is right, say `delimiter = \"{found}\"` (of a command `--delimiter '{found}'`)."
+        "line 1: found {found:?} between the names of columns, expected {expected:?} as in the lines below it, such as {below:?}. Write the first line as `{names}`; if it is right, say `delimiter = \"{found}\"` (of a command `--delimiter '{found}'`)."
     )]
     OtherDelimiter {
-        /// The file.
-        file: String,
         /// The character between names.
         found: char,
         /// The character between cells.
@@ -125,12 +130,10 @@ pub enum FrameError {
     },
     /// Each line has one cell more than there are names.
     #[error(
-        "reading {file}: line 1: found {found} names of columns, expected {}: each line below has one cell more. Write the first line as `{names}`, or write the file without names of rows (`row.names = FALSE` in R).",
+        "line 1: found {found} names of columns, expected {}: each line below has one cell more. Write the first line as `{names}`, or write the file without names of rows (`row.names = FALSE` in R).",
         found + 1
     )]
     RowNames {
-        /// The file.
-        file: String,
         /// The number of names.
         found: usize,
         /// The first line as it should be.
@@ -138,32 +141,26 @@ pub enum FrameError {
     },
     /// Columns have no name.
     #[error(
-        "reading {file}: line 1: found no name for the columns {}, expected one for each. Name them in the first line, or take these columns out.",
+        "line 1: found no name for the columns {}, expected one for each. Name them in the first line, or take these columns out.",
         unnamed.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ")
     )]
     Unnamed {
-        /// The file.
-        file: String,
         /// The columns, from 1.
         unnamed: Vec<usize>,
     },
     /// The first line has numbers in the place of names.
-    #[error("reading {file}: line 1: found {found:?}, expected names of columns. Add a first line with the names.")]
+    #[error("line 1: found {found:?}, expected names of columns. Add a first line with the names.")]
     Header {
-        /// The file.
-        file: String,
         /// The first line's cells.
         found: Vec<String>,
     },
     /// A comma, or a point where semicolons stand between columns, may be that of decimals or that of thousands.
     #[error(
-        "reading {file}: column `{column}`, {cell}: the {mark} may be that of decimals or of thousands. Say `decimal = \"{mark}\"` (of a command `--decimal {mark}`), or take the {mark}s out."
+        "column `{column}`, {cell}: the {mark} may be that of decimals or of thousands. Say `decimal = \"{mark}\"` (of a command `--decimal {mark}`), or take the {mark}s out."
     )]
     Thousands {
         /// The mark in question: `comma` or `point`.
         mark: &'static str,
-        /// The file.
-        file: String,
         /// The column.
         column: String,
         /// The first cell with one.
@@ -171,14 +168,12 @@ pub enum FrameError {
     },
     /// A column has numbers and other text.
     #[error(
-        "reading {file}: column `{column}` has {numbers} numbers and {count} other cell{}, expected numbers alone: {}{}. Correct these cells, write NA where there is no value or name their word in `missing` (of a command `--missing-cells`), or write `factor({column})` if the column has levels.",
+        "column `{column}` has {numbers} numbers and {count} other cell{}, expected numbers alone: {}{}. Correct these cells, write NA where there is no value or name their word in `missing` (of a command `--missing-cells`), or write `factor({column})` if the column has levels.",
         if *count == 1 { "" } else { "s" },
         cells.iter().map(ToString::to_string).collect::<Vec<_>>().join("; "),
         if *count > cells.len() { format!("; and {} more", count - cells.len()) } else { String::new() }
     )]
     Mixed {
-        /// The file.
-        file: String,
         /// The column.
         column: String,
         /// The cells that are numbers.
@@ -190,11 +185,9 @@ pub enum FrameError {
     },
     /// A column has dates.
     #[error(
-        "reading {file}: column `{column}`, {cell}: found a date, expected a number or a level. Make a column of days in the file, or write `factor({column})` if each date is a level."
+        "column `{column}`, {cell}: found a date, expected a number or a level. Make a column of days in the file, or write `factor({column})` if each date is a level."
     )]
     Dates {
-        /// The file.
-        file: String,
         /// The column.
         column: String,
         /// The first date.
@@ -202,11 +195,9 @@ pub enum FrameError {
     },
     /// The formula computes with a column of text.
     #[error(
-        "reading {file}: column `{column}`, {cell}: found text, expected a number. Make a column of numbers in the file, such as 1 for what happened and 0 for what did not.\n{place}"
+        "column `{column}`, {cell}: found text, expected a number. Make a column of numbers in the file, such as 1 for what happened and 0 for what did not.\n{place}"
     )]
     NotNumbers {
-        /// The file.
-        file: String,
         /// The column.
         column: String,
         /// The first cell.
@@ -216,13 +207,11 @@ pub enum FrameError {
     },
     /// The formula names a column that the file lacks.
     #[error(
-        "reading {file}: no column `{column}`.{} The file has: {}.\n{place}",
+        "no column `{column}`.{} The file has: {}.\n{place}",
         did_you_mean(suggestion),
         present.join(", ")
     )]
     UnknownColumn {
-        /// The file.
-        file: String,
         /// The name.
         column: String,
         /// The nearest name of the file, if any is near.
@@ -234,21 +223,17 @@ pub enum FrameError {
     },
     /// The formula names a number that the file has a column for.
     #[error(
-        "reading {file}: found a column `{name}`, expected none: in the formula it is the number that R calls so. Write `` `{name}` `` for the column, or rename it in the first line.\n{place}"
+        "found a column `{name}`, expected none: in the formula it is the number that R calls so. Write `` `{name}` `` for the column, or rename it in the first line.\n{place}"
     )]
     Constant {
-        /// The file.
-        file: String,
         /// The name of both.
         name: String,
         /// Where the formula has the number.
         place: Box<Place>,
     },
     /// The file lacks a column.
-    #[error("reading {file}: no column `{column}`.{}", did_you_mean(suggestion))]
+    #[error("no column `{column}`.{}", did_you_mean(suggestion))]
     NoColumn {
-        /// The file.
-        file: String,
         /// The name.
         column: String,
         /// The nearest name of the file, if any is near.
@@ -256,12 +241,10 @@ pub enum FrameError {
     },
     /// Cells are missing and nobody said what that means.
     #[error(
-        "reading {file}: {rows} of {all} rows have missing cells: {}. Fill them in, or say `missing = \"drop\"` (of a command `--drop-missing`) to leave these rows out.",
+        "{rows} of {all} rows have missing cells: {}. Fill them in, or say `missing = \"drop\"` (of a command `--drop-missing`) to leave these rows out.",
         columns.iter().map(|(name, count, line)| format!("column `{name}` {count} (first in line {line})")).collect::<Vec<_>>().join(", ")
     )]
     Missing {
-        /// The file.
-        file: String,
         /// The rows with missing cells.
         rows: usize,
         /// All rows.
@@ -270,10 +253,8 @@ pub enum FrameError {
         columns: Vec<(String, usize, u64)>,
     },
     /// No row is left.
-    #[error("reading {file}: each of the {rows} rows has a missing cell in the columns of the formula, expected one row without. Take out the column that is missing most: {}.", columns.join(", "))]
+    #[error("each of the {rows} rows has a missing cell in the columns of the formula, expected one row without. Take out the column that is missing most: {}.", columns.join(", "))]
     NothingLeft {
-        /// The file.
-        file: String,
         /// Its rows.
         rows: usize,
         /// The columns with missing cells.

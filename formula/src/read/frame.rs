@@ -7,7 +7,7 @@ use serde::Deserialize;
 
 use super::decode::decode;
 use super::delimiter::{delimiter, open_quote};
-use super::error::FrameError;
+use super::error::{FrameError, FrameProblem};
 use super::heading::check_heading;
 
 /// How the characters of a file are written as bytes.
@@ -120,26 +120,27 @@ impl Frame {
     /// # Errors
     /// As [`Frame::from_path`].
     pub fn from_bytes(file: &str, bytes: &[u8], options: ReadOptions) -> Result<Self, FrameError> {
-        let mut text = decode(file, bytes, options.encoding)?;
+        let refused = |problem: FrameProblem| FrameError::of(file, problem);
+        let mut text = decode(bytes, options.encoding).map_err(refused)?;
         if !text.contains('\n') {
             text = text.replace('\r', "\n").into();
         }
         if let Some(found) = text.lines().next().filter(|line| line.starts_with("sep=")) {
-            return Err(FrameError::Separator { file: file.into(), found: found.trim_end().into() });
+            return Err(refused(FrameProblem::Separator { found: found.trim_end().into() }));
         }
         let stated = match options.delimiter {
             Delimiter::Byte(byte) => Some(byte),
             Delimiter::AsFound => None,
         };
-        check_heading(file, &text, stated)?;
-        let delimiter = stated.map_or_else(|| delimiter(file, &text), Ok)?;
+        check_heading(&text, stated).map_err(refused)?;
+        let delimiter = stated.map_or_else(|| delimiter(&text), Ok).map_err(refused)?;
         if let Some(line) = open_quote(&text, delimiter) {
-            return Err(FrameError::Quote { file: file.into(), line });
+            return Err(refused(FrameProblem::Quote { line }));
         }
         let table = Table::delimited(file, text.as_bytes(), delimiter, None)?;
         let number = |name: &String| name.replace(',', ".").parse::<f64>().is_ok();
         if table.names().iter().all(number) {
-            return Err(FrameError::Header { file: file.into(), found: table.names().to_vec() });
+            return Err(refused(FrameProblem::Header { found: table.names().to_vec() }));
         }
         Ok(Self { table, options: ReadOptions { delimiter: Delimiter::Byte(delimiter), ..options } })
     }

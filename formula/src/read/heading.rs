@@ -2,32 +2,31 @@
 
 use super::cells::with_comma;
 use super::delimiter::{CANDIDATES, lines};
-use super::error::FrameError;
+use super::error::FrameProblem;
 
 /// The most lines above the names of columns that are looked for.
 const MOST_TITLES: usize = 5;
 
 /// Refuses a title above the names of columns, names with another character between them than the cells below have, names
 /// that lack the one of row names, and columns without names; `delimiter` is the one that an owner has stated.
-pub(super) fn check_heading(file: &str, text: &str, delimiter: Option<u8>) -> Result<(), FrameError> {
+pub(super) fn check_heading(text: &str, delimiter: Option<u8>) -> Result<(), FrameProblem> {
     let lines = lines(text);
     let stated = delimiter.map(|byte| vec![char::from(byte)]);
     let candidates = stated.as_deref().unwrap_or(&CANDIDATES);
     let Some((first, below)) = lines.split_first() else { return Ok(()) };
-    let file = file.to_owned();
     let is_table = candidates.iter().any(|mark| {
         let names = cells(first, *mark);
         names.len() > 1 && names.iter().all(|name| !name.is_empty()) && width(below, *mark) == Some(names.len())
     });
     let title = || candidates.iter().find_map(|mark| titled(&lines, *mark));
     if let Some(names) = (!is_table).then(title).flatten() {
-        return Err(FrameError::Title { file, found: first.trim_end().into(), names: names.trim_end().into() });
+        return Err(FrameProblem::Title { found: first.trim_end().into(), names: names.trim_end().into() });
     }
     if delimiter.is_none()
         && let Some((found, expected)) = candidates.iter().find_map(|mark| other_mark(first, below, *mark))
     {
         let names = cells(first, found).join(&expected.to_string());
-        return Err(FrameError::OtherDelimiter { file, found, expected, below: below[0].trim_end().into(), names });
+        return Err(FrameProblem::OtherDelimiter { found, expected, below: below[0].trim_end().into(), names });
     }
     if is_table {
         return Ok(());
@@ -35,15 +34,12 @@ pub(super) fn check_heading(file: &str, text: &str, delimiter: Option<u8>) -> Re
     for mark in candidates {
         let names = cells(first, *mark);
         if width(below, *mark) == Some(names.len() + 1) {
-            return Err(FrameError::RowNames {
-                file,
-                found: names.len(),
-                names: format!("row{mark}{}", first.trim_end()),
-            });
+            let (found, names) = (names.len(), format!("row{mark}{}", first.trim_end()));
+            return Err(FrameProblem::RowNames { found, names });
         }
         let unnamed: Vec<usize> = (0..names.len()).filter(|at| names[*at].is_empty()).map(|at| at + 1).collect();
         if unnamed.len() > 1 {
-            return Err(FrameError::Unnamed { file, unnamed });
+            return Err(FrameProblem::Unnamed { unnamed });
         }
     }
     Ok(())

@@ -1,6 +1,8 @@
 //! Reads files as people make them, and holds the messages of bad ones to file, line, column and remedy.
 
-use partita_formula::{ColumnKind, Columns, Decimal, Encoding, Formula, Frame, FrameError, MissingCells, ReadOptions};
+use partita_formula::{
+    ColumnKind, Columns, Decimal, Encoding, Formula, Frame, FrameError, FrameProblem, MissingCells, ReadOptions,
+};
 use proptest::prelude::*;
 
 /// The columns of `bytes` that `formula` uses.
@@ -47,7 +49,8 @@ fn a_file_is_read_alike_however_a_spreadsheet_wrote_it() {
     for (index, bytes) in written.into_iter().enumerate() {
         if index == 4 {
             // One cell with a point and one with a comma have no one reading.
-            assert!(matches!(columns(bytes, "y ~ x + f"), Err(FrameError::Mixed { .. })));
+            let found = columns(bytes, "y ~ x + f");
+            assert!(matches!(found, Err(FrameError::File { problem: FrameProblem::Mixed { .. }, .. })));
             continue;
         }
         let found = columns(bytes, "y ~ x + f").unwrap();
