@@ -1,6 +1,6 @@
 //! Holds partitioned generalised inference to the laws of its variances, which are known for a normal mean.
 
-use fixtures::local::{Partitioned, Toy, quadratic};
+use fixtures::local::{EXACT_STEPS, Partitioned, ROWS, Toy, quadratic};
 use partita::inference::{
     Conjugate, Divergence, Error, Expectation, GammaDivergence, GradientDescent, KullbackLeibler, Lbfgs, LocalSolver,
     NaturalGradient, NoDivergence, NormalFamily, Plug, Renyi, StartFrom,
@@ -11,43 +11,15 @@ use partita::{
     SiloSchedule, fit,
 };
 
-/// Two points are exact for the quadratic log likelihoods here.
-const EXACT_STEPS: NaturalGradient =
-    NaturalGradient { rate: 0.5, expectation: Expectation::GaussHermite { points: 2 } };
-const ROWS: f64 = 50.0;
-
-/// Silos that share 50 rows of unit noise equally, each with its own mean.
-fn silos(means: &[f64], prior_variance: f64, divergence: Plug<dyn Divergence>) -> Partitioned {
-    let rows = ROWS / means.len() as f64;
-    let toy = |mean: &f64| {
-        let log_likelihood = quadratic(vec![rows * mean], vec![rows]);
-        Toy { divergence: divergence.clone(), ..Toy::diagonal(1, vec![0.0, 0.0], log_likelihood) }
-    };
-    Partitioned::new(means.iter().map(toy).collect(), &[0.0, -0.5 / prior_variance])
-}
-
 fn variance(posterior: &[f64]) -> f64 {
     NormalFamily::diagonal(1).moments(posterior).1.deviations()[0].powi(2)
-}
-
-/// Sweeps until convergence.
-fn converge(silos: &mut Partitioned) {
-    for _ in 0..2_000 {
-        let before = silos.posterior.clone();
-        silos.sweep(&EXACT_STEPS.into(), 1_000).unwrap();
-        let change = fixtures::largest(before.iter().zip(&silos.posterior).map(|(a, b)| ((a - b) / b).abs()));
-        if change < 1e-13 {
-            return;
-        }
-    }
-    panic!("2,000 sweeps were not enough");
 }
 
 #[test]
 fn generalised_inference_on_pooled_data_has_the_variances_of_its_law() {
     for (alpha, known) in [(0.5, 0.0397), (0.75, 0.0266), (1.0, 0.01996), (1.5, 0.0133), (2.5, 0.0080)] {
-        let mut pooled = silos(&[0.3], 10.0, Renyi { alpha }.into());
-        converge(&mut pooled);
+        let mut pooled = Partitioned::around(&[0.3], 10.0, Renyi { alpha }.into());
+        pooled.converge();
         let found = variance(&pooled.posterior);
         // Four decimals are known; the law 1/(nα) is for a flat prior.
         assert!((found - known).abs() < 5e-5, "{alpha}: {found}");
@@ -59,8 +31,8 @@ fn generalised_inference_on_pooled_data_has_the_variances_of_its_law() {
 fn partitioned_generalised_inference_depends_on_the_number_of_silos_as_its_law_says() {
     for alpha in [0.5, 5.0] {
         for count in [1, 2, 5, 10, 50] {
-            let mut parts = silos(&vec![0.3; count], 1e8, Renyi { alpha }.into());
-            converge(&mut parts);
+            let mut parts = Partitioned::around(&vec![0.3; count], 1e8, Renyi { alpha }.into());
+            parts.converge();
             let (found, count) = (variance(&parts.posterior) * ROWS, count as f64);
             let law = count / (count - 1.0 + alpha);
             // The prior changes it by at most 2e-10 beside fifty rows, and the law is that of a flat prior.
@@ -72,9 +44,9 @@ fn partitioned_generalised_inference_depends_on_the_number_of_silos_as_its_law_s
 #[test]
 fn damped_rounds_find_the_same_posterior_as_sweeps() {
     for alpha in [0.5, 2.5] {
-        let mut swept = silos(&[0.3; 5], 10.0, Renyi { alpha }.into());
-        converge(&mut swept);
-        let mut rounds = silos(&[0.3; 5], 10.0, Renyi { alpha }.into());
+        let mut swept = Partitioned::around(&[0.3; 5], 10.0, Renyi { alpha }.into());
+        swept.converge();
+        let mut rounds = Partitioned::around(&[0.3; 5], 10.0, Renyi { alpha }.into());
         (0..400).for_each(|_| rounds.round(&EXACT_STEPS.into(), 1_000, 0.2).unwrap());
         for (a, b) in rounds.posterior.iter().zip(&swept.posterior) {
             assert!((a / b - 1.0).abs() < 1e-10, "{alpha}: {a} against {b}");
@@ -90,8 +62,8 @@ fn with_alpha_one_every_partition_gives_the_exact_posterior() {
         GammaDivergence { gamma: 1.0 }.into(),
     ] {
         for means in [vec![0.3], vec![0.1, 0.5], vec![-3.0, 0.2, 0.9, 3.1, 0.3]] {
-            let mut parts = silos(&means, 10.0, divergence.clone());
-            converge(&mut parts);
+            let mut parts = Partitioned::around(&means, 10.0, divergence.clone());
+            parts.converge();
             let mean = means.iter().sum::<f64>() / means.len() as f64;
             let expected = [ROWS * mean, -0.5 * (ROWS + 0.1)];
             for (a, b) in parts.posterior.iter().zip(expected) {
@@ -107,7 +79,7 @@ fn silos_that_disagree_inflate_variances_below_one_until_a_cavity_is_no_density_
     for count in [5_i32, 10] {
         // Means of ten rows of unit noise lie 0.32 apart by chance alone.
         let means: Vec<f64> = (0..count).map(|silo| 0.3 * f64::from(silo - count / 2)).collect();
-        let mut parts = silos(&means, 10.0, Renyi { alpha: 0.5 }.into());
+        let mut parts = Partitioned::around(&means, 10.0, Renyi { alpha: 0.5 }.into());
         let found = (0..20).find_map(|_| parts.sweep(&gentle.into(), 5_000).err());
         let Some(Error::Improper { operation, found, .. }) = found else { panic!("{count} silos: {found:?}") };
         assert!(operation.contains("cavity") && found <= 0.0, "{operation}: {found}");
@@ -116,7 +88,7 @@ fn silos_that_disagree_inflate_variances_below_one_until_a_cavity_is_no_density_
 
 #[test]
 fn without_a_divergence_a_silo_follows_its_data_alone() {
-    let mut alone = silos(&[0.3], 10.0, NoDivergence.into());
+    let mut alone = Partitioned::around(&[0.3], 10.0, NoDivergence.into());
     // Every step adds half of the likelihood's factor, and nothing takes any of it away.
     let found = alone.toys[0].solve(&EXACT_STEPS.into(), &[0.0, -0.05], 6).unwrap();
     for (found, expected) in found.natural.iter().zip([3.0 * 15.0, -0.05 - 3.0 * 25.0]) {
@@ -144,8 +116,8 @@ fn fitted(how: PviOptions, settings: Settings) -> partita::inference::Result<Fit
 fn the_algorithm_finds_what_its_law_says_with_exact_steps_and_with_gradients() {
     // The prior of the model is standard normal.
     let divergence = Plug::<dyn Divergence>::from(Renyi { alpha: 0.5 });
-    let mut expected = silos(&[0.3; 5], 1.0, divergence.clone());
-    converge(&mut expected);
+    let mut expected = Partitioned::around(&[0.3; 5], 1.0, divergence.clone());
+    expected.converge();
     let (mean, spread) = NormalFamily::diagonal(1).moments(&expected.posterior);
     let expected = [mean[0], spread.deviations()[0]];
     let moments = |fit: &Fit| {
@@ -185,7 +157,7 @@ fn the_algorithm_finds_what_its_law_says_with_exact_steps_and_with_gradients() {
 #[test]
 fn a_start_or_a_step_outside_the_domain_is_an_error_that_says_how_to_start() {
     // The posterior received has three times the variance of its cavity; 5/3 is what this index takes.
-    let mut wide = silos(&[0.3], 1.0, Renyi { alpha: 2.5 }.into());
+    let mut wide = Partitioned::around(&[0.3], 1.0, Renyi { alpha: 2.5 }.into());
     wide.toys[0].cavity = vec![0.0, -1.5];
     let lbfgs = Lbfgs::new(Expectation::GaussHermite { points: 2 }).into();
     for solver in [EXACT_STEPS.into(), lbfgs] {
