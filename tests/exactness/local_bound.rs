@@ -121,11 +121,29 @@ impl Model for Rowwise {
     }
 }
 
+/// The mean of the only row, `y`, after one plain step of these settings from 0.
+fn stepped(y: f64, settings: Settings) -> f64 {
+    let device = Device::flex();
+    let settings =
+        Settings { steps: 1, optimiser: Sgd { momentum: 0.0 }.into(), start: StartFrom::Declared, ..settings };
+    let options = FitOptions {
+        algorithm: AlgorithmChoice::Sfvi,
+        settings,
+        elbo_draws: 1,
+        trust_draws: Some(0),
+        summary_draws: 0,
+        ..FitOptions::default()
+    };
+    let silos = [("a".to_owned(), device.tensor(vec![y], [1]))];
+    let mut fit = fit(&Rowwise { how: Likelihood::Observed }, &silos, &device, &options, None).unwrap();
+    fit.exchange.programs()[0].local_moments().unwrap()[0].0[0]
+}
+
 #[test]
 fn the_gradient_of_a_row_that_is_followed_is_that_of_the_bound_on_average() {
     // One row of z ~ N(mu, 0.7²), y ~ N(z, 1) at y = 2, with mu and z at N(0, 0.8²), and two inner draws: the mean of one
     // step of the row's mean over seeds, against sums over the noise of mu and of both draws.
-    let (device, y, spread, scale, rate) = (Device::flex(), 2.0, 0.7, 0.8_f64, 0.01);
+    let (y, spread, scale, rate) = (2.0, 0.7, 0.8_f64, 0.01);
     let log_normal = |x: f64, m: f64, s: f64| -0.5 * ((x - m) / s).powi(2) - s.ln();
     let slopes = |noise: [f64; 3]| {
         let [mu, draws @ ..] = noise.map(|own| scale * own);
@@ -150,28 +168,14 @@ fn the_gradient_of_a_row_that_is_followed_is_that_of_the_bound_on_average() {
     assert!((expected - doubly).abs() < 1e-6, "{exact:?}");
     let one = |seed: u64| {
         let settings = Settings {
-            steps: 1,
             seed,
             estimator: Estimator::LocallyEnhanced { inner: 2 },
             family: FamilyPlan::new().global(Gaussian::diagonal()).local(Gaussian::diagonal()).initial_scale(scale),
             schedule: Schedule::Constant { rate },
-            optimiser: Sgd { momentum: 0.0 }.into(),
             clip: None,
-            start: StartFrom::Declared,
             ..Settings::default()
         };
-        let algorithm = AlgorithmChoice::Sfvi;
-        let options = FitOptions {
-            algorithm,
-            settings,
-            elbo_draws: 1,
-            trust_draws: Some(0),
-            summary_draws: 0,
-            ..FitOptions::default()
-        };
-        let silos = [("a".to_owned(), device.tensor(vec![y], [1]))];
-        let mut fit = fit(&Rowwise { how: Likelihood::Observed }, &silos, &device, &options, None).unwrap();
-        fit.exchange.programs()[0].local_moments().unwrap()[0].0[0] / rate
+        stepped(y, settings) / rate
     };
     let steps: Vec<f64> = (0..4_000).map(one).collect();
     let count = steps.len() as f64;
@@ -184,28 +188,10 @@ fn the_gradient_of_a_row_that_is_followed_is_that_of_the_bound_on_average() {
 
 #[test]
 fn the_gradient_of_a_point_mass_is_that_without_repeats_which_are_all_the_same() {
-    let device = Device::flex();
     let moved = |estimator| {
-        let settings = Settings {
-            steps: 1,
-            estimator,
-            family: FamilyPlan::new().global(Gaussian::diagonal()).local(PointMass),
-            schedule: Schedule::Constant { rate: 0.01 },
-            optimiser: Sgd { momentum: 0.0 }.into(),
-            start: StartFrom::Declared,
-            ..Settings::default()
-        };
-        let options = FitOptions {
-            algorithm: AlgorithmChoice::Sfvi,
-            settings,
-            elbo_draws: 1,
-            trust_draws: Some(0),
-            summary_draws: 0,
-            ..FitOptions::default()
-        };
-        let silos = [("a".to_owned(), device.tensor(vec![2.0], [1]))];
-        let mut fit = fit(&Rowwise { how: Likelihood::Observed }, &silos, &device, &options, None).unwrap();
-        fit.exchange.programs()[0].local_moments().unwrap()[0].0[0]
+        let family = FamilyPlan::new().global(Gaussian::diagonal()).local(PointMass);
+        let schedule = Schedule::Constant { rate: 0.01 };
+        stepped(2.0, Settings { estimator, family, schedule, ..Settings::default() })
     };
     let (plain, repeated) = (moved(Estimator::StickingTheLanding), moved(Estimator::LocallyEnhanced { inner: 4 }));
     // From 0 by 0.01 times about 2.
