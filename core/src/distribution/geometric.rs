@@ -68,9 +68,6 @@ impl Geometric {
         if trials <= 0.0 {
             return tail.below();
         }
-        if trials.is_infinite() {
-            return tail.above();
-        }
         let log_survival = -trials * softplus(logits[0]);
         let slope = trials * sigmoid(logits[0]);
         match tail {

@@ -85,9 +85,6 @@ impl InverseGaussian {
         if value <= 0.0 {
             return tail.below();
         }
-        if value.is_infinite() {
-            return tail.above();
-        }
         let (mean, concentration) = (parameters[0][0], parameters[1][0]);
         let root = (concentration / value).sqrt();
         let (a, b) = (root * ((value - mean) / mean), root * (value / mean + 1.0));

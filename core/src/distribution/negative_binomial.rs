@@ -92,9 +92,6 @@ impl NegativeBinomial {
         if count < 0.0 {
             return tail.below();
         }
-        if count.is_infinite() {
-            return tail.above();
-        }
         let [concentration, logits, _] = parameters;
         let at = Chance { success: sigmoid(-logits[0]), failure: sigmoid(logits[0]) };
         let (log, [by_concentration, _]) = tail.shapes(&log_incomplete_beta(concentration[0], count + 1.0, at));

@@ -136,9 +136,6 @@ impl PiecewiseExponential {
         if value <= 0.0 {
             return tail.below();
         }
-        if value.is_infinite() {
-            return tail.above();
-        }
         let hazard = cumulative_hazard(value, parameters);
         let (log, by_log) = tail.exponential(hazard, hazard.ln());
         if gradient.is_wanted() && log > f64::NEG_INFINITY && hazard > 0.0 {

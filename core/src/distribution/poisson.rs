@@ -92,9 +92,6 @@ impl Poisson {
         if count < 0.0 {
             return tail.below();
         }
-        if count.is_infinite() {
-            return tail.above();
-        }
         let rate = log_rate[0].exp();
         let (log, _) = tail.other().shapes(&log_incomplete_gamma(count + 1.0, rate));
         gradient.add([0.0, -tail.rate(poisson_kernel(count, rate, log_rate[0]) + log_rate[0], log), 0.0, 0.0]);

@@ -108,7 +108,8 @@ impl Standard {
     }
 }
 
-/// The methods `log_cdf` and `log_survival` of a density by its own function `log_tail` of a [`Tail`].
+/// The methods `log_cdf` and `log_survival` of a density by its own function `log_tail` of a [`Tail`] and a value that is
+/// not infinite.
 macro_rules! tails {
     () => {
         fn log_cdf(

@@ -2,11 +2,12 @@
 
 use std::borrow::Cow;
 
-use super::cumulative::{NO_CUMULATIVE, Tail};
+use super::cumulative::NO_CUMULATIVE;
 use super::mass::{EndSlots, Ends, Mass};
 use super::{Component, NumberOrTensor, ObservedOnly, Own, wrap};
 use crate::distribution::batch::Distribution;
 use crate::distribution::formula::{Formula, Known, Refusal, Slots};
+use crate::distribution::tail::Tail;
 use crate::distribution::{Domain, ParameterRule, Support};
 use crate::error::Result;
 use crate::noise::NoiseStream;

@@ -5,26 +5,18 @@ use crate::array::Array;
 use crate::distribution::batch::Distribution;
 use crate::distribution::formula::{Form, Formula, Slots};
 use crate::distribution::law::Law;
+use crate::distribution::tail::Tail;
 use crate::distribution::{Domain, ParameterRule};
 use crate::error::{Error, Result};
 
 /// The words of a refusal.
 pub(super) const NO_CUMULATIVE: &str = "a distribution of numbers with a known cumulative distribution function; a density of your own states it in `log_cdf` and `log_survival`, and `.weighted(...)` comes last";
 
-/// A tail of a distribution, from a number on.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Tail {
-    /// $P(X \le x)$.
-    Lower,
-    /// $P(X > x)$.
-    Upper,
-}
-
 impl Component {
     /// The logarithm of a tail's probability; NaN if it is not known.
     pub(super) fn log_tail(&self, tail: Tail, at: f64, parameters: &[&[f64]], slots: &mut Slots<'_, '_>) -> f64 {
-        if at.is_infinite() {
-            return if (at > 0.0) == (tail == Tail::Lower) { 0.0 } else { f64::NEG_INFINITY };
+        if let Some(log) = tail.beyond(at) {
+            return log;
         }
         let own = self.at(parameters);
         let found = match tail {

@@ -4,7 +4,6 @@ use std::borrow::Cow;
 use std::f64::consts::LN_2;
 
 use super::chance::{Chance, Inflated, Scale};
-use super::cumulative::Tail;
 use super::inverse::Search;
 use super::mass::{EndSlots, Ends, Mass};
 use super::zeros::{AtZero, Event, Mixed, evaluate};
@@ -13,6 +12,7 @@ use crate::distribution::batch::{Continuous, Discrete, Distribution};
 use crate::distribution::evaluate::{Evaluation, View, Wanted};
 use crate::distribution::formula::{Formula, Refusal, Slots};
 use crate::distribution::law::Law;
+use crate::distribution::tail::Tail;
 use crate::distribution::{ParameterRule, Support};
 use crate::error::{Error, Result};
 use crate::math::special::log_one_minus_exp;

@@ -1,8 +1,8 @@
 //! Inverts the logarithm of a tail: by a safeguarded Newton search for numbers, by bisection for counts.
 
 use super::Component;
-use super::cumulative::Tail;
 use crate::distribution::formula::Slots;
+use crate::distribution::tail::Tail;
 
 /// Doublings of a bracket: past the largest number.
 const DOUBLINGS: usize = 2_200;

@@ -3,8 +3,8 @@
 use std::f64::consts::LN_2;
 
 use super::Component;
-use super::cumulative::Tail;
 use crate::distribution::formula::Slots;
+use crate::distribution::tail::Tail;
 use crate::math::special::log_one_minus_exp;
 
 /// $\log(e^a + e^b)$.
