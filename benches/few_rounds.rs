@@ -13,7 +13,7 @@ use std::hint::black_box;
 use std::path::Path;
 use std::time::Instant;
 
-use partita::models::{Child, MixedLogistic, RepeatedBinary, six_cities, six_cities_silos};
+use partita::models::{MixedLogistic, RepeatedBinary, six_cities};
 use partita::{Design, Device, Fit, FitOptions, Groups, Nuts, Table, fit};
 use partita_core::kernel::{add_scaled, bernoulli_logit, dot};
 use partita_core::{Key, LogDensity, Noise, NoiseStream, Purpose, SiteTable};
@@ -28,10 +28,7 @@ const COLUMNS: usize = 20;
 type Silos = Vec<(String, RepeatedBinary)>;
 
 fn two_hospitals(device: &Device) -> Silos {
-    let own = |(index, children): (usize, &Vec<Child>)| {
-        (format!("hospital-{index}"), RepeatedBinary::six_cities(children, device).unwrap())
-    };
-    six_cities_silos().iter().enumerate().map(own).collect()
+    fixtures::six_cities_halves(["hospital-0", "hospital-1"], device)
 }
 
 /// Patients with onycholysis in two silos, dealt in turn: intercept, treatment, time and their product. `None` where the

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use fixtures::vertical_run::{BinaryWorld, Hand};
+use fixtures::vertical_run::{BinaryWorld, Hand, Switched};
 use partita::inference::{
     Algorithm, Error, InProcess, Message, Outcome, RunOptions, Silent, SiloProgram, VerticalOptions, VerticalParty,
     run, vertical,
@@ -128,44 +128,13 @@ fn a_party_that_answers_wrongly_is_named_and_the_run_goes_on_from_its_last_good_
     }
 }
 
-/// A linear contribution that is NaN while a switch is on.
-mod broken {
-    use std::sync::Arc;
-    use std::sync::atomic::{AtomicBool, Ordering};
-
-    use partita::burn::module::Module;
-    use partita::burn::tensor::Tensor;
-    use partita::vertical::Contribution;
-    use partita::{Design, Normal, Result, Rows, Scope, burn};
-
-    #[derive(Module, Debug)]
-    pub(crate) struct Broken {
-        #[module(skip)]
-        pub(crate) on: Arc<AtomicBool>,
-    }
-
-    impl Contribution for Broken {
-        type Latents = Tensor<1>;
-        type Data = Design;
-
-        fn prior(&self, scope: &mut Scope<'_>) -> Result<Tensor<1>> {
-            scope.sample("beta", Normal::new(0.0, 1.0).iid([2]))
-        }
-
-        fn contribute(&self, beta: &Tensor<1>, rows: &Rows<'_>, data: &Design) -> Result<Tensor<2>> {
-            let g = data.take(rows)?.predictor(beta.clone(), None)?;
-            Ok(if self.on.load(Ordering::Relaxed) { g * f64::NAN } else { g })
-        }
-    }
-}
-
 #[test]
 fn a_contribution_that_is_not_a_number_is_named_and_the_party_keeps_its_state() {
     let world = BinaryWorld::new(12, 2, 2);
     for options in all_options() {
         let on = Arc::new(AtomicBool::new(false));
         let design = partita::Design::new(world.inputs[1].clone(), [12, 1, 2]).unwrap();
-        let parties = [world.parties[0].clone(), Party::new("ward", broken::Broken { on: Arc::clone(&on) }, design)];
+        let parties = [world.parties[0].clone(), Party::new("ward", Switched { on: Arc::clone(&on) }, design)];
         let Hand { mut algorithm, parties } = Hand::new(&parties, &world.labels, &settings(), &options);
         let programs = parties.into_iter().map(|party| Box::new(party) as Box<dyn SiloProgram>).collect();
         let mut exchange = InProcess::new(programs, 1).unwrap();

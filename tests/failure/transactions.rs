@@ -3,16 +3,15 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use fixtures::vertical_run::{BinaryWorld, Hand};
+use fixtures::vertical_run::{BinaryWorld, Hand, Switched};
 use fixtures::{Parties, six_cities_data, six_cities_family, six_cities_model};
-use partita::burn::{self, module::Module, tensor::Tensor};
 use partita::inference::{
     Adam, Algorithm, FewRoundsOptions, Message, Optimiser, Outcome, Plug, Sgd, SiloProgram, VerticalOptions,
     VerticalParty, coordinator, silo_program,
 };
 use partita::models::{BinaryRows, LogisticRegression};
-use partita::vertical::{Contribution, Party};
-use partita::{AlgorithmChoice, Design, Device, Estimator, FitOptions, Normal, Rows, Schedule, Scope, Settings};
+use partita::vertical::Party;
+use partita::{AlgorithmChoice, Design, Device, Estimator, FitOptions, Schedule, Settings};
 
 /// A silo that waits for the weights of its last step, and the request that brings them.
 fn waiting() -> (Parties, Message) {
@@ -92,27 +91,6 @@ fn a_party_whose_settled_step_leads_nowhere_is_where_it_was() {
     // The pending state is kept: the well-formed request is accepted.
     party.answer(&request).unwrap();
     assert_ne!(state(party), before);
-}
-
-/// A linear contribution that is not a number while a switch is on.
-#[derive(Module, Debug)]
-struct Switched {
-    #[module(skip)]
-    on: Arc<AtomicBool>,
-}
-
-impl Contribution for Switched {
-    type Latents = Tensor<1>;
-    type Data = Design;
-
-    fn prior(&self, scope: &mut Scope<'_>) -> partita::Result<Tensor<1>> {
-        scope.sample("beta", Normal::new(0.0, 1.0).iid([2]))
-    }
-
-    fn contribute(&self, beta: &Tensor<1>, rows: &Rows<'_>, data: &Design) -> partita::Result<Tensor<2>> {
-        let g = data.take(rows)?.predictor(beta.clone(), None)?;
-        Ok(if self.on.load(Ordering::Relaxed) { g * f64::NAN } else { g })
-    }
 }
 
 /// Steps on five of twelve rows, one of which fails after its gradient was taken if `fails`: what the parties have then.

@@ -3,25 +3,22 @@
 use burn::module::Module;
 use burn::tensor::Tensor;
 use partita::inference::{Ending, Posterior, start};
-use partita::models::{Child, MixedLogistic, RepeatedBinary, six_cities_silos};
+use partita::models::{MixedLogistic, RepeatedBinary};
 use partita::{
     AlgorithmChoice, Device, FitOptions, Model, Normal, Precision, Result, Schedule, Scope, Settings, burn, fit,
 };
 
 fn silos(device: &Device) -> Vec<(String, RepeatedBinary)> {
-    let own = |(index, children): (usize, &Vec<Child>)| {
-        (format!("hospital-{index}"), RepeatedBinary::six_cities(children, device).unwrap())
-    };
-    six_cities_silos().iter().enumerate().map(own).collect()
+    fixtures::six_cities_halves(["hospital-0", "hospital-1"], device)
 }
 
 /// Rows of `latents` numbers each, around as many globals.
 #[derive(Module, Debug)]
-struct Rows {
+pub(super) struct Rows {
     #[module(skip)]
-    globals: usize,
+    pub(super) globals: usize,
     #[module(skip)]
-    latents: usize,
+    pub(super) latents: usize,
 }
 
 impl Model for Rows {

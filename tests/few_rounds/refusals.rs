@@ -8,6 +8,8 @@ use partita::burn::tensor::Tensor;
 use partita::inference::{AlgorithmChoice, FewRoundsOptions};
 use partita::{Device, FitOptions, Loss, Model, Normal, Result, Scope, Settings, fit};
 
+use super::choice::Rows;
+
 fn refusal(change: impl FnOnce(&mut FitOptions)) -> String {
     let model =
         ConjugateGaussian::new(ConjugateSettings { prior_mean: 0.0, prior_sd: 1.0, group_sd: 1.0, noise_sd: 1.0 });
@@ -32,32 +34,6 @@ fn every_no_says_what_to_do() {
     ];
     for (found, expected) in cases {
         assert!(found.contains(expected), "`{found}` does not say `{expected}`");
-    }
-}
-
-/// Rows of `latents` numbers each, around as many globals.
-#[derive(Module, Debug)]
-struct Shaped {
-    #[module(skip)]
-    globals: usize,
-    #[module(skip)]
-    latents: usize,
-}
-
-impl Model for Shaped {
-    type Globals = Tensor<1>;
-    type Data = Tensor<1>;
-
-    fn global(&self, scope: &mut Scope<'_>) -> Result<Tensor<1>> {
-        scope.sample("means", Normal::new(0.0, 1.0).iid([self.globals]))
-    }
-
-    fn local(&self, scope: &mut Scope<'_>, means: &Tensor<1>, data: &Tensor<1>) -> Result<()> {
-        scope.plate("row", data.dims()[0], |scope, rows| {
-            let own = scope.sample("own", Normal::new(0.0, 1.0).iid([rows.len(), self.latents]))?;
-            let sum = own.sum_dim(1).reshape([rows.len()]) + means.clone().mean().expand([rows.len()]);
-            scope.observe("y", Normal::new(sum, 1.0), rows.take(data)?)
-        })
     }
 }
 
@@ -96,7 +72,7 @@ fn a_model_that_is_too_large_or_trained_is_refused_with_the_method_that_takes_it
     let shift = Param::from_tensor(Device::flex().tensor(vec![0.0], [1]));
     let cases = [
         (
-            said(&Shaped { globals: 201, latents: 1 }),
+            said(&Rows { globals: 201, latents: 1 }),
             ["FewRounds with 201 globals", "at most 200 globals, whose full covariance a round sends; use Sfvi"],
         ),
         (
@@ -107,7 +83,7 @@ fn a_model_that_is_too_large_or_trained_is_refused_with_the_method_that_takes_it
             ],
         ),
         (
-            said(&Shaped { globals: 1, latents: 9 }),
+            said(&Rows { globals: 1, latents: 9 }),
             [
                 "FewRounds with 9 latents a row in row",
                 "at most eight latents a row or of the silo, which are integrated; use Sfvi",
@@ -119,5 +95,5 @@ fn a_model_that_is_too_large_or_trained_is_refused_with_the_method_that_takes_it
         fixtures::says(&found, &expected);
     }
     // What is just small enough is taken.
-    assert_eq!(said(&Shaped { globals: 1, latents: 8 }), None);
+    assert_eq!(said(&Rows { globals: 1, latents: 8 }), None);
 }
