@@ -283,6 +283,8 @@ pub(crate) fn algorithm_name(written: &serde_json::Value) -> Option<&str> {
 mod tests {
     use super::*;
     use crate::engine::trust::evaluate::SiloEvaluation;
+    use crate::engine::trust::predictive::SiloChecks;
+    use crate::engine::trust::statistic::{PredictiveCheck, Statistic};
 
     /// The report of a run that nothing compared with the model.
     fn unchecked(severity: Severity) -> Report {
@@ -348,6 +350,16 @@ mod tests {
             let texts = [report.to_string(), std::fs::read_to_string(path).unwrap()];
             assert!(texts.iter().all(|own| own.contains("Monte Carlo standard error") == is_told), "{texts:?}");
         }
+    }
+
+    #[test]
+    fn a_p_value_that_is_no_number_is_told() {
+        let check = PredictiveCheck { statistic: Statistic::Zeros, site: "visits".into() };
+        let silo = |p_value| SiloChecks { silo: "a".into(), p_values: vec![p_value] };
+        let silos = vec![silo(0.4), silo(f64::NAN)];
+        let checks = Some(PredictiveChecks { checks: vec![check], silos, draws: 1_000 });
+        let text = Report { checks, ..unchecked(Severity::Limit) }.to_string();
+        assert!(text.contains("p-values of 2 silos from 0.400 to NaN, 1 fail"), "{text}");
     }
 
     #[test]

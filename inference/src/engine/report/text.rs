@@ -184,7 +184,9 @@ impl Report {
         let Some(found) = &self.checks else { return Ok(()) };
         for (place, check) in found.checks.iter().enumerate() {
             let p_values = || found.silos.iter().filter_map(|own| own.p_values.get(place).copied());
-            let (least, most) = (p_values().fold(1.0, f64::min), p_values().fold(0.0, f64::max));
+            // One that is no number is at an end, and so is told.
+            let (least, most) = (p_values().min_by(f64::total_cmp), p_values().max_by(f64::total_cmp));
+            let (least, most) = (least.unwrap_or(1.0), most.unwrap_or(0.0));
             let failed = found.failed().filter(|(own, _, _)| *own == check).count();
             writeln!(
                 formatter,
