@@ -315,19 +315,14 @@ impl Posterior<'_> {
 
 /// Refuses a saved state of another algorithm, another model or another seed.
 pub(crate) fn same_run(state: &Message, kind: &str, globals: &str, seed: u64) -> Result<()> {
-    let refuse = |problem: String| Err(Error::Message { kind: state.kind.clone(), problem });
-    if state.kind != kind {
-        return refuse(format!("it is the state of another algorithm: expected `{kind}`"));
-    }
+    let problem = format_args!("it is the state of another algorithm: expected `{kind}`");
+    Error::well_formed(state.kind == kind, &state.kind, problem)?;
     let found = state.get_setting("globals")?;
-    if found != globals {
-        return refuse(format!("it was made by another model: its globals are [{found}], this model's [{globals}]"));
-    }
+    let problem = format_args!("it was made by another model: its globals are [{found}], this model's [{globals}]");
+    Error::well_formed(found == globals, &state.kind, problem)?;
     let found = state.get_word("seed")?;
-    if found != seed {
-        return refuse(format!("it was made with seed {found}, this run has seed {seed}"));
-    }
-    Ok(())
+    let problem = format_args!("it was made with seed {found}, this run has seed {seed}");
+    Error::well_formed(found == seed, &state.kind, problem)
 }
 
 /// Gives the reply of each silo to `take`, in their order and as it comes; the first silo without one is an error that

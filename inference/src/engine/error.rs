@@ -329,6 +329,16 @@ impl Error {
         Self::unless(value > 0.0 && value.is_finite(), setting, value, "a finite number > 0")
     }
 
+    /// [`Error::Message`] of a message of this kind.
+    pub(crate) fn malformed(kind: impl Into<String>, problem: impl Display) -> Self {
+        Self::Message { kind: kind.into(), problem: problem.to_string() }
+    }
+
+    /// The same unless something `holds` of the message; the problem is put into words for the error alone.
+    pub(crate) fn well_formed(holds: bool, kind: &str, problem: impl Display) -> Result<()> {
+        if holds { Ok(()) } else { Err(Self::malformed(kind, problem)) }
+    }
+
     /// What happened to a file.
     pub(crate) fn file(operation: &'static str, path: &Path, reason: impl Display) -> Self {
         Self::File { operation, path: path.to_owned(), reason: reason.to_string() }

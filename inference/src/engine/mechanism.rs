@@ -37,6 +37,10 @@ impl Debug for RowSum<'_> {
     }
 }
 
+/// What a silo says of requests that no noised sum answers.
+pub(crate) const NOISED_ALONE: &str =
+    "a private silo answers with noised sums alone: bounds, weights and checks are not";
+
 /// What a noised sum is multiplied by where silos divide its noise: the first fourteen bits of `factor`, so that it is less by one
 /// part in eight thousand at most.
 ///

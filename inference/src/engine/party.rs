@@ -146,11 +146,8 @@ fn same_seed(request: &Message, Standing { name, seed, .. }: Standing<'_>) -> Re
         return Ok(());
     }
     let found = request.get_word("seed")?;
-    if found == seed {
-        return Ok(());
-    }
-    let problem = format!("its seed is {found}, silo `{name}` was set up with {seed}");
-    Err(Error::Message { kind: request.kind.clone(), problem })
+    let problem = format_args!("its seed is {found}, silo `{name}` was set up with {seed}");
+    Error::well_formed(found == seed, &request.kind, problem)
 }
 
 fn save<P: Program>(program: &P, folder: &Path) -> Result<Message> {

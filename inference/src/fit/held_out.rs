@@ -28,8 +28,7 @@ impl SiloProgram for Holder {
     }
 
     fn answer(&mut self, request: &Message) -> Result<Message> {
-        let problem = "this silo is asked for nothing but its held-out rows".into();
-        Err(Error::Message { kind: request.kind.clone(), problem })
+        Err(Error::malformed(&request.kind, "this silo is asked for nothing but its held-out rows"))
     }
 }
 

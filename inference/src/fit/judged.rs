@@ -129,11 +129,8 @@ fn read_left_out(silo: &str, reply: &Message) -> Result<LeftOutRows> {
 /// P-values, from 0 to 1.
 fn read_checks(silo: &str, reply: &Message, count: u64) -> Result<SiloChecks> {
     let Checked { p_values } = Checked::read(reply, &count)?;
-    match p_values.iter().find(|own| !(0.0..=1.0).contains(*own)) {
-        Some(wrong) => {
-            let problem = format!("a p-value is {wrong}, expected 0 to 1");
-            Err(Error::Message { kind: reply.kind.clone(), problem })
-        }
-        None => Ok(SiloChecks { silo: silo.to_owned(), p_values }),
+    if let Some(wrong) = p_values.iter().find(|own| !(0.0..=1.0).contains(*own)) {
+        return Err(Error::malformed(&reply.kind, format_args!("a p-value is {wrong}, expected 0 to 1")));
     }
+    Ok(SiloChecks { silo: silo.to_owned(), p_values })
 }

@@ -99,11 +99,9 @@ impl Coordinator {
 
     /// Replaces the parameters of the global posterior: the run starts there.
     pub(crate) fn set_parameters(&mut self, parameters: &[f64]) -> Result<()> {
-        let expected = self.trainer.parameters().len();
-        if parameters.len() != expected {
-            let problem = format!("{} parameters given, the family has {expected}", parameters.len());
-            return Err(Error::Message { kind: "global parameters".into(), problem });
-        }
+        let (found, expected) = (parameters.len(), self.trainer.parameters().len());
+        let problem = format_args!("{found} parameters given, the family has {expected}");
+        Error::well_formed(found == expected, "global parameters", problem)?;
         self.end_climb();
         self.trainer.set_parameters(parameters);
         Ok(())
@@ -204,10 +202,8 @@ impl Coordinator {
         each_reply(outcomes, &self.silos, step, |silo, reply| {
             // Before the rest is read: an answer to another step may have other lengths.
             let answered = reply.get_count("step", LARGEST_COUNT)?;
-            if answered != step {
-                let problem = format!("silo `{silo}` answered step {answered}, asked was step {step}");
-                return Err(Error::Message { kind: reply.kind.clone(), problem });
-            }
+            let problem = format_args!("silo `{silo}` answered step {answered}, asked was step {step}");
+            Error::well_formed(answered == step, &reply.kind, problem)?;
             add_terms(&mut sum, &Terms::read(&reply, &sizes)?)
         })?;
         Ok(self.total(sum?))
@@ -274,10 +270,8 @@ impl Coordinator {
         let (step, last) = (state.get_count("step", LARGEST_COUNT)?, LastWeights::get(state)?);
         state.expect_floats("global", self.trainer.parameters().len())?;
         state.expect_floats("theta", self.trainer.theta().len())?;
-        if !self.trainer.load(&state.named_floats()) {
-            let problem = "its optimiser state is of another optimiser".to_owned();
-            return Err(Error::Message { kind: state.kind.clone(), problem });
-        }
+        let is_ours = self.trainer.load(&state.named_floats());
+        Error::well_formed(is_ours, &state.kind, "its optimiser state is of another optimiser")?;
         (self.step, self.last) = (step, last);
         self.end_climb_of_past();
         self.show_theta()

@@ -69,16 +69,11 @@ impl LastWeights {
 impl Pending {
     /// The weights that a request brings for this step.
     fn weights(&self, LastWeights { step, weights }: LastWeights) -> Result<Vec<f64>> {
-        if step == self.step && weights.len() == self.draws.len() {
-            return Ok(weights);
-        }
-        let problem = format!(
-            "it has {} weights of step {step}, the silo waits for {} of step {}",
-            weights.len(),
-            self.draws.len(),
-            self.step
-        );
-        Err(Error::Message { kind: "the weights of a step".into(), problem })
+        let (found, expected, own) = (weights.len(), self.draws.len(), self.step);
+        let problem =
+            format_args!("it has {found} weights of step {step}, the silo waits for {expected} of step {own}");
+        Error::well_formed(step == own && found == expected, "the weights of a step", problem)?;
+        Ok(weights)
     }
 
     /// Everything as named vectors.

@@ -51,13 +51,9 @@ const SEEN: &str = "seen.globals";
 
 /// Refuses a learning rate that a coordinator cannot have found.
 pub(crate) fn check_rate(kind: &str, rate: f64) -> Result<f64> {
-    if rate >= 0.0 && rate.is_finite() {
-        return Ok(rate);
-    }
-    Err(Error::Message {
-        kind: kind.to_owned(),
-        problem: format!("its learning rate is {rate}, expected a finite one >= 0"),
-    })
+    let problem = format_args!("its learning rate is {rate}, expected a finite one >= 0");
+    Error::well_formed(rate >= 0.0 && rate.is_finite(), kind, problem)?;
+    Ok(rate)
 }
 
 impl std::fmt::Debug for Silo {
@@ -137,14 +133,10 @@ impl Silo {
     /// # Errors
     /// [`Error::Message`] if a length differs.
     pub fn set_local_parameters(&mut self, parameters: Vec<Vec<f64>>) -> Result<()> {
-        if self.locals.set_parameters(parameters) {
-            self.pending = None;
-            return Ok(());
-        }
-        Err(Error::Message {
-            kind: "local parameters".into(),
-            problem: "their lengths are not those of this silo".into(),
-        })
+        let is_set = self.locals.set_parameters(parameters);
+        Error::well_formed(is_set, "local parameters", "their lengths are not those of this silo")?;
+        self.pending = None;
+        Ok(())
     }
 
     /// Keeps the parameters of the global posterior, for the marginals of local latents.

@@ -78,10 +78,8 @@ struct OfDraw {
 /// Adds what a silo says. Where the coordinator's own share is an error what silos say is read, and nothing more: that
 /// of a silo comes before it.
 pub(super) fn add_terms(sum: &mut Result<Sum>, terms: &Terms) -> Result<()> {
-    if terms.grad_mean.is_none() && terms.gradient.is_none() {
-        let problem = "it has neither `grad_mean` nor `gradient`".to_owned();
-        return Err(Error::Message { kind: Terms::KIND.into(), problem });
-    }
+    let has_gradient = terms.grad_mean.is_some() || terms.gradient.is_some();
+    Error::well_formed(has_gradient, Terms::KIND, "it has neither `grad_mean` nor `gradient`")?;
     if let Ok(sum) = sum {
         sum.add(terms);
     }

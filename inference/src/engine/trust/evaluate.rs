@@ -179,21 +179,15 @@ pub(crate) fn evaluate_with_replicates(
     let outcomes = counted(exchange, requests, &manifest, deadline, counters)?;
     let replies = replies(outcomes, &names, counters.gradient_steps)?;
     let read = |(reply, name): (&Message, &String)| {
-        let Judgement { log_density, rows, replicated } =
-            Judgement::read(reply, &replicates).map_err(|error| error.in_silo(name, counters.gradient_steps))?;
+        let in_silo = |error: Error| error.in_silo(name, counters.gradient_steps);
+        let Judgement { log_density, rows, replicated } = Judgement::read(reply, &replicates).map_err(in_silo)?;
         finite(name, counters.gradient_steps, |_| "its log density".into(), &[log_density])?;
         let replicated = replicated.unwrap_or_default();
         finite(name, counters.gradient_steps, |_| "the log density of a replicate".into(), &replicated)?;
-        if replicated.len() as u64 != replicates {
-            let problem = format!("{} replicates, expected {replicates}", replicated.len());
-            let malformed = Error::Message { kind: reply.kind.clone(), problem };
-            return Err(malformed.in_silo(name, counters.gradient_steps));
-        }
-        if rows == 0 && log_density != 0.0 {
-            let problem = format!("a log density of {log_density} nats over 0 rows, expected 0 or some rows");
-            let malformed = Error::Message { kind: reply.kind.clone(), problem };
-            return Err(malformed.in_silo(name, counters.gradient_steps));
-        }
+        let problem = format_args!("{} replicates, expected {replicates}", replicated.len());
+        Error::well_formed(replicated.len() as u64 == replicates, &reply.kind, problem).map_err(in_silo)?;
+        let problem = format_args!("a log density of {log_density} nats over 0 rows, expected 0 or some rows");
+        Error::well_formed(rows > 0 || log_density == 0.0, &reply.kind, problem).map_err(in_silo)?;
         Ok(SiloEvaluation { silo: name.clone(), log_density, rows, replicated })
     };
     let silos = replies.iter().zip(&names).map(read).collect::<Result<_>>()?;
@@ -243,10 +237,8 @@ impl EvaluatingSilo {
         let shared = theta(&self.model)?.len().saturating_sub(private.len());
         let sizes = Sizes { parameters: self.family.parameter_len() as u64, theta: shared as u64 };
         let Judge { draws, replicates, seed, global, theta: shared } = Judge::read(request, &sizes)?;
-        if draws == 0 {
-            let problem = format!("it asks for 0 draws, expected 1 to {MOST_DRAWS}");
-            return Err(Error::Message { kind: request.kind.clone(), problem });
-        }
+        let problem = format_args!("it asks for 0 draws, expected 1 to {MOST_DRAWS}");
+        Error::well_formed(draws > 0, &request.kind, problem)?;
         let all = [shared, private].concat();
         let model = with_theta(&self.model, &all, &self.device)?;
         let posterior = Posterior { family: &*self.family, parameters: &global, theta: &[] };

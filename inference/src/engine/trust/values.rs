@@ -120,10 +120,9 @@ impl ValuesRequest {
     /// # Errors
     /// [`Error::Message`] for a distribution of another model.
     pub(crate) fn proposal(&self, globals: usize) -> Result<Proposal> {
-        let around = Normal::of_parameters(&self.global, globals).ok_or_else(|| Error::Message {
-            kind: Self::KIND.into(),
-            problem: "its posterior has another number of parameters than this model's".into(),
-        })?;
+        let problem = "its posterior has another number of parameters than this model's";
+        let around = Normal::of_parameters(&self.global, globals);
+        let around = around.ok_or_else(|| Error::malformed(Self::KIND, problem))?;
         Ok(Proposal { around, degrees: self.degrees, seed: self.seed, offset: self.step })
     }
 

@@ -74,10 +74,8 @@ impl Carried for String {
 
     fn get(message: &Message, name: &str, limit: u64) -> Result<Self> {
         let text = message.get_setting(name)?;
-        if text.len() > length(limit) {
-            let problem = format!("`{name}` has {} bytes, expected at most {limit}", text.len());
-            return Err(Error::Message { kind: message.kind.clone(), problem });
-        }
+        let problem = format_args!("`{name}` has {} bytes, expected at most {limit}", text.len());
+        Error::well_formed(text.len() <= length(limit), &message.kind, problem)?;
         Ok(text.to_owned())
     }
 
@@ -208,10 +206,7 @@ pub(crate) fn row<T: Carried>(name: &'static str, meaning: &'static str, limit: 
 
 /// Refuses a message of another kind.
 pub(crate) fn same_kind(message: &Message, expected: &str) -> Result<()> {
-    if message.kind == expected {
-        return Ok(());
-    }
-    Err(Error::Message { kind: message.kind.clone(), problem: format!("expected `{expected}`") })
+    Error::well_formed(message.kind == expected, &message.kind, format_args!("expected `{expected}`"))
 }
 
 /// Declares a message: its kind, the sizes that limits follow from, and each field with type, limit and source.

@@ -208,12 +208,10 @@ impl VerticalCoordinator {
         read: impl Fn(&Message) -> Result<(u64, T)> + Sync,
     ) -> Result<Vec<T>> {
         let at = self.step;
-        let one = |reply: &Message, party: &str| {
+        let one = |reply: &Message, party: &str| -> Result<T> {
             let (found, own) = read(reply)?;
-            if found != step {
-                let problem = format!("it is the answer to step {found}, asked was step {step}");
-                return Err(Error::Message { kind: reply.kind.clone(), problem });
-            }
+            let problem = format_args!("it is the answer to step {found}, asked was step {step}");
+            Error::well_formed(found == step, &reply.kind, problem)?;
             if !reply.has_finite_squares() {
                 for (name, values) in reply.named_floats() {
                     finite(party, at, |index| format!("number {index} of `{name}` in its reply"), &values)?;
@@ -407,10 +405,8 @@ impl Algorithm for VerticalCoordinator {
                 Some(Last { step: state.get_count("answered", LARGEST_COUNT)?, gradients })
             }
         };
-        if !self.trainer.load(&state.named_floats()) {
-            let problem = "its optimiser state is of another optimiser".to_owned();
-            return Err(Error::Message { kind: state.kind.clone(), problem });
-        }
+        let is_ours = self.trainer.load(&state.named_floats());
+        Error::well_formed(is_ours, &state.kind, "its optimiser state is of another optimiser")?;
         (self.step, self.last, self.first) = (step, last, None);
         Ok(())
     }

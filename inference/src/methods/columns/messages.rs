@@ -212,8 +212,7 @@ pub(super) fn brings_gradient(request: &Message) -> bool {
 
 /// Refuses a record of another length.
 pub(super) fn wrong_length<T>(kind: &str, name: &str, found: usize, expected: usize) -> Result<T> {
-    let problem = format!("record `{name}` has {found} numbers, expected {expected}");
-    Err(Error::Message { kind: kind.to_owned(), problem })
+    Err(Error::malformed(kind, format_args!("record `{name}` has {found} numbers, expected {expected}")))
 }
 
 /// Indices as numbers of a message, and back.

@@ -189,10 +189,8 @@ impl VerticalParty {
     pub fn set_parameters(&mut self, latents: &[f64], auxiliary: &[f64]) -> Result<()> {
         let [found, expected] =
             [[latents, auxiliary], [self.parameters(), self.auxiliary_parameters()]].map(|both| both.map(<[f64]>::len));
-        if found != expected {
-            let problem = format!("{found:?} parameters given, the party has {expected:?}");
-            return Err(Error::Message { kind: "parameters of a party".into(), problem });
-        }
+        let problem = format_args!("{found:?} parameters given, the party has {expected:?}");
+        Error::well_formed(found == expected, "parameters of a party", problem)?;
         self.trainer.set_parameters(latents);
         match self.auxiliary.own_parameters() {
             Some(own) => own.copy_from_slice(auxiliary),

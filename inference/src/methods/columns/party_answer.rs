@@ -50,14 +50,11 @@ impl VerticalParty {
 
     /// Makes sure that a request is about the rows that the party holds.
     fn same_rows(&self, kind: &str, rows_in_all: u64) -> Result<()> {
-        if rows_in_all == self.party.rows() as u64 {
-            return Ok(());
-        }
         let own = self.party.rows();
-        let problem = format!(
+        let problem = format_args!(
             "the request is about {rows_in_all} rows, this party holds {own}. Align the rows of all parties by a shared key first"
         );
-        refuse(kind, problem)
+        Error::well_formed(rows_in_all == own as u64, kind, problem)
     }
 
     /// The draws of a step.
@@ -104,10 +101,8 @@ impl VerticalParty {
         let StepRequest { step, rows_in_all, rows, gradient, .. } = request;
         self.same_rows(StepRequest::KIND, rows_in_all)?;
         let taken = gradient.as_ref().map_or(self.step, |answered| answered.step + 1);
-        if step != taken {
-            let problem = format!("it asks for step {step}, this party will have taken {taken} steps");
-            return refuse(StepRequest::KIND, problem);
-        }
+        let problem = format_args!("it asks for step {step}, this party will have taken {taken} steps");
+        Error::well_formed(step == taken, StepRequest::KIND, problem)?;
         self.settle(StepRequest::KIND, gradient)?;
         let rows = rows.map(|Indices(rows)| rows);
         let mut draws = self.draws_of_step(step, rows.as_deref())?;
@@ -217,10 +212,9 @@ impl VerticalParty {
             return refuse(PredictRequest::KIND, "it holds no rows to predict. Give it some first".into());
         };
         rows.set_theta(self.theta(), &self.device)?;
-        if rows_in_all != rows.rows() as u64 {
-            let problem = format!("the request is about {rows_in_all} held-out rows, this party holds {}", rows.rows());
-            return refuse(PredictRequest::KIND, problem);
-        }
+        let own = rows.rows();
+        let problem = format_args!("the request is about {rows_in_all} held-out rows, this party holds {own}");
+        Error::well_formed(rows_in_all == own as u64, PredictRequest::KIND, problem)?;
         let VerticalOptions { augmentation, .. } = self.options;
         let mut z = Vec::new();
         for draw in first..first + draws {

@@ -211,10 +211,8 @@ impl FewRounds {
             work += evaluations.unwrap_or_default();
             let own = own.unwrap_or_default();
             finite(silo, self.step, |_| "its start".into(), &[own.as_slice(), &gradient, &curvature].concat())?;
-            let own = Normal::of_parameters(&own, len).ok_or_else(|| Error::Message {
-                kind: Answer::KIND.into(),
-                problem: format!("the start of silo `{silo}` has another number of parameters"),
-            })?;
+            let problem = format_args!("the start of silo `{silo}` has another number of parameters");
+            let own = Normal::of_parameters(&own, len).ok_or_else(|| Error::malformed(Answer::KIND, problem))?;
             quadratics.push(Quadratic::new(own, &Share { value, gradient, curvature, even: None })?);
             known.take(told(silo, &plates)?);
         }
@@ -289,10 +287,8 @@ impl FewRounds {
         finite(silo, self.step, |_| "what it says again".into(), &[own, again].concat())?;
         let len = self.table.global_len();
         let found = Normal::of_parameters(own, len).zip(again.split_at_checked(len));
-        let (around, (gradient, curvature)) = found.ok_or_else(|| Error::Message {
-            kind: Answer::KIND.into(),
-            problem: format!("what silo `{silo}` says again has another number of parameters"),
-        })?;
+        let problem = format_args!("what silo `{silo}` says again has another number of parameters");
+        let (around, (gradient, curvature)) = found.ok_or_else(|| Error::malformed(Answer::KIND, problem))?;
         Quadratic::new(
             around,
             &Share { value: 0.0, gradient: gradient.into(), curvature: curvature.into(), even: None },
@@ -369,10 +365,8 @@ impl FewRounds {
 
 /// What a silo tells of its plates.
 fn told(silo: &str, text: &str) -> Result<Plates> {
-    Plates::parse(text).ok_or_else(|| Error::Message {
-        kind: Answer::KIND.into(),
-        problem: format!("what silo `{silo}` tells of its plates is no list of plates"),
-    })
+    let problem = format_args!("what silo `{silo}` tells of its plates is no list of plates");
+    Plates::parse(text).ok_or_else(|| Error::malformed(Answer::KIND, problem))
 }
 
 #[expect(clippy::cast_precision_loss, reason = "there are few globals")]

@@ -63,9 +63,8 @@ impl Course {
     /// # Errors
     /// [`Error::Message`] if it is none.
     pub(super) fn load(state: &Message, len: usize) -> Result<Self> {
-        let wrong = |name: &str, expected: &str| Error::Message {
-            kind: state.kind.clone(),
-            problem: format!("`{name}` is no {expected} of this model"),
+        let wrong = |name: &str, expected: &str| {
+            Error::malformed(&state.kind, format_args!("`{name}` is no {expected} of this model"))
         };
         let normal = |name: &str| {
             let numbers = state.expect_floats(name, Normal::parameters_of(len))?;

@@ -296,10 +296,7 @@ impl FewRoundsSilo {
     }
 
     fn of_another_model(&self) -> Error {
-        Error::Message {
-            kind: RoundRequest::KIND.into(),
-            problem: "its posterior has another number of parameters than this model's".into(),
-        }
+        Error::malformed(RoundRequest::KIND, "its posterior has another number of parameters than this model's")
     }
 }
 
@@ -355,9 +352,7 @@ impl Program for FewRoundsSilo {
             ValuesRequest::KIND => {
                 self.values(&ValuesRequest::read(request, &ValuesSizes::of(self.rows.table.global_len(), 0))?)
             }
-            other => {
-                Err(Error::Message { kind: other.to_owned(), problem: "a silo of few rounds does not know it".into() })
-            }
+            other => Err(Error::malformed(other, "a silo of few rounds does not know it")),
         }
     }
 

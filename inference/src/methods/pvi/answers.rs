@@ -96,11 +96,9 @@ impl Pvi {
         let Asked { silo, version, .. } = asked;
         let (name, own) = (&self.coordinator.silos[silo], self.natural.len());
         let answer = Answer::read(reply, &self.sizes_of_messages)?;
-        if answer.version != version {
-            let problem =
-                format!("silo `{name}` answered from version {}, asked was version {version}", answer.version);
-            return Err(Error::Message { kind: reply.kind.clone(), problem });
-        }
+        let found = answer.version;
+        let problem = format_args!("silo `{name}` answered from version {found}, asked was version {version}");
+        Error::well_formed(found == version, &reply.kind, problem)?;
         let damping = self.damping(silo);
         let what = |index| format!("its change of natural parameter {index} of {own}, with damping rho = {damping},");
         finite(name, self.coordinator.step, what, &answer.change)?;

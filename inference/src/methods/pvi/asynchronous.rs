@@ -25,8 +25,7 @@ impl Asynchronous for Pvi {
 
     fn take(&mut self, silo: usize, outcome: Outcome) -> Result<StepInfo> {
         let Some(place) = self.asked.iter().position(|asked| asked.silo == silo) else {
-            let problem = format!("silo {silo} was not asked anything");
-            return Err(Error::Message { kind: "pvi.answer".into(), problem });
+            return Err(Error::malformed("pvi.answer", format_args!("silo {silo} was not asked anything")));
         };
         let asked = self.asked.remove(place);
         self.visited(vec![(asked, outcome)])

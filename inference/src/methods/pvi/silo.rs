@@ -81,8 +81,7 @@ impl PviSilo {
             return Ok(factor.clone());
         }
         let (Some(version), Some(share)) = (request.settled, request.share) else {
-            let problem = "it has neither `factor` nor `settled` with `share`".to_owned();
-            return Err(Error::Message { kind: Solve::KIND.into(), problem });
+            return Err(Error::malformed(Solve::KIND, "it has neither `factor` nor `settled` with `share`"));
         };
         match &self.pending {
             Some(pending) if pending.version == version => {
@@ -107,10 +106,8 @@ impl PviSilo {
             Factors::Own => difference(&received, &factor),
             Factors::Forgotten => received.clone(),
             Factors::Shared | Factors::SharedBySize => {
-                let shared = shared.ok_or_else(|| Error::Message {
-                    kind: Solve::KIND.into(),
-                    problem: "it has no `shared`, the part of the factor of all that stands for this silo".into(),
-                })?;
+                let problem = "it has no `shared`, the part of the factor of all that stands for this silo";
+                let shared = shared.ok_or_else(|| Error::malformed(Solve::KIND, problem))?;
                 difference(&received, &shared)
             }
         };
@@ -338,10 +335,8 @@ impl Program for PviSilo {
         let (is_made_so, found) = (self.options.private.is_some() == is_private, "private visits without a mechanism");
         Error::unless(is_made_so, "privacy", found, "`PviSilo::private`")?;
         if request.kind != Solve::KIND {
-            if is_private {
-                let problem = "a private silo answers visits alone: bounds, weights and checks have no noise".into();
-                return Err(Error::Message { kind: request.kind.clone(), problem });
-            }
+            let problem = "a private silo answers visits alone: bounds, weights and checks have no noise";
+            Error::well_formed(!is_private, &request.kind, problem)?;
             self.solving.read_rows(&mut self.silo)?;
             return self.silo.reply(request);
         }

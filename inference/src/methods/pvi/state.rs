@@ -75,10 +75,8 @@ impl Pvi {
             });
         }
         let solver_fits = self.prior_solver.as_mut().is_none_or(|own| own.load(solver));
-        if !self.theta_descent.load(rule) || !solver_fits {
-            let problem = "its state of an optimiser or local solver is of another one".to_owned();
-            return Err(Error::Message { kind: state.kind.clone(), problem });
-        }
+        let is_ours = self.theta_descent.load(rule) && solver_fits;
+        Error::well_formed(is_ours, &state.kind, "its state of an optimiser or local solver is of another one")?;
         self.coordinator.load(state, STATE)?;
         (self.natural, self.prior, self.turn.residuals, self.work, self.ledger) =
             (natural, prior, residuals, work, ledger);

@@ -165,10 +165,8 @@ impl Algorithm for FedOpt {
         same_run(state, STATE, &global_signature(&globals.table), globals.settings.seed)?;
         let own = with_prefix(&state.named_floats(), RULE);
         let numbers = globals.trainer.values().len();
-        if own.iter().any(|(_, values)| values.len() != numbers) || !self.server.load(own) {
-            let problem = "the state of its server rule is of another rule".to_owned();
-            return Err(Error::Message { kind: state.kind.clone(), problem });
-        }
+        let is_ours = own.iter().all(|(_, values)| values.len() == numbers) && self.server.load(own);
+        Error::well_formed(is_ours, &state.kind, "the state of its server rule is of another rule")?;
         self.join.load(state, STATE)
     }
 }

@@ -132,10 +132,8 @@ impl Join {
         each_reply(outcomes, silos, step, |silo, reply| {
             let answer = RoundAnswer::read(&reply, &sizes)?;
             drop(reply.records);
-            if answer.round != self.round {
-                let problem = format!("silo `{silo}` answered round {}, asked was round {}", answer.round, self.round);
-                return Err(Error::Message { kind: reply.kind, problem });
-            }
+            let problem = format_args!("silo `{silo}` answered round {}, asked was round {}", answer.round, self.round);
+            Error::well_formed(answer.round == self.round, &reply.kind, problem)?;
             finite(silo, step, |index| self.globals.describe(index), &answer.global)?;
             finite(silo, step, |index| format!("θ[{index}]"), &answer.theta)?;
             let RoundAnswer { global, theta, clipped, .. } = answer;

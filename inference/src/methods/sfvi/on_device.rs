@@ -100,10 +100,7 @@ impl Program for OnDeviceSilo {
                 let BoundsRequest { step, draws, .. } = BoundsRequest::read(request, &sizes)?;
                 Ok(Bounds { elbo: self.fit.bounds(step, length(draws))? }.write())
             }
-            other => {
-                let problem = "a party that stays on its device does not know it".into();
-                Err(Error::Message { kind: other.to_owned(), problem })
-            }
+            other => Err(Error::malformed(other, "a party that stays on its device does not know it")),
         }
     }
 

@@ -13,7 +13,7 @@ use crate::engine::checkpoint::NamedVectors;
 use crate::engine::clipped::{mark, whole};
 use crate::engine::error::{Error, Result};
 use crate::engine::integral::{Integrand, RowIntegral};
-use crate::engine::mechanism::{Mechanism, RowSum, without_rounding};
+use crate::engine::mechanism::{Mechanism, NOISED_ALONE, RowSum, without_rounding};
 use crate::engine::normal::Normal;
 use crate::engine::party::{Commit, Program, Standing};
 use crate::engine::rows::{one_outermost, outermost_rows};
@@ -148,10 +148,9 @@ impl PrivateRoundsSilo {
                 "its clip is {clip} and its curvature counts {curvature}: masks would round sums of which silos divide the noise"
             ));
         }
-        let at = Normal::of_parameters(&request.global, len).ok_or_else(|| Error::Message {
-            kind: PrivateRequest::KIND.into(),
-            problem: "its belief has another number of parameters than this model's".into(),
-        })?;
+        let Some(at) = Normal::of_parameters(&request.global, len) else {
+            return refuse("its belief has another number of parameters than this model's".into());
+        };
         let scales = scales(len, curvature);
         let Self { workers, device, table, outermost, draws, quadratics, rows, mechanism, .. } = self;
         let (device, table, outermost, draws, rows) = (&*device, &*table, *outermost, &*draws, &*rows);
@@ -235,11 +234,7 @@ impl Program for PrivateRoundsSilo {
     fn reply(&mut self, request: &Message) -> Result<Message> {
         match request.kind.as_str() {
             PrivateRequest::KIND => self.round(request),
-            other => {
-                let problem =
-                    "a private silo answers with noised sums alone: bounds, weights and checks are not".into();
-                Err(Error::Message { kind: other.to_owned(), problem })
-            }
+            other => Err(Error::malformed(other, NOISED_ALONE)),
         }
     }
 

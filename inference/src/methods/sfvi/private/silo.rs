@@ -9,7 +9,7 @@ use crate::engine::clipped::{mark, whole};
 use crate::engine::error::{Error, Result};
 use crate::engine::family::FullRankGaussian;
 use crate::engine::integral::{AtDraws, Integrand, RowsAlone};
-use crate::engine::mechanism::{Mechanism, RowSum, without_rounding};
+use crate::engine::mechanism::{Mechanism, NOISED_ALONE, RowSum, without_rounding};
 use crate::engine::normal::Normal;
 use crate::engine::party::{Commit, Program, Standing};
 use crate::engine::rows::one_outermost;
@@ -185,11 +185,7 @@ impl Program for PrivateSfviSilo {
     fn reply(&mut self, request: &Message) -> Result<Message> {
         match request.kind.as_str() {
             StepRequest::KIND => self.step(request),
-            other => {
-                let problem =
-                    "a private silo answers with noised sums alone: bounds, weights and checks are not".into();
-                Err(Error::Message { kind: other.to_owned(), problem })
-            }
+            other => Err(Error::malformed(other, NOISED_ALONE)),
         }
     }
 
