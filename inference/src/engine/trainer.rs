@@ -199,6 +199,13 @@ impl Trainer {
         self.adapting = Some(Adapting { rate, theta_units, tensors: tensors.to_vec(), steps: 0 });
     }
 
+    /// Lets the rate be that of globals with no latents of rows beside them.
+    pub(crate) fn of_globals_alone(&mut self) {
+        if let Some(own) = &mut self.adapting {
+            own.rate.of_globals_alone(self.values.len());
+        }
+    }
+
     /// Starts the family at a mode, where a first phase would lead, and lets its parameters move in coordinates of that; θ
     /// keeps its own.
     pub(crate) fn begin_at(&mut self, footing: &Footing) {

@@ -2,7 +2,7 @@
 
 mod window;
 
-use self::window::{Average, Window};
+use self::window::{Average, WATCHED, Window};
 use crate::engine::checkpoint::{NamedVectors, named, prefixed, with_prefix};
 use crate::engine::explosion::{real, whole};
 
@@ -28,8 +28,10 @@ const CHEAP: f64 = 250.0;
 /// answer leaves out.
 const FALL: [[u64; 2]; 2] = [[1, 2], [1, 1]];
 const LEFT_OUT: [u64; 2] = [1, 4];
-/// The limit of steps in those of the fall to zero that leads there.
-const LAST: u64 = 4;
+/// The limit of steps in those of the fall to zero that leads there, and of many globals alone.
+const LAST: [u64; 2] = [4, 2];
+/// The first rate of many globals alone, in that of others.
+const OF_MANY: f64 = 0.6;
 
 /// The learning rate of a run with what it follows from.
 ///
@@ -52,8 +54,9 @@ const LAST: u64 = 4;
 /// Welandawe, Andersen, Vehtari and Huggins (2022), section 4: the phases, and the index of inefficiency.
 #[derive(Debug)]
 pub(crate) struct Adaptive {
-    /// Steps of the run at most, and those done.
+    /// Steps of the run at most, that limit in those of the fall to zero which leads there, and those done.
     limit: u64,
+    last: u64,
     done: u64,
     rate: f64,
     stage: Stage,
@@ -108,6 +111,7 @@ impl Adaptive {
     pub(crate) fn new(initial: f64, limit: u64) -> Self {
         Self {
             limit,
+            last: LAST[0],
             done: 0,
             rate: initial,
             stage: Stage::Phases,
@@ -122,6 +126,16 @@ impl Adaptive {
         }
     }
 
+    /// Begins lower, and falls to zero over half of the limit, where it is the rate of 2,048 globals or more with no latents of
+    /// rows beside them, such as the weights of a network: at a higher rate their deviations grow before their means have found
+    /// their places, and what is lost to noise then does not come back. Latents of rows move at the same rate, and would lag.
+    pub(crate) fn of_globals_alone(&mut self, count: usize) {
+        if count >= WATCHED {
+            self.rate *= OF_MANY;
+            self.last = LAST[1];
+        }
+    }
+
     /// The rates of the first and the last of the next steps, from this iterate; between them it changes along a straight
     /// line.
     pub(crate) fn rates(&mut self, steps: u64, iterate: &[f64]) -> [f64; 2] {
@@ -131,7 +145,7 @@ impl Adaptive {
             self.window = Some(Window::new(iterate, chunk(self.rate, self.stride)));
         }
         let left = self.limit.saturating_sub(self.done);
-        if self.stage == Stage::Phases && left <= (self.limit / LAST).max(self.stride) {
+        if self.stage == Stage::Phases && left <= (self.limit / self.last).max(self.stride) {
             self.stage = Stage::Falling { first: self.done, steps: left, end: End::Limit };
         }
         [self.done, self.done + self.stride - 1].map(|step| self.rate_at(step))

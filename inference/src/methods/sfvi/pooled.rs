@@ -37,6 +37,9 @@ impl CentralSilo {
         let start = settings.family.start(&*family, &silo.table);
         let mut trainer = Trainer::new(family, start, &shared_theta(model)?, Descent::new(settings, device));
         trainer.adapt(&tensors(model));
+        if silo.table.blocks().is_empty() {
+            trainer.of_globals_alone();
+        }
         Ok(Self { silo, trainer, ahead: NoiseAhead::default() })
     }
 

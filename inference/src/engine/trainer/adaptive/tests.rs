@@ -97,6 +97,22 @@ fn a_run_of_many_coordinates_ends_where_its_bound_rests() {
 }
 
 #[test]
+fn many_globals_alone_begin_lower_and_fall_to_zero_for_longer() {
+    let found = |length: usize| {
+        let (mut own, iterate) = (Adaptive::new(0.05, 400), vec![0.0; length]);
+        own.of_globals_alone(length);
+        let (first, mut falling) = (own.rates(1, &iterate)[0], 0);
+        for step in 0..400 {
+            own.rates(1, &iterate);
+            falling += u32::from(own.is_falling());
+            own.take(&iterate, f64::from(step), || vec![1.0; length]);
+        }
+        (first, falling)
+    };
+    assert_eq!((found(2_047), found(2_048)), ((0.05, 100), (0.03, 200)));
+}
+
+#[test]
 fn more_noise_takes_more_steps_and_a_limit_ends_a_run_at_a_rate_of_nearly_zero() {
     assert!(badly_scaled(10.0).fit(100_000).steps > badly_scaled(1.0).fit(100_000).steps);
     let mut cut = badly_scaled(1.0).fit(400);

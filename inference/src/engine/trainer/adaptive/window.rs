@@ -4,7 +4,7 @@ use crate::engine::checkpoint::{NamedVectors, named};
 use crate::engine::explosion::{self, Stretch, real, whole};
 
 /// Coordinates that are watched: of more, as many at equal distances.
-const WATCHED: usize = 2_048;
+pub(super) const WATCHED: usize = 2_048;
 /// Chunks after which pairs are joined, so that there are always at least half as many.
 const CHUNKS: usize = 32;
 /// The chunk with which the window begins: what comes before it is on the way.
