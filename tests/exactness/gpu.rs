@@ -4,6 +4,8 @@
 //! prints why it is skipped.
 #![allow(clippy::print_stdout, reason = "a test that is skipped says so")]
 
+mod fused;
+
 use fixtures::regression::{Regression, silos};
 use fixtures::worlds::{Visit, every_world};
 use fixtures::{six_cities_data, six_cities_family, six_cities_model};
