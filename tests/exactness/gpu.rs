@@ -147,7 +147,9 @@ const STEPS: u64 = 10;
 impl Visit for Runs {
     fn world<M: Model>(&mut self, name: &str, model: &M, data: &M::Data, settings: &Settings) {
         for estimator in self.estimators.iter().copied() {
-            let settings = Settings { steps: STEPS, estimator, ..settings.clone() };
+            // Fits on the device start as declared and know no phases, and nobody climbs to a mode in single precision.
+            let (schedule, start) = (Schedule::cosine(), StartFrom::Declared);
+            let settings = Settings { steps: STEPS, estimator, schedule, start, ..settings.clone() };
             let algorithm = self.algorithm.clone();
             let options = FitOptions { algorithm, settings, elbo_draws: 2, summary_draws: 2, ..FitOptions::default() };
             let fit = fit(model, &[("all".to_owned(), data.clone())], &self.device, &options, None).unwrap();
