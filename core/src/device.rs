@@ -183,7 +183,7 @@ impl Device {
 }
 
 #[expect(clippy::cast_possible_truncation, reason = "single precision is what was asked for")]
-fn to_single(value: f64) -> f32 {
+pub(crate) fn to_single(value: f64) -> f32 {
     value as f32
 }
 

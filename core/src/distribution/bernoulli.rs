@@ -41,6 +41,10 @@ impl Density for Bernoulli {
     }
 
     fn on_device(&self, value: Term, [logits, ..]: [Term; 3]) -> Option<Vec<Term>> {
+        #[cfg(any(feature = "wgpu", feature = "vulkan", feature = "cuda"))]
+        if let Some(fused) = crate::math::kernel::on_device::bernoulli(&value, &logits) {
+            return Some(vec![fused]);
+        }
         Some(vec![((value * 2.0 - 1.0) * logits).log_sigmoid()])
     }
 

@@ -39,6 +39,10 @@ impl Density for Categorical {
     }
 
     fn on_device(&self, value: Term, [logits, ..]: [Term; 3]) -> Option<Vec<Term>> {
+        #[cfg(any(feature = "wgpu", feature = "vulkan", feature = "cuda"))]
+        if let Some(fused) = crate::math::kernel::on_device::categorical(&value, &logits) {
+            return Some(vec![fused]);
+        }
         Some(vec![logits.log_softmax().pick(value)])
     }
 

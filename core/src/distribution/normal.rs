@@ -38,6 +38,10 @@ impl Density for Normal {
     }
 
     fn on_device(&self, value: Term, [location, scale, _]: [Term; 3]) -> Option<Vec<Term>> {
+        #[cfg(any(feature = "wgpu", feature = "vulkan", feature = "cuda"))]
+        if let Some(square) = crate::math::kernel::on_device::normal_square(&value, &location, &scale) {
+            return Some(vec![square, -scale.ln(), (-HALF_LOG_TWO_PI).into()]);
+        }
         Some(vec![((value - location) / scale.clone()).square() * -0.5, -scale.ln(), (-HALF_LOG_TWO_PI).into()])
     }
 

@@ -46,6 +46,10 @@ impl Density for Poisson {
     }
 
     fn on_device(&self, value: Term, [log_rate, ..]: [Term; 3]) -> Option<Vec<Term>> {
+        #[cfg(any(feature = "wgpu", feature = "vulkan", feature = "cuda"))]
+        if let Some(fused) = crate::math::kernel::on_device::poisson(&value, &log_rate) {
+            return Some(vec![fused]);
+        }
         Some(vec![value.clone() * log_rate.clone(), -log_rate.exp(), -(value + 1.0).ln_gamma()])
     }
 

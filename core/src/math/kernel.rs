@@ -78,6 +78,7 @@ mod exponential;
 mod linear;
 mod low_rank;
 mod normal;
+pub mod on_device;
 mod poisson;
 mod polynomial;
 mod sparse;

@@ -24,6 +24,8 @@ mod log_sum_exp;
 mod on_host;
 pub(crate) mod own_tape;
 mod scan;
+#[cfg(any(feature = "wgpu", feature = "vulkan", feature = "cuda"))]
+mod sloped;
 mod stages;
 pub mod taped;
 mod triangle;
@@ -42,6 +44,8 @@ pub use ln_gamma::ln_gamma;
 pub use log_sum_exp::log_sum_exp;
 pub(crate) use on_host::{computes_on_host, named_on_host, naming};
 pub use scan::{Recurrence, Scan, scan};
+#[cfg(any(feature = "wgpu", feature = "vulkan", feature = "cuda"))]
+pub(crate) use sloped::{Slope, sloped};
 pub use stages::ordered_sum;
 pub(crate) use stages::parts;
 pub use triangular_solve::triangular_solve;

@@ -1,6 +1,7 @@
 //! Gives the global posterior of a fit on a device: point masses, diagonal and full-rank Gaussians, one or many.
 
 use burn::tensor::Tensor;
+use partita_core::kernel::on_device::{DiagonalNoise, DrawGradients, DrawTensors, over_draws};
 use partita_core::{Device, Part, Site, SiteTable, ordered_sum};
 
 use super::{Cavity, CavityPart, Moving, ParticleNoise, Update, plus};
@@ -93,8 +94,8 @@ pub(crate) struct GlobalsDraw {
 
 #[derive(Debug)]
 struct PartDraw {
-    /// $\varepsilon$, $L\varepsilon$, and $\varepsilon^\top L^{-1}/\sigma = -$ the score; `None` for a point mass.
-    noise: Option<[Tensor<2>; 3]>,
+    /// $\varepsilon$ and $L\varepsilon$; `None` for a point mass.
+    noise: Option<[Tensor<2>; 2]>,
 }
 
 /// Gradients by the parameters, summed over particles.
@@ -189,16 +190,14 @@ impl Globals {
             };
             let e = if all.dims()[1] == len { all.clone() } else { all.clone().narrow(1, taken, len) };
             taken += len;
-            let (spread, whitened) = match (&part.lower, &ready.inverse) {
-                (Some((lower, _)), Some(inverse)) => {
-                    (e.clone() + e.clone().matmul(lower.value().transpose()), e.clone().matmul(inverse.clone()))
-                }
-                _ => (e.clone(), e.clone()),
+            let spread = match &part.lower {
+                Some((lower, _)) => e.clone() + e.clone().matmul(lower.value().transpose()),
+                None => e.clone(),
             };
-            let deviation = scale.clone() * spread.clone();
-            latents.push(mean + deviation.clone());
+            let DrawTensors { latent, deviation } = DiagonalNoise { scale, noise: &spread }.draw(&mean);
+            latents.push(latent);
             deviations.push(deviation);
-            parts.push(PartDraw { noise: Some([e, spread, whitened / scale.clone()]) });
+            parts.push(PartDraw { noise: Some([e, spread]) });
         }
         GlobalsDraw { parts, sites: self.by_site(&latents), deviation: self.in_order(&deviations, device) }
     }
@@ -254,14 +253,10 @@ impl Globals {
         let gradients = self.by_part(location).into_iter().zip(self.by_part(deviation));
         let parts = self.parts.iter().zip(ready).zip(&draw.parts).zip(&mut into.parts);
         for ((((part, ready), own), into), (mut location, mut deviation)) in parts.zip(gradients) {
-            let (Some(scale), Some([e, spread, minus_score])) = (&ready.scale, &own.noise) else {
+            let (Some(scale), Some([e, spread])) = (&ready.scale, &own.noise) else {
                 plus(&mut into[0], over_draws(location));
                 continue;
             };
-            if estimator == Estimator::StickingTheLanding {
-                location = location + minus_score.clone();
-                deviation = deviation + minus_score.clone();
-            }
             match &ready.cavity {
                 Some(cavity) if estimator == Estimator::ClosedFormEntropy => {
                     part.add_expected(cavity, scale, location.dims()[0], into);
@@ -273,12 +268,22 @@ impl Globals {
                 }
                 None => {}
             }
-            let weighted = deviation * scale.clone();
-            if let Some((_, triangle)) = &part.lower {
-                plus(&mut into[2], weighted.clone().transpose().matmul(e.clone()) * triangle.mask.clone());
+            let mut adds_score = estimator == Estimator::StickingTheLanding;
+            if let (Some((_, triangle)), Some(inverse)) = (&part.lower, &ready.inverse) {
+                if adds_score {
+                    // Minus the score is ε'L⁻¹/σ, which is of all components.
+                    let minus_score = e.clone().matmul(inverse.clone()) / scale.clone();
+                    location = location + minus_score.clone();
+                    deviation = deviation + minus_score;
+                    adds_score = false;
+                }
+                let weighted = deviation.clone() * scale.clone();
+                plus(&mut into[2], weighted.transpose().matmul(e.clone()) * triangle.mask.clone());
             }
-            plus(&mut into[0], over_draws(location));
-            plus(&mut into[1], over_draws(weighted * spread.clone()));
+            let gradients = DrawGradients { location: &location, deviation: &deviation, adds_score };
+            let gradient = DiagonalNoise { scale, noise: spread }.pull_back(gradients);
+            plus(&mut into[0], gradient.mean);
+            plus(&mut into[1], gradient.log_scale);
         }
     }
 
@@ -397,11 +402,6 @@ impl Globals {
 fn triangle(len: usize, numbers: &mut impl Iterator<Item = f64>, rest: f64, device: &Device) -> Tensor<2> {
     let entry = |cell: usize| if cell % len < cell / len { numbers.next().unwrap_or(rest) } else { rest };
     device.tensor((0..len * len).map(entry).collect(), [len, len])
-}
-
-/// The sum over draws, which are rows.
-fn over_draws(gradient: Tensor<2>) -> Tensor<2> {
-    if gradient.dims()[0] == 1 { gradient } else { gradient.sum_dim(0) }
 }
 
 /// A tensor as one vector.

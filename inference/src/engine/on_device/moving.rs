@@ -1,7 +1,8 @@
 //! Holds parameters on a device with what their rule has seen, and moves them there.
 
-use burn::tensor::{DType, IndexingUpdateOp, Int, Tensor};
+use burn::tensor::{IndexingUpdateOp, Int, Tensor};
 use partita_core::kernel::AdamUpdate;
+use partita_core::kernel::on_device::{AdamTensors, bounded, in_units};
 use partita_core::{Device, Handle};
 
 use crate::engine::checkpoint::named;
@@ -49,57 +50,43 @@ pub(crate) enum Update {
 /// Parameters on a device with the state of their rule.
 #[derive(Debug, Clone)]
 pub(crate) struct Moving<const D: usize> {
-    value: Tensor<D>,
-    first: Tensor<D>,
-    second: Tensor<D>,
+    own: AdamTensors<D>,
 }
 
 impl<const D: usize> Moving<D> {
     pub(crate) fn new(value: Tensor<D>) -> Self {
-        let zeros = value.zeros_like();
-        Self { value, first: zeros.clone(), second: zeros }
+        Self { own: AdamTensors::new(value) }
     }
 
     pub(crate) fn value(&self) -> Tensor<D> {
-        self.value.clone()
+        self.own.value.clone()
     }
 
     pub(crate) fn set(&mut self, value: Tensor<D>) {
-        self.value = value;
+        self.own.value = value;
     }
 
     /// Forgets the running means.
     pub(crate) fn restart(&mut self) {
-        self.first = self.value.zeros_like();
-        self.second = self.first.clone();
+        *self = Self::new(self.value());
     }
 
     /// A gradient with that of a pull of this strength to the place of others, $\tfrac\mu2\lVert w - w_0\rVert^2$.
     pub(crate) fn pulled(&self, gradient: Tensor<D>, strength: f64, to: &Self) -> Tensor<D> {
-        gradient + (self.value.clone() - to.value.clone()) * strength
+        gradient + (self.value() - to.value()) * strength
     }
 
-    /// One step down `gradient`, with the parameters in these units: the tensor form of [`partita_core::kernel::adam`], or
-    /// of [`crate::Sgd`].
+    /// One step down `gradient`, with the parameters in these units.
     pub(crate) fn step(&mut self, gradient: Tensor<D>, update: &Update, units: Option<&Tensor<D>>) {
-        let gradient = bounded(in_units(gradient, units));
-        let step = match update {
-            Update::Adam(update) => self.adam(gradient, update),
+        match update {
+            Update::Adam(update) => self.own.step(gradient, units, update),
             Update::Sgd { rate, momentum } => {
-                self.first = self.first.clone() * *momentum + gradient;
-                self.first.clone() * *rate
+                let velocity = &mut self.own.first;
+                *velocity = velocity.clone() * *momentum + bounded(in_units(gradient, units));
+                let step = velocity.clone() * *rate;
+                self.own.value = self.value() - in_units(step, units);
             }
-        };
-        self.value = self.value.clone() - in_units(step, units);
-    }
-
-    /// How far a step of Adam goes, in its units.
-    fn adam(&mut self, gradient: Tensor<D>, update: &AdamUpdate) -> Tensor<D> {
-        let square = gradient.clone() * gradient.clone();
-        self.first = self.first.clone() * update.first[0] + gradient * update.first[1];
-        self.second = self.second.clone() * update.second[0] + square * update.second[1];
-        let size = self.second.clone().sqrt() + update.epsilon;
-        self.first.clone() * update.correction / size * update.rate
+        }
     }
 
     /// One step of Adam on the entries `places` of dimension `dimension` alone, each with the constants of its own
@@ -112,7 +99,7 @@ impl<const D: usize> Moving<D> {
     ) {
         let gradient = bounded(in_units(gradient, units));
         let take = |tensor: &Tensor<D>| tensor.clone().select(dimension, places.indices.clone());
-        let (first, second, update) = (take(&self.first), take(&self.second), &places.update);
+        let (first, second, update) = (take(&self.own.first), take(&self.own.second), &places.update);
         let square = gradient.clone() * gradient.clone();
         let moved = [
             first.clone() * update.first[0] + gradient * update.first[1],
@@ -125,14 +112,15 @@ impl<const D: usize> Moving<D> {
             let whole = tensor.clone();
             *tensor = whole.select_assign(dimension, places.indices.clone(), change, IndexingUpdateOp::Add);
         };
-        put(&mut self.first, new_first - first);
-        put(&mut self.second, new_second - second);
-        put(&mut self.value, step);
+        put(&mut self.own.first, new_first - first);
+        put(&mut self.own.second, new_second - second);
+        put(&mut self.own.value, step);
     }
 
     /// Parameters and running means as named vectors.
     pub(crate) fn save(&self, name: &str) -> Result<Vec<(String, Vec<f64>)>> {
-        [("value", &self.value), ("first", &self.first), ("second", &self.second)]
+        let AdamTensors { value, first, second } = &self.own;
+        [("value", value), ("first", first), ("second", second)]
             .into_iter()
             .map(|(part, tensor)| Ok((format!("{name}.{part}"), Handle::from(tensor.clone()).read()?.values)))
             .collect()
@@ -140,7 +128,7 @@ impl<const D: usize> Moving<D> {
 
     /// Restores what [`Moving::save`] gave; false if it does not fit.
     pub(crate) fn load(&mut self, name: &str, state: &[(String, Vec<f64>)], device: &Device) -> bool {
-        let shape = self.value.dims();
+        let shape = self.own.value.dims();
         let length: usize = shape.iter().product();
         let find = |part: &str| {
             let values = named(state, &format!("{name}.{part}"))?;
@@ -149,27 +137,8 @@ impl<const D: usize> Moving<D> {
         let (Some(value), Some(first), Some(second)) = (find("value"), find("first"), find("second")) else {
             return false;
         };
-        (self.value, self.first, self.second) = (value, first, second);
+        self.own = AdamTensors { value, first, second };
         true
-    }
-}
-
-/// A gradient whose square single precision holds: numbers beyond 1e18 become that, so that their running mean of squares
-/// is not infinite for ever. What is not finite becomes NaN, and is found in the parameters.
-fn bounded<const D: usize>(gradient: Tensor<D>) -> Tensor<D> {
-    if gradient.dtype() != DType::F32 {
-        return gradient;
-    }
-    // Not a clamp, in which some devices lose a NaN.
-    let beyond = (gradient.clone().abs() * 1e-18).clamp_min(1.0);
-    gradient / beyond
-}
-
-/// What is multiplied by its units, where it has any.
-fn in_units<const D: usize>(tensor: Tensor<D>, units: Option<&Tensor<D>>) -> Tensor<D> {
-    match units {
-        Some(units) => tensor * units.clone(),
-        None => tensor,
     }
 }
 
