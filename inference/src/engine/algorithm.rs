@@ -372,8 +372,10 @@ pub(crate) fn finite(who: &str, step: u64, quantity: impl Fn(usize) -> String, v
     }
 }
 
-/// The Euclidean norm of a gradient. Refuses one by which no rule could move: with a number that is not finite, or, where nothing clips it, so
-/// long that its square is not. Adam would never move again what has such a square in its mean.
+/// The Euclidean norm of a gradient, infinite where only a clip makes it one to move by.
+///
+/// Refuses one by which no rule could move: with a number that is not finite, or, where nothing clips it, so long that its
+/// square is not. Adam would never move again what has such a square in its mean.
 pub(crate) fn movable(
     who: &str,
     step: u64,

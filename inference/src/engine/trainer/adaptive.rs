@@ -126,9 +126,9 @@ impl Adaptive {
         }
     }
 
-    /// Begins lower, and falls to zero over half of the limit, where it is the rate of 2,048 globals or more with no latents of
-    /// rows beside them, such as the weights of a network: at a higher rate their deviations grow before their means have found
-    /// their places, and what is lost to noise then does not come back. Latents of rows move at the same rate, and would lag.
+    /// Begins lower, and falls to zero over half of the limit, where it is the rate of globals of 2,048 coordinates or more with no
+    /// latents of rows beside them, such as the weights of a network: at a higher rate their deviations grow before their means have
+    /// found their places, and what is lost to noise then does not come back. Latents of rows move at the same rate, and would lag.
     pub(crate) fn of_globals_alone(&mut self, count: usize) {
         if count >= WATCHED {
             self.rate *= OF_MANY;
