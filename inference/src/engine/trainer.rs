@@ -17,6 +17,7 @@ use partita_core::Device;
 use partita_core::kernel::dot;
 use rayon::prelude::*;
 
+use crate::engine::PART;
 use crate::engine::checkpoint::{NamedVectors, named, prefixed};
 use crate::engine::climb::Footing;
 use crate::engine::explosion::{Guard, real, whole};
@@ -123,9 +124,6 @@ impl Descent {
         self.rule.load(state)
     }
 }
-
-/// Numbers in a part of a long vector: parts are of one length, so that a norm has the same bits for any number of threads.
-const PART: usize = 16_384;
 
 /// The Euclidean norm of a vector.
 pub(crate) fn norm(vector: &[f64]) -> f64 {

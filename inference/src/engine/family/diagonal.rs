@@ -8,10 +8,8 @@ use partita_core::kernel::{
 use rayon::prelude::*;
 
 use super::{CovarianceGradient, CovarianceMatrix, DrawGradient, Family, FamilyDraw, HALF_LOG_TWO_PI, MomentGradient};
+use crate::engine::PART;
 use crate::engine::error::Result;
-
-/// Components that one thread takes at a time; the result does not depend on how many threads there are.
-const PART: usize = 16_384;
 
 pub(crate) fn real(count: usize) -> f64 {
     count as f64

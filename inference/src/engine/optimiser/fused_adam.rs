@@ -6,6 +6,7 @@ use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 
 use super::{Optimiser, RowPlaces, UpdateRule, defined, keeps};
+use crate::engine::PART;
 use crate::engine::error::Result;
 use crate::engine::explosion::{real, whole};
 
@@ -41,9 +42,6 @@ impl Optimiser for Adam {
         defined(self, self.decay.into_iter().all(keeps) && self.epsilon > 0.0 && self.epsilon.is_finite())
     }
 }
-
-/// Parameters that one thread moves at a time.
-const PART: usize = 16_384;
 
 /// A number that running means are kept in.
 trait Mean: Copy + Default + Send + Sync + 'static {
