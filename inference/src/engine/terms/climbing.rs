@@ -199,7 +199,7 @@ impl Silo {
     }
 
     /// Whether no latents are local.
-    fn has_globals_alone(&self) -> bool {
+    pub(crate) fn has_globals_alone(&self) -> bool {
         self.table.blocks().iter().all(|block| block.width == 0)
     }
 

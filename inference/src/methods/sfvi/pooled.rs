@@ -1,6 +1,6 @@
 //! Fits pooled data: a silo that holds the posterior of the globals too, and evaluates the whole bound in one pass.
 
-use partita_core::{AnyData, AnyModel, Device, Model, Part, Precision, shared_theta};
+use partita_core::{AnyData, AnyModel, Device, Model, Precision, shared_theta};
 
 use super::messages::{Bounds, BoundsRequest, Sizes, Stepped, StepsRequest};
 use crate::engine::checkpoint::NamedVectors;
@@ -37,7 +37,7 @@ impl CentralSilo {
         let start = settings.family.start(&*family, &silo.table);
         let mut trainer = Trainer::new(family, start, &shared_theta(model)?, Descent::new(settings, device));
         trainer.adapt(&tensors(model));
-        if silo.table.latents(Part::Local).next().is_none() {
+        if silo.has_globals_alone() {
             trainer.of_globals_alone();
         }
         Ok(Self { silo, trainer, ahead: NoiseAhead::default() })
