@@ -7,12 +7,12 @@ use partita::burn::tensor::Tensor;
 use partita::core::{Key, LogDensity, Minibatch, Moments, Noise, Purpose};
 use partita::inference::{
     Algorithm, BlockDraw, Central, CentralSilo, DiagonalGaussian, Error, Exchange, Family, InProcess, PointMass,
-    RowGaussian, RowOptions, Sfvi, Silo, SiloProgram,
+    RowGaussian, RowOptions, Sfvi, Silo, SiloProgram, StartFrom,
 };
 use partita::models::{Activation, BayesianNetwork, Head, LabelledRows, Mlp, Network};
 use partita::{
     AlgorithmChoice, BayesianLinear, Device, Estimator, FamilyPlan, FitOptions, Gaussian, Model, Normal, Precision,
-    Result, Schedule, Scope, Settings, SiteTable, StartFrom, fit,
+    Result, Schedule, Scope, Settings, SiteTable, fit,
 };
 use partita_laws as laws;
 
