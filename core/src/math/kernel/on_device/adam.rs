@@ -23,7 +23,7 @@ impl<const D: usize> AdamTensors<D> {
         Self { value, first: zeros.clone(), second: zeros }
     }
 
-    /// One step down `gradient`, with the parameters in these units: [`crate::kernel::adam`] of the parameters over their units.
+    /// One step down `gradient`, with the parameters in these units: [`crate::kernel::adam()`] of the parameters over their units.
     ///
     /// # Shapes
     /// `gradient` and `units` as the parameters.
