@@ -195,7 +195,7 @@ pub(crate) fn rounded(values: &[f64]) -> Vec<f32> {
 /// Numbers of a long vector that one thread takes at a time.
 const PART: usize = 16_384;
 
-fn widened(values: &[f32]) -> Vec<f64> {
+pub(crate) fn widened(values: &[f32]) -> Vec<f64> {
     values.iter().map(|value| f64::from(*value)).collect()
 }
 
@@ -237,14 +237,8 @@ pub(crate) fn count_read() {
     READS.set(READS.get() + 1);
 }
 
-/// Copies the numbers of a tensor that lie in this process.
-pub(crate) fn slice_to_array(numbers: &[f64], shape: Vec<usize>) -> Array {
-    count_read();
-    Array { values: numbers.to_vec(), shape }
-}
-
-/// Reads a tensor of any rank to the host as f64, whatever its precision. Every read of a tensor uses this,
-/// [`slice_to_array`], [`count_read`] or [`add_data_at`].
+/// Reads a tensor of any rank to the host as f64, whatever its precision. Every read of a tensor uses this, [`count_read`] or
+/// [`add_data_at`].
 pub(crate) fn data_to_array(data: TensorData) -> Array {
     count_read();
     let shape = data.shape().to_vec();

@@ -12,8 +12,9 @@ use burn::tensor::{Shape, Tensor};
 use burn_autodiff::NodeId;
 
 use crate::array::Array;
-use crate::device::{count_read, data_to_array, slice_to_array};
+use crate::device::data_to_array;
 use crate::error::{Error, Result};
+use crate::math::operation::in_place::Addressed;
 use crate::math::operation::own_tape::{self, Made};
 
 /// A float tensor whose rank is known only at run time.
@@ -92,7 +93,7 @@ impl Handle {
 
     /// The numbers of a constant, row-major, if this process can address them.
     pub(crate) fn constant(&self) -> Option<&[f64]> {
-        if self.is_tracked() { None } else { self.numbers() }
+        if self.is_tracked() { None } else { self.numbers()?.double() }
     }
 
     /// Reads it to the host.
@@ -101,7 +102,7 @@ impl Handle {
     /// [`Error::Device`] if the device cannot deliver the data.
     pub fn read(&self) -> Result<Array> {
         if let Some(numbers) = self.numbers() {
-            return Ok(slice_to_array(numbers, self.shape()));
+            return Ok(numbers.into_array(self.shape()));
         }
         let data = Tensor::<1>::from_dispatch(self.tensor.clone())
             .try_into_data()
@@ -112,23 +113,19 @@ impl Handle {
     /// The numbers where they lie, or copied to the host; a read as [`Handle::read`] is one.
     pub(crate) fn borrow(&self) -> Result<Cow<'_, [f64]>> {
         match self.numbers() {
-            Some(numbers) => {
-                count_read();
-                Ok(Cow::Borrowed(numbers))
-            }
+            Some(numbers) => Ok(numbers.read()),
             None => Ok(Cow::Owned(self.read()?.values)),
         }
     }
 
-    /// The numbers in place, row-major, if this process can address them: Burn's own transfer to the host copies them
-    /// twice.
-    fn numbers(&self) -> Option<&[f64]> {
+    /// The numbers in place, if this process can address them: Burn's own transfer to the host copies them twice.
+    fn numbers(&self) -> Option<Addressed<'_>> {
         match &self.tensor.kind {
             #[cfg(feature = "flex")]
-            DispatchTensorKind::Flex(BackendTensor::Float(own)) => own.as_slice(),
+            DispatchTensorKind::Flex(BackendTensor::Float(own)) => Addressed::of(own),
             #[cfg(feature = "flex")]
             DispatchTensorKind::Autodiff(own) => match &**own {
-                DispatchTensorKind::Flex(BackendTensor::Autodiff(own)) => own.primitive().as_slice(),
+                DispatchTensorKind::Flex(BackendTensor::Autodiff(own)) => Addressed::of(own.primitive()),
                 _ => None,
             },
             _ => None,

@@ -16,7 +16,7 @@ mod digamma;
 mod elementwise;
 mod expand_rows;
 mod hidden_markov;
-mod in_place;
+pub(crate) mod in_place;
 mod inner_products;
 mod linear_form;
 mod ln_gamma;

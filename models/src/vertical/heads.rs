@@ -70,7 +70,7 @@ impl<H: Head + ModuleDisplay> Head for WithIntercept<H> {
         rows: &Rows<'_>,
         data: &Self::Data,
     ) -> Result<()> {
-        self.head.observe(scope, latents, eta + intercept.clone().unsqueeze::<2>(), rows, data)
+        self.head.observe(scope, latents, shifted(eta, intercept), rows, data)
     }
 
     fn mean(
@@ -80,7 +80,18 @@ impl<H: Head + ModuleDisplay> Head for WithIntercept<H> {
         rows: &Rows<'_>,
         data: &Self::Data,
     ) -> Result<Tensor<2>> {
-        self.head.mean(latents, eta + intercept.clone().unsqueeze::<2>(), rows, data)
+        self.head.mean(latents, shifted(eta, intercept), rows, data)
+    }
+}
+
+/// $`b_k + \eta_{ik}`$ with $`b`$ = `intercept`.
+fn shifted(eta: Tensor<2>, intercept: &Tensor<1>) -> Tensor<2> {
+    let intercept = intercept.clone().unsqueeze::<2>();
+    match eta.dims() {
+        // The gradient by one intercept is a sum along a row, which Burn 0.22.1 takes in vectors: down a column it adds number by
+        // number.
+        [rows, 1] => (eta.reshape([1, rows]) + intercept).reshape([rows, 1]),
+        _ => eta + intercept,
     }
 }
 

@@ -198,10 +198,9 @@ impl Family for DiagonalGaussian {
     }
 
     fn variances(&self, parameters: &[f64]) -> Vec<f64> {
-        let mut variances = vec![0.0; self.len];
-        let parts = variances.par_chunks_mut(PART).zip(parameters[self.len..].par_chunks(PART));
-        parts.for_each(|(variances, log_scale)| {
-            variances.copy_from_slice(log_scale);
+        // In memory that is not cleared first.
+        let mut variances: Vec<f64> = parameters[self.len..].par_iter().with_min_len(PART).copied().collect();
+        variances.par_chunks_mut(PART).for_each(|variances| {
             exponential(variances);
             variances.iter_mut().for_each(|number| *number *= *number);
         });

@@ -167,6 +167,9 @@ impl Coordinator {
     fn move_by(&mut self, outcomes: &mut dyn Iterator<Item = Result<Outcome>>) -> Result<StepInfo> {
         let step = self.step;
         let total = self.of_step(outcomes)?;
+        if total.has_globals_alone {
+            self.trainer.of_globals_alone();
+        }
         let weights = self.settings.estimator.weigh(&total.elbos);
         let elbo = weights.bound;
         let mut gradient = total.gradient(&weights, self.trainer.theta().len());

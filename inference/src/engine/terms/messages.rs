@@ -114,6 +114,7 @@ message! {
 
 message! {
     /// The terms of one silo.
+    #[derive(Default)]
     struct Terms = "sfvi.terms", sizes: &Sizes {
         /// the step answered
         step: u64 = Request <= LARGEST_COUNT,
@@ -127,6 +128,8 @@ message! {
         elbo: Vec<f64> = Data <= sizes.draws,
         /// gradient of the ELBO term by the model's trained parameters
         theta_gradient: Rows = Data <= sizes.theta * sizes.thetas,
+        /// whether no row has latents, in the first answer to a run of many parameters
+        globals_alone: Option<bool> = Request <= 1,
     }
 }
 

@@ -18,6 +18,7 @@ use crate::engine::terms::messages::{EstimateRequest, Sizes, SlopeRequest, StepR
 use crate::engine::terms::noised::NoisedRows;
 use crate::engine::terms::particles::{AllEvaluated, Context, Draws, Evaluated, LocalGradients, Worker};
 use crate::engine::terms::pending::{LastWeights, Pending};
+use crate::engine::trainer::adaptive::is_many;
 use crate::engine::wire::message::Message;
 use crate::engine::wire::typed::Rows;
 
@@ -284,7 +285,9 @@ impl Silo {
         }
         self.check(&elbo_terms, step)?;
         let private = self.locals.take_private(&mut elbo_terms);
-        let terms = self.terms(step, global, &elbo_terms, draw)?;
+        let is_asked = step == 0 && is_many(self.family.parameter_len() + self.theta_len);
+        let globals_alone = is_asked.then(|| self.has_globals_alone());
+        let terms = Terms { globals_alone, ..self.terms(step, global, &elbo_terms, draw)? };
         if self.settings.estimator.weighs_draws() {
             self.pending = Some(Pending { step, rate, draws: local });
         } else {
@@ -368,7 +371,7 @@ impl Silo {
             elbo_terms.iter().for_each(|elbo_term| add(&mut theta, &elbo_term.theta));
             Rows { count: 1, values: theta }
         };
-        Terms { step, grad_mean: None, grad_offset: None, gradient: None, elbo, theta_gradient }
+        Terms { step, elbo, theta_gradient, ..Terms::default() }
     }
 
     pub(crate) fn check(&self, elbo_terms: &[ElboTerm], step: u64) -> Result<()> {

@@ -130,7 +130,7 @@ impl Adaptive {
     /// latents of rows beside them, such as the weights of a network: at a higher rate their deviations grow before their means have
     /// found their places, and what is lost to noise then does not come back. Latents of rows move at the same rate, and would lag.
     pub(crate) fn of_globals_alone(&mut self, count: usize) {
-        if count >= WATCHED {
+        if is_many(count) {
             self.rate *= OF_MANY;
             self.last = LAST[1];
         }
@@ -269,6 +269,7 @@ impl Adaptive {
         let mut state = vec![
             ("counts".to_owned(), counts.to_vec()),
             ("rate".to_owned(), vec![self.rate]),
+            ("last".to_owned(), vec![real(self.last)]),
             ("anchor".to_owned(), self.anchor.clone()),
         ];
         state.push(("answer".to_owned(), [&[real(self.answer.count)], self.answer.sum.as_slice()].concat()));
@@ -305,12 +306,20 @@ impl Adaptive {
             2 => Stage::Falling { first, steps, end: End::Converged },
             _ => return false,
         };
+        if let Some([last]) = find("last") {
+            self.last = whole(*last).max(1);
+        }
         [self.done, self.age, self.stride, self.setbacks] = [done, age, stride, setbacks].map(whole);
         (self.rate, self.anchor, self.window) = (*rate, anchor.to_vec(), restored);
         self.before = find("before").map(<[f64]>::to_vec);
         self.start = find("start").and_then(|bound| bound.first().copied());
         true
     }
+}
+
+/// Whether so many coordinates are many, of which the bound alone says when they rest.
+pub(crate) const fn is_many(count: usize) -> bool {
+    count >= WATCHED
 }
 
 /// What the names of a window's vectors begin with.
