@@ -103,7 +103,7 @@ impl PrivateSfviSilo {
     /// Lets every row's posterior follow the globals, by its own gradients; one at which the model is not defined
     /// stays. Rows that are integrated have none.
     fn follow(&mut self, step: u64, globals: &[f64]) -> Result<()> {
-        if self.alone.is_some() || self.silo.table.blocks().iter().all(|block| block.width == 0) {
+        if self.alone.is_some() || !self.silo.table.has_local_latents() {
             return Ok(());
         }
         let steps = self.options.local_steps.unwrap_or(PrivateSfviOptions::LOCAL_STEPS);
