@@ -107,6 +107,24 @@ fn with_hardly_any_noise_the_answer_is_that_of_few_rounds() {
 }
 
 #[test]
+fn a_report_says_whether_effects_of_children_were_integrated_out() {
+    let device = Device::flex();
+    let children: Vec<Child> = six_cities().into_iter().step_by(9).collect();
+    let data = [("all".to_owned(), RepeatedBinary::six_cities(&children, &device).unwrap())];
+    let options = FitOptions { settings: settings(), ..FitOptions::default() };
+    for local_steps in WAYS {
+        let method = PrivateMethod::Sfvi { rate: 1.0 };
+        let promise = PrivateOptions { method, rounds: 1, local_steps, ..PrivateOptions::new(100.0, 1e-5) };
+        let promise = PrivateOptions { unit: "child".into(), ..promise };
+        let fit = partita::private::fit(&MixedLogistic::new(4), &data, &device, &options, &promise).unwrap();
+        let text = fit.report.to_string();
+        let words = if local_steps.is_none() { "were integrated out" } else { "were approximated, not integrated out" };
+        assert!(text.contains(&format!("the effects of each child {words}\n")), "{text}");
+        assert_eq!(text.contains("95 % intervals are too narrow"), local_steps.is_some(), "{text}");
+    }
+}
+
+#[test]
 fn draws_of_children_in_their_bounds_come_to_the_integrals_as_their_number_grows() {
     let (children, device) = (&six_cities()[330..370], Device::flex());
     let near = PrivateSfviOptions { start: 0.2, ..promise(1.0) };
