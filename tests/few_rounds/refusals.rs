@@ -2,13 +2,12 @@
 
 use std::collections::BTreeMap;
 
+use fixtures::latent_rows::LatentRows;
 use fixtures::{ConjugateGaussian, ConjugateSettings};
 use partita::burn::module::{Module, Param};
 use partita::burn::tensor::Tensor;
 use partita::inference::{AlgorithmChoice, FewRoundsOptions};
 use partita::{Device, FitOptions, Loss, Model, Normal, Result, Scope, Settings, fit};
-
-use super::choice::Rows;
 
 fn refusal(change: impl FnOnce(&mut FitOptions)) -> String {
     let model =
@@ -72,7 +71,7 @@ fn a_model_that_is_too_large_or_trained_is_refused_with_the_method_that_takes_it
     let shift = Param::from_tensor(Device::flex().tensor(vec![0.0], [1]));
     let cases = [
         (
-            said(&Rows { globals: 201, latents: 1 }),
+            said(&LatentRows { globals: 201, latents: 1 }),
             ["FewRounds with 201 globals", "at most 200 globals, whose full covariance a round sends; use Sfvi"],
         ),
         (
@@ -83,7 +82,7 @@ fn a_model_that_is_too_large_or_trained_is_refused_with_the_method_that_takes_it
             ],
         ),
         (
-            said(&Rows { globals: 1, latents: 9 }),
+            said(&LatentRows { globals: 1, latents: 9 }),
             [
                 "FewRounds with 9 latents a row in row",
                 "at most eight latents a row or of the silo, which are integrated; use Sfvi",
@@ -95,5 +94,5 @@ fn a_model_that_is_too_large_or_trained_is_refused_with_the_method_that_takes_it
         fixtures::says(&found, &expected);
     }
     // What is just small enough is taken.
-    assert_eq!(said(&Rows { globals: 1, latents: 8 }), None);
+    assert_eq!(said(&LatentRows { globals: 1, latents: 8 }), None);
 }
