@@ -392,11 +392,7 @@ fn a_linear_regression_is_fitted_to_its_mean_field_posterior_by_silos() {
         let options =
             FitOptions { algorithm: AlgorithmChoice::Sfvi, settings, elbo_draws: 200, ..FitOptions::default() };
         let fitted = fit(&model, &silos, &device, &options, None).unwrap();
-        let posterior = fitted.posterior();
-        let (mean, sd) = (
-            posterior.family.mean(posterior.parameters),
-            posterior.family.covariance_matrix(posterior.parameters).deviations(),
-        );
+        let (mean, sd) = fixtures::moments(fitted.posterior());
         // Noise left by the optimiser after cosine decay: a few hundredths of a standard deviation.
         for (index, precision) in precisions.into_iter().enumerate() {
             assert!(

@@ -85,9 +85,7 @@ fn with_hardly_any_noise_the_answer_is_that_of_few_rounds() {
         let options = RunOptions { steps: 1_000, ..RunOptions::default() };
         let record = run(&mut coordinator, &mut exchange, &options, &mut Silent).unwrap();
         assert_eq!(record.counters.rounds, rounds * 16);
-        let posterior = coordinator.posterior();
-        let means = posterior.family.mean(posterior.parameters);
-        let sds = posterior.family.covariance_matrix(posterior.parameters).deviations();
+        let (means, sds) = fixtures::moments(coordinator.posterior());
         // A Gaussian for a child's effect, though mended by draws, makes the posterior narrower than integrals do. With these, ten
         // rounds by a program in Python are within 0.03 deviations of 4,096 draws a round, and deviations within 3 %.
         let (near, widths) = if local_steps.is_none() { (0.1, 0.93..1.07) } else { (0.2, 0.75..1.1) };
