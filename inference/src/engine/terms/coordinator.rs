@@ -184,14 +184,12 @@ impl Coordinator {
         Ok(StepInfo::moved(self.step, elbo, moved, Tally::steps(1, self.silos.len())))
     }
 
-    /// The bound that the silos' terms of one step give, its gradient by θ and the norm of that; moves nothing.
-    pub(crate) fn theta_gradient(&self, outcomes: Vec<Outcome>) -> Result<(f64, Vec<f64>, f64)> {
+    /// The bound and its gradient by θ that the silos' terms of one step give; moves nothing.
+    pub(crate) fn theta_gradient(&self, outcomes: Vec<Outcome>) -> Result<(f64, Vec<f64>)> {
         let total = self.of_step(&mut outcomes.into_iter().map(Ok))?;
         let weights = self.settings.estimator.weigh(&total.elbos);
         let gradient = total.gradient(&weights, self.trainer.theta().len()).split_off(self.trainer.parameters().len());
-        let of_theta = |index: usize| format!("the gradient by θ[{index}]");
-        let norm = movable("the coordinator", self.step, self.settings.clip, of_theta, &gradient)?;
-        Ok((weights.bound, gradient, norm))
+        Ok((weights.bound, gradient))
     }
 
     /// What all parties say of this step.

@@ -1,6 +1,6 @@
 //! Takes steps of the model's own parameters θ between visits, and moves the prior of the posterior with them.
 
-use crate::engine::algorithm::{StepInfo, Tally};
+use crate::engine::algorithm::{StepInfo, Tally, movable};
 use crate::engine::error::{Error, Result};
 use crate::engine::exchange::Outcome;
 use crate::engine::natural::ExponentialFamily;
@@ -28,7 +28,9 @@ impl Pvi {
             self.theta_done = true;
             return Ok(StepInfo::still(step, Tally::default()));
         }
-        let (elbo, mut gradient, gradient_norm) = self.coordinator.theta_gradient(outcomes)?;
+        let (elbo, mut gradient) = self.coordinator.theta_gradient(outcomes)?;
+        let of_theta = |index: usize| format!("the gradient by θ[{index}]");
+        let gradient_norm = movable("the coordinator", step, self.coordinator.settings.clip, of_theta, &gradient)?;
         gradient.iter_mut().for_each(|g| *g = -*g);
         let mut theta = self.coordinator.trainer.theta().to_vec();
         let rate = self.theta_descent.rate(step);
