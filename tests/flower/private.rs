@@ -185,6 +185,8 @@ fn every_method_of_a_private_study_over_an_engine_has_the_bits_of_one_process_wi
         let said = read(&folder, "coordinator.log");
         assert!(said.contains(&format!("private for one {unit}: {sums} sums")), "{method}: {said}");
         assert!(said.contains("verdict"), "{method}: {said}");
+        let words = "the effects of each child were integrated out";
+        assert_eq!(said.contains(words), method == "sfvi", "{method}: {said}");
         let own: Value = serde_json::from_str(&read(&folder, "output/privacy.json")).unwrap();
         assert_eq!(
             (own["unit"].as_str(), own["releases_of_each_silo"].as_u64()),
