@@ -34,8 +34,8 @@ use std::path::PathBuf;
 use partita_core::{Device, Model, SiteTable};
 use partita_inference::{
     Algorithm, AlgorithmChoice, Error, FedOptOptions, FitOptions, Fitted, InProcess, Privacy, PrivateRoundsOptions,
-    PrivateSfviOptions, PrivateSteps, PviOptions, Refusal, Result, RoundOptions, Settings, SiloProgram, SiloSchedule,
-    coordinator, fit_parties,
+    PrivateSfviOptions, PrivateSteps, PviOptions, Refusal, Report, Result, RoundOptions, Settings, SiloProgram,
+    SiloSchedule, coordinator, fit_parties,
 };
 use partita_privacy::{Accountant, Budget, Entropy, Ledger, SystemEntropy};
 
@@ -364,7 +364,24 @@ fn fit_by<M: Model>(
     let mut exchange = InProcess::new(programs, options.threads)?;
     let mut fitted = fit_parties(model, device, &options, &mut *algorithm, &mut exchange, None)?;
     fitted.report.protects(&privacy.unit);
+    if let Some((_, data)) = silos.first() {
+        tell_rows(&mut fitted.report, &options.algorithm, (model, data), device)?;
+    }
     Ok(PrivateFit { fitted, algorithm, rows: rows.iter().sum() })
+}
+
+/// Tells the report of SFVI whether it integrated latents of rows like these.
+pub(crate) fn tell_rows<M: Model>(
+    report: &mut Report,
+    algorithm: &AlgorithmChoice,
+    (model, data): (&M, &M::Data),
+    device: &Device,
+) -> Result<()> {
+    let AlgorithmChoice::PrivateSfvi(how) = algorithm else { return Ok(()) };
+    if let Some(are_integrated) = how.integrates_rows(model, data, device)? {
+        report.tell_rows(are_integrated);
+    }
+    Ok(())
 }
 
 fn declined(error: partita_privacy::Error) -> Error {

@@ -13,7 +13,7 @@ struct OwnersLimits {
 }
 
 /// What the requests begin with that ask about a silo's rows at draws of a fitted posterior, and say how many. A request for an
-/// averaged contrast has the draws themselves: the silo of a study counts them.
+/// averaged contrast has the draws themselves: the silo of a study counts them. Behind masks a silo answers none of these.
 const ASKED: [&str; 4] = ["evaluate.", "predictive.", "leave_one_out.", "trust."];
 
 /// Refuses a question at more draws than the owner of the rows allows.

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::fmt::Write;
 
 use partita_core::{Device, DrawNoise, Key, Noise, Predictive, Purpose, SiteTable, predictive_draw};
-use partita_formula::{Agreement, Columns, Formula, Frame, Grouping, Item, ReadOptions};
+use partita_formula::{Agreement, Columns, Design, Formula, Frame, Grouping, Item, ReadOptions};
 use partita_inference::PrivateRoundsOptions;
 use partita_models::regression::RegressionRows;
 use serde::{Deserialize, Serialize};
@@ -37,6 +37,20 @@ const ROWS_OF_A_GROUP: u32 = 4;
 const SILO: &str = "silo";
 
 impl SharedModel<'_> {
+    /// Rows spread evenly over what is declared of the columns, with outcomes that stand in for theirs.
+    pub(crate) fn stand_in(
+        &self,
+        declared: &BTreeMap<String, DeclaredColumn>,
+        device: &Device,
+    ) -> Result<RegressionRows, StudyError> {
+        self.study.rows(&self.stand_in_design(declared)?, self.plan, device)
+    }
+
+    fn stand_in_design(&self, declared: &BTreeMap<String, DeclaredColumn>) -> Result<Design, StudyError> {
+        let Self { study, agreement, .. } = self;
+        study.design(&study.stand_in_columns(declared, &study.groupings())?, agreement)
+    }
+
     /// Rows spread evenly over what is declared of the columns, with outcomes drawn at these globals; none where times are
     /// censored, or an observation is no number of its row.
     pub(crate) fn simulated(
@@ -46,9 +60,8 @@ impl SharedModel<'_> {
         seed: u64,
         device: &Device,
     ) -> Result<Option<RegressionRows>, StudyError> {
-        let Self { study, plan, agreement } = self;
-        let columns = study.stand_in_columns(declared, &study.groupings())?;
-        let design = study.design(&columns, agreement)?;
+        let Self { study, plan, .. } = self;
+        let design = self.stand_in_design(declared)?;
         let rows = study.rows(&design, plan, device)?;
         let table = SiteTable::of(&plan.model, device, &rows)?;
         let noise = Noise::new(seed);
@@ -150,11 +163,7 @@ impl Study {
     ///
     /// # Errors
     /// [`StudyError::Unfit`] for a column that holds something else, and for groupings that cross; [`StudyError::Design`].
-    pub(crate) fn declared_design(
-        &self,
-        columns: &Columns,
-        agreement: &Agreement,
-    ) -> Result<partita_formula::Design, StudyError> {
+    pub(crate) fn declared_design(&self, columns: &Columns, agreement: &Agreement) -> Result<Design, StudyError> {
         for (name, kind) in &agreement.kinds {
             if let Some(found) = columns.kind(name).filter(|found| found != kind) {
                 return Err(unfit(

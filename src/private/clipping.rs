@@ -5,12 +5,12 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use partita_core::Device;
 use partita_inference::{
-    Algorithm, AlgorithmChoice, ExpectedClipping, FitOptions, Mechanism, PrivateRoundsOptions, PrivateRoundsSilo,
-    Report, Result, RowSum, SiloProgram,
+    Algorithm, AlgorithmChoice, Error, ExpectedClipping, FitOptions, Mechanism, PrivateRoundsOptions,
+    PrivateRoundsSilo, Report, Result, RowSum, SiloProgram,
 };
 
-use crate::formula::DeclaredColumn;
 use crate::formula::shared_model::SharedModel;
+use crate::formula::{DeclaredColumn, StudyError};
 
 /// Tables of rows that are drawn; each has as many as the table that stands in for the rows of silos.
 const TABLES: u64 = 8;
@@ -32,6 +32,16 @@ impl Clipped<'_> {
         matches!(self.fit.algorithm, AlgorithmChoice::PrivateRounds(_))
     }
 
+    /// Tells the report of SFVI whether it integrated the effects of rows, as those that stand in for the rows of silos show.
+    pub(crate) fn tell_rows(&self, report: &mut Report, device: &Device) -> Result<()> {
+        let Self { shared, declared, fit, .. } = self;
+        if !matches!(fit.algorithm, AlgorithmChoice::PrivateSfvi(_)) {
+            return Ok(());
+        }
+        let rows = shared.stand_in(declared, device).map_err(declined)?;
+        super::tell_rows(report, &fit.algorithm, (&shared.plan.model, &rows), device)
+    }
+
     /// Tells the report of few rounds how far clipping would move the answer if rows were spread over what is declared of the columns, with
     /// outcomes as the posterior has them: nothing is asked of a silo, and nothing is spent.
     ///
@@ -49,9 +59,7 @@ impl Clipped<'_> {
         let measured = Measured::default();
         let mut drawn = 0;
         for table in 0..TABLES {
-            let simulated = shared.simulated(declared, &mean, table, device);
-            let simulated =
-                simulated.map_err(|error| partita_inference::Error::Declined { problem: error.to_string() })?;
+            let simulated = shared.simulated(declared, &mean, table, device).map_err(declined)?;
             let Some(simulated) = simulated else { return Ok(()) };
             let sums = Box::new(measured.clone());
             let model = &shared.plan.model;
@@ -72,6 +80,10 @@ impl Clipped<'_> {
         });
         Ok(())
     }
+}
+
+fn declined(error: StudyError) -> Error {
+    Error::Declined { problem: error.to_string() }
 }
 
 /// What clipping took from the sums of drawn rows.

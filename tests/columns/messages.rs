@@ -27,9 +27,7 @@ fn constant<const D: usize>(values: &[f64], shape: [usize; D]) -> Tensor<D> {
 }
 
 fn noise(key: Key, count: usize) -> Vec<f64> {
-    let mut values = vec![0.0; count];
-    Noise::new(SEED).stream(key).normal(&mut values);
-    values
+    fixtures::standard_normals(&mut Noise::new(SEED).stream(key), count)
 }
 
 /// Log density of a normal, summed.

@@ -34,8 +34,7 @@ fn the_log_joint_less_the_log_posterior_of_the_augmented_model_is_its_log_eviden
     let joint = world.joint(Augmentation::Auxiliary { rho });
     let (_, _, evidence) = world.conjugate((NOISE_SD.powi(2) + 3.0 * rho * rho).sqrt());
     for draw in 0..5 {
-        let mut point = vec![0.0; joint.size()];
-        Noise::new(8).stream(Key::new(Purpose::Check, draw)).normal(&mut point);
+        let point = fixtures::standard_normals(&mut Noise::new(8).stream(Key::new(Purpose::Check, draw)), joint.size());
         let found = joint.log_density(&point).0 - joint.log_posterior(&point);
         assert!((found - evidence).abs() < EXACT, "{found} and {evidence}");
     }

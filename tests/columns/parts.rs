@@ -96,8 +96,7 @@ fn options(augmentation: Augmentation) -> VerticalOptions {
 /// A diagonal draw: $`\mu + \sigma\varepsilon`$, $`\sigma\varepsilon`$ and $`-\log q`$.
 fn drawn(parameters: &[f64], key: Key) -> (Vec<f64>, Vec<f64>, f64) {
     let (mean, log_scale) = parameters.split_at(parameters.len() / 2);
-    let mut noise = vec![0.0; mean.len()];
-    Noise::new(SEED).stream(key).normal(&mut noise);
+    let noise = fixtures::standard_normals(&mut Noise::new(SEED).stream(key), mean.len());
     let path: Vec<f64> = log_scale.iter().zip(&noise).map(|(s, e)| s.exp() * e).collect();
     let terms = log_scale.iter().zip(&noise).map(|(s, e)| s + 0.5 * e * e + 0.5 * std::f64::consts::TAU.ln());
     (mean.iter().zip(&path).map(|(m, p)| m + p).collect(), path, terms.sum())
@@ -311,8 +310,8 @@ fn networks_of_auxiliary_variables_start_at_the_contributions_with_the_scale_ask
         replies[0].get_floats("z").unwrap()
     };
     let contributions = sent(&VerticalOptions::direct());
-    let mut noise = vec![0.0; contributions.len()];
-    Noise::new(SEED).stream(Key::new(Purpose::Fit, 0).silo(0).block(1)).normal(&mut noise);
+    let mut stream = Noise::new(SEED).stream(Key::new(Purpose::Fit, 0).silo(0).block(1));
+    let noise = fixtures::standard_normals(&mut stream, contributions.len());
     for (auxiliary, share) in NETWORKS.into_iter().zip([1.0, 1.0, 0.1]) {
         let found = sent(&VerticalOptions { auxiliary, ..VerticalOptions::augmented(0.7) });
         for ((z, g), tau) in found.iter().zip(&contributions).zip(&noise) {

@@ -10,9 +10,7 @@ const ROWS: usize = 5;
 const SD: f64 = 0.7;
 
 fn numbers(count: usize, block: u32) -> Vec<f64> {
-    let mut values = vec![0.0; count];
-    Noise::new(23).stream(Key::new(Purpose::Check, 0).block(block)).normal(&mut values);
-    values
+    fixtures::standard_normals(&mut Noise::new(23).stream(Key::new(Purpose::Check, 0).block(block)), count)
 }
 
 fn mlp(outputs: usize) -> Mlp {

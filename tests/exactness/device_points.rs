@@ -14,7 +14,7 @@ const ROUNDS: u64 = 3;
 
 /// Whether a model has latents of rows, which point estimation refuses.
 pub(super) fn has_latent_rows<M: Model>(model: &M, data: &M::Data, device: &Device) -> bool {
-    SiteTable::of(model, device, data).unwrap().blocks().iter().any(|block| block.width > 0)
+    SiteTable::of(model, device, data).unwrap().has_local_latents()
 }
 
 fn settings(settings: &Settings) -> Settings {

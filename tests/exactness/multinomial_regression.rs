@@ -62,8 +62,7 @@ fn the_sparse_model_is_the_dense_one() {
     let dense = (device.tensor(covariates, [count, shape[0]]), device.tensor(labels, [count]));
     let sparse = data(count, shape[0], shape[1], &device);
     let regression = with_theta(&MultinomialRegression::new(shape, &device), &[0.0, 0.0], &device).unwrap();
-    let mut globals = vec![0.0; 410];
-    Noise::new(6).stream(Key::new(Purpose::Check, 0)).normal(&mut globals);
+    let globals = fixtures::standard_normals(&mut Noise::new(6).stream(Key::new(Purpose::Check, 0)), 410);
     let latents = Latents { globals: &globals, locals: &[Vec::new()] };
     let table = SiteTable::of(&regression, &device, &sparse).unwrap();
     let found = LogDensity::new(&regression, &device, &table).joint(latents, &sparse).unwrap();
@@ -154,11 +153,7 @@ fn predictions_are_means_of_softmax_rows_and_depend_on_the_seed_alone() {
     let data = data(5, shape[0], shape[1], &device);
     let model = MultinomialRegression::new(shape, &device);
     let theta = [-0.5, 0.2];
-    let draw = |stream: &mut NoiseStream| {
-        let mut values = vec![0.0; 21];
-        stream.normal(&mut values);
-        values
-    };
+    let draw = |stream: &mut NoiseStream| fixtures::standard_normals(stream, 21);
     let found = model.predict(data.covariates(), &theta, draw, 9, 2, &device).unwrap();
     let mut expected = vec![0.0; 15];
     for index in 0..2 {

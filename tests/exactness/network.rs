@@ -22,9 +22,7 @@ type Classifier = BayesianNetwork<Mlp>;
 const STANDARD_ERRORS: f64 = 5.0;
 
 fn numbers(count: usize, step: u64) -> Vec<f64> {
-    let mut values = vec![0.0; count];
-    Noise::new(11).stream(Key::new(Purpose::Check, step)).normal(&mut values);
-    values
+    fixtures::standard_normals(&mut Noise::new(11).stream(Key::new(Purpose::Check, step)), count)
 }
 
 fn classifier(device: &Device) -> (Classifier, LabelledRows) {
@@ -190,8 +188,7 @@ fn gradient<M: Model>(
     (estimator, step, prior): (Estimator, u64, bool),
 ) -> Vec<f64> {
     let family = DiagonalGaussian::new(parameters.len() / 2);
-    let mut noise = vec![0.0; family.noise_len()];
-    Noise::new(3).stream(Key::new(Purpose::Fit, step)).normal(&mut noise);
+    let noise = fixtures::standard_normals(&mut Noise::new(3).stream(Key::new(Purpose::Fit, step)), family.noise_len());
     let global = family.draw(parameters, &noise);
     let means = family.mean(parameters);
     let variances: Vec<f64> = family.covariance_matrix(parameters).deviations().iter().map(|sd| sd * sd).collect();
@@ -428,11 +425,7 @@ fn a_linear_regression_is_fitted_to_its_mean_field_posterior_by_silos() {
         let options =
             FitOptions { algorithm: AlgorithmChoice::Sfvi, settings, elbo_draws: 200, ..FitOptions::default() };
         let fitted = fit(&model, &silos, &device, &options, None).unwrap();
-        let posterior = fitted.posterior();
-        let (mean, sd) = (
-            posterior.family.mean(posterior.parameters),
-            posterior.family.covariance_matrix(posterior.parameters).deviations(),
-        );
+        let (mean, sd) = fixtures::moments(fitted.posterior());
         // Noise left by the optimiser after cosine decay: a few hundredths of a standard deviation.
         for (index, precision) in precisions.into_iter().enumerate() {
             assert!(

@@ -273,11 +273,7 @@ fn correlated_columns_cost_few_gradients_in_whitened_coordinates() {
     // Columns that share most of what they are: the posterior of their coefficients is a thin ridge.
     let (rows, columns) = (500, 24);
     let mut noise = Noise::new(7).stream(Key::new(Purpose::Prior, 0));
-    let mut normal = |count| {
-        let mut numbers = vec![0.0; count];
-        noise.normal(&mut numbers);
-        numbers
-    };
+    let mut normal = |count| fixtures::standard_normals(&mut noise, count);
     let (shared, own, errors) = (normal(rows), normal(rows * columns), normal(rows));
     let design: Vec<f64> = (0..rows * columns).map(|at| shared[at / columns] + 0.1 * own[at]).collect();
     let outcomes = errors.iter().zip(&shared).map(|(error, shared)| shared + error).collect();

@@ -1,9 +1,9 @@
 //! Tests the errors of settings out of their domain: zero counts, unknown names, rates and scales not positive.
 
-use partita::burn::{module::Module, tensor::Tensor};
+use fixtures::latent_rows::LatentRows;
 use partita::gpu::{DeviceError, device};
 use partita::inference::{Adam, AdamW, AlgorithmChoice, Error as FitError, Optimiser, Plug, PointMass, RmsProp, Sgd};
-use partita::{Clip, Device, FamilyPlan, FitOptions, Gaussian, Model, Normal, Schedule, Scope, Settings, fit};
+use partita::{Clip, Device, FamilyPlan, FitOptions, Gaussian, Schedule, Settings, fit};
 
 use super::{fit_over, hierarchy, short_fit, silos, sound};
 
@@ -139,27 +139,6 @@ fn the_default_settings_are_sound() {
     Settings::default().check().unwrap();
 }
 
-/// Rows of eight latents under 64 globals.
-#[derive(Module, Debug)]
-struct Wide {}
-
-impl Model for Wide {
-    type Globals = Tensor<1>;
-    type Data = Tensor<1>;
-
-    fn global(&self, scope: &mut Scope) -> partita::Result<Tensor<1>> {
-        scope.sample("mean", Normal::new(0.0, 1.0).iid([64]))
-    }
-
-    fn local(&self, scope: &mut Scope, mean: &Tensor<1>, data: &Tensor<1>) -> partita::Result<()> {
-        scope.plate("row", data.dims()[0], |s, rows| {
-            let own: Tensor<2> = s.sample("own", Normal::new(0.0, 1.0).iid([rows.len(), 8]))?;
-            let sum = own.sum_dim(1).reshape([rows.len()]) + mean.clone().sum().expand([rows.len()]);
-            s.observe("y", Normal::new(sum, 1.0), rows.take(data)?)
-        })
-    }
-}
-
 #[test]
 fn rows_whose_default_family_takes_gigabytes_are_refused() {
     // 8 means, 36 numbers of a factor, and 8 for each of 64 globals, twice: 1,068 a row.
@@ -172,7 +151,8 @@ fn rows_whose_default_family_takes_gigabytes_are_refused() {
         trust_draws: Some(0),
         ..FitOptions::default()
     };
-    let fit = |rows, family| fit(&Wide {}, &silos(rows), &device, &options(family), None);
+    let model = LatentRows { globals: 64, latents: 8 };
+    let fit = |rows, family| fit(&model, &silos(rows), &device, &options(family), None);
     let error = fit(62_837, FamilyPlan::new()).unwrap_err();
     super::says(&error, &["1068 numbers a row", "62837 rows of plate `row`", "1.6 GB", "Gaussian::diagonal()"]);
     assert!(fit(100, FamilyPlan::new()).is_ok());

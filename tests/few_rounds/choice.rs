@@ -1,51 +1,16 @@
 //! Shows which algorithm a fit takes whose options name none, and that its report says so.
 
-use burn::module::Module;
-use burn::tensor::Tensor;
+use fixtures::latent_rows::LatentRows;
 use partita::inference::{Ending, Posterior, start};
 use partita::models::{MixedLogistic, RepeatedBinary};
-use partita::{
-    AlgorithmChoice, Device, FitOptions, Model, Normal, Precision, Result, Schedule, Scope, Settings, burn, fit,
-};
+use partita::{AlgorithmChoice, Device, FitOptions, Precision, Schedule, Settings, fit};
 
 fn silos(device: &Device) -> Vec<(String, RepeatedBinary)> {
     fixtures::six_cities_halves(["hospital-0", "hospital-1"], device)
 }
 
-/// Rows of `latents` numbers each, around as many globals.
-#[derive(Module, Debug)]
-pub(super) struct Rows {
-    #[module(skip)]
-    pub(super) globals: usize,
-    #[module(skip)]
-    pub(super) latents: usize,
-}
-
-impl Model for Rows {
-    type Globals = Tensor<1>;
-    type Data = Tensor<1>;
-
-    fn global(&self, scope: &mut Scope<'_>) -> Result<Tensor<1>> {
-        scope.sample("means", Normal::new(0.0, 1.0).iid([self.globals]))
-    }
-
-    fn local(&self, scope: &mut Scope<'_>, means: &Tensor<1>, data: &Tensor<1>) -> Result<()> {
-        let count = data.dims()[0];
-        scope.plate("row", count, |scope, rows| {
-            let centre = means.clone().mean();
-            let values = if self.latents == 0 {
-                centre.expand([count])
-            } else {
-                let own = scope.sample("own", Normal::new(0.0, 1.0).iid([count, self.latents]))?;
-                own.sum_dim(1).reshape([count]) + centre.expand([count])
-            };
-            scope.observe("y", Normal::new(values, 1.0), rows.take(data)?)
-        })
-    }
-}
-
 /// The algorithm and the reason that a report gives for one step of a fit.
-fn chosen(model: &Rows, options: &FitOptions, device: &Device) -> (String, String) {
+fn chosen(model: &LatentRows, options: &FitOptions, device: &Device) -> (String, String) {
     let silos = [("a".to_owned(), device.tensor(vec![0.5, 1.5, -0.25], [3]))];
     let options = FitOptions { elbo_draws: 2, summary_draws: 0, ..options.clone() };
     let report = fit(model, &silos, device, &options, None).unwrap().report;
@@ -88,18 +53,18 @@ fn sfvi_is_chosen_where_few_rounds_do_not_serve_and_the_report_says_why() {
     let (double, single) = (Device::flex(), Device::flex().with_precision(Precision::Single));
     let steps = |steps| FitOptions { settings: Settings { steps, ..Settings::default() }, ..FitOptions::default() };
     for (model, options, device, name, reason) in [
-        (Rows { globals: 1, latents: 0 }, FitOptions::default(), &double, "FewRounds", "integrate"),
-        (Rows { globals: 1, latents: 3 }, FitOptions::default(), &double, "FewRounds", "integrate"),
-        (Rows { globals: 1, latents: 1 }, steps(3), &double, "Sfvi", "steps"),
+        (LatentRows { globals: 1, latents: 0 }, FitOptions::default(), &double, "FewRounds", "integrate"),
+        (LatentRows { globals: 1, latents: 3 }, FitOptions::default(), &double, "FewRounds", "integrate"),
+        (LatentRows { globals: 1, latents: 1 }, steps(3), &double, "Sfvi", "steps"),
     ] {
         let (found, why) = chosen(&model, &options, device);
         assert!(found == name && why.contains(reason), "{found}: {why}");
     }
     // What is asked of data is asked before any step: `start` says it without the steps.
     for (model, device) in [
-        (Rows { globals: 1, latents: 4 }, &double),
-        (Rows { globals: 201, latents: 0 }, &double),
-        (Rows { globals: 1, latents: 1 }, &single),
+        (LatentRows { globals: 1, latents: 4 }, &double),
+        (LatentRows { globals: 201, latents: 0 }, &double),
+        (LatentRows { globals: 1, latents: 1 }, &single),
     ] {
         let silos = [("a".to_owned(), device.tensor(vec![0.5, 1.5, -0.25], [3]))];
         let (algorithm, _) = start(&model, &silos, device, &FitOptions::default()).unwrap().into_parties();
@@ -107,7 +72,7 @@ fn sfvi_is_chosen_where_few_rounds_do_not_serve_and_the_report_says_why() {
     }
     // Without options the run finds its rate and its end. Observations have variance 5 given the mean, and sum to 1.75.
     let found = fit(
-        &Rows { globals: 1, latents: 4 },
+        &LatentRows { globals: 1, latents: 4 },
         &[("a".to_owned(), double.tensor(vec![0.5, 1.5, -0.25], [3]))],
         &double,
         &FitOptions::default(),
@@ -126,7 +91,8 @@ fn what_is_named_is_taken() {
     for (algorithm, name) in [(AlgorithmChoice::Sfvi, "Sfvi"), (AlgorithmChoice::Central, "Central")] {
         let options = FitOptions { algorithm, ..FitOptions::default() };
         let silos = [("a".to_owned(), device.tensor(vec![0.5, 1.5, -0.25], [3]))];
-        let (found, _) = start(&Rows { globals: 1, latents: 1 }, &silos, &device, &options).unwrap().into_parties();
+        let (found, _) =
+            start(&LatentRows { globals: 1, latents: 1 }, &silos, &device, &options).unwrap().into_parties();
         assert_eq!(found.name(), name);
     }
 }

@@ -47,11 +47,7 @@ impl Model for Coefficients {
 fn given(silos: usize, groups: usize, device: &Device) -> Vec<(String, Given)> {
     const EVENTS: usize = 12;
     let mut stream = Noise::new(21).stream(Key::new(Purpose::Prior, 0));
-    let mut normal = |count: usize| {
-        let mut numbers = vec![0.0; count];
-        stream.normal(&mut numbers);
-        numbers
-    };
+    let mut normal = |count| fixtures::standard_normals(&mut stream, count);
     let mut silo = |index: usize| {
         let (x, errors) = (normal(groups * EVENTS * COLUMNS), normal(groups * EVENTS));
         let scatter = normal(groups * COLUMNS);

@@ -44,7 +44,5 @@ fn fitted<M: Model>(model: &M, silos: &[(String, M::Data)]) -> Fit {
 
 /// Means and standard deviations of the unconstrained globals.
 fn moments(fit: &Fit) -> (Vec<f64>, Vec<f64>) {
-    let posterior = fit.posterior();
-    let sds = posterior.family.covariance_matrix(posterior.parameters).deviations();
-    (posterior.family.mean(posterior.parameters), sds)
+    fixtures::moments(fit.posterior())
 }

@@ -327,6 +327,7 @@ fn a_report_whose_numbers_are_infinite_or_none_is_read_back_and_has_its_page() {
         last_step_of_noise: vec![0.5],
         clipping_moves: Some(0.5),
         clipped: Some(ClippedShare { share: 0.5, deviation: 0.25 }),
+        integrates_rows: None,
     });
     report.theta = vec![0.5];
     let (report, content) = (serde_json::to_value(report).unwrap(), serde_json::to_value(content).unwrap());

@@ -66,9 +66,7 @@ fn with_hardly_any_noise_the_answer_is_that_of_few_rounds() {
     let options = RunOptions { steps: 100, ..RunOptions::default() };
     let record = run(&mut coordinator, &mut exchange, &options, &mut Silent).unwrap();
     assert_eq!(record.counters.rounds, 20);
-    let posterior = partita::inference::Algorithm::posterior(&coordinator);
-    let means = posterior.family.mean(posterior.parameters);
-    let sds = posterior.family.covariance_matrix(posterior.parameters).deviations();
+    let (means, sds) = fixtures::moments(partita::inference::Algorithm::posterior(&coordinator));
     for (index, [mean, sd]) in EXPECTED.into_iter().enumerate() {
         // A clip at three root mean squares leaves a few of the longest rows shorter.
         assert!((means[index] - mean).abs() < 0.06 * sd, "mean {index}: {}", means[index]);

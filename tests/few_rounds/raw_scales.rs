@@ -61,9 +61,7 @@ impl Model for Line {
 
 /// Standard normal numbers with a literal seed.
 fn numbers(block: u32, count: usize) -> Vec<f64> {
-    let mut values = vec![0.0; count];
-    Noise::new(11).stream(Key::new(Purpose::Check, 0).block(block)).normal(&mut values);
-    values
+    fixtures::standard_normals(&mut Noise::new(11).stream(Key::new(Purpose::Check, 0).block(block)), count)
 }
 
 fn silos(x: &[f64], y: &[f64]) -> Vec<(String, Rows)> {

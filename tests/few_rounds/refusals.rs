@@ -2,13 +2,12 @@
 
 use std::collections::BTreeMap;
 
+use fixtures::latent_rows::LatentRows;
+use fixtures::offset::Offset;
 use fixtures::{ConjugateGaussian, ConjugateSettings};
-use partita::burn::module::{Module, Param};
 use partita::burn::tensor::Tensor;
 use partita::inference::{AlgorithmChoice, FewRoundsOptions};
-use partita::{Device, FitOptions, Loss, Model, Normal, Result, Scope, Settings, fit};
-
-use super::choice::Rows;
+use partita::{Device, FitOptions, Loss, Model, Settings, fit};
 
 fn refusal(change: impl FnOnce(&mut FitOptions)) -> String {
     let model =
@@ -37,28 +36,6 @@ fn every_no_says_what_to_do() {
     }
 }
 
-/// A mean, and a shift of all rows that is trained.
-#[derive(Module, Debug)]
-struct Trained {
-    shift: Param<Tensor<1>>,
-}
-
-impl Model for Trained {
-    type Globals = Tensor<1>;
-    type Data = Tensor<1>;
-
-    fn global(&self, scope: &mut Scope<'_>) -> Result<Tensor<1>> {
-        scope.sample("mean", Normal::new(0.0, 1.0))
-    }
-
-    fn local(&self, scope: &mut Scope<'_>, mean: &Tensor<1>, data: &Tensor<1>) -> Result<()> {
-        scope.plate("row", data.dims()[0], |scope, rows| {
-            let centre = mean.clone() + self.shift.val();
-            scope.observe("y", Normal::new(centre, 1.0).over(rows), rows.take(data)?)
-        })
-    }
-}
-
 /// The words of a model that is fitted where it can be, or is refused.
 fn said<M: Model<Data = Tensor<1>>>(model: &M) -> Option<String> {
     let device = Device::flex();
@@ -69,21 +46,20 @@ fn said<M: Model<Data = Tensor<1>>>(model: &M) -> Option<String> {
 
 #[test]
 fn a_model_that_is_too_large_or_trained_is_refused_with_the_method_that_takes_it() {
-    let shift = Param::from_tensor(Device::flex().tensor(vec![0.0], [1]));
     let cases = [
         (
-            said(&Rows { globals: 201, latents: 1 }),
+            said(&LatentRows { globals: 201, latents: 1 }),
             ["FewRounds with 201 globals", "at most 200 globals, whose full covariance a round sends; use Sfvi"],
         ),
         (
-            said(&Trained { shift }),
+            said(&Offset::new(0.0, 0)),
             [
                 "FewRounds for a model with 1 trained parameters",
                 "a model without trained parameters, such as an encoder's; use Sfvi",
             ],
         ),
         (
-            said(&Rows { globals: 1, latents: 9 }),
+            said(&LatentRows { globals: 1, latents: 9 }),
             [
                 "FewRounds with 9 latents a row in row",
                 "at most eight latents a row or of the silo, which are integrated; use Sfvi",
@@ -95,5 +71,5 @@ fn a_model_that_is_too_large_or_trained_is_refused_with_the_method_that_takes_it
         fixtures::says(&found, &expected);
     }
     // What is just small enough is taken.
-    assert_eq!(said(&Rows { globals: 1, latents: 8 }), None);
+    assert_eq!(said(&LatentRows { globals: 1, latents: 8 }), None);
 }

@@ -1,5 +1,6 @@
 //! Holds the round of trust against long chains, fits without a silo, exact evidence, and posteriors that are wrong.
 
+use fixtures::latent_rows::LatentRows;
 use partita::burn::{module::Module, tensor::Tensor};
 use partita::inference::{Trust, Verdict, Warning};
 use partita::models::{Child, MixedLogistic, RepeatedBinary, six_cities_reference, six_cities_silos};
@@ -170,35 +171,11 @@ impl Model for Funnel {
     }
 }
 
-/// A model whose posterior is exactly normal, with rows that have latents of their own.
-#[derive(Module, Debug)]
-struct Exact {
-    #[module(skip)]
-    latents: usize,
-}
-
-impl Model for Exact {
-    type Globals = Tensor<1>;
-    type Data = Tensor<1>;
-
-    fn global(&self, scope: &mut Scope) -> partita::Result<Tensor<1>> {
-        scope.sample("mean", Normal::new(0.0, 1.0))
-    }
-
-    fn local(&self, scope: &mut Scope, mean: &Tensor<1>, data: &Tensor<1>) -> partita::Result<()> {
-        let count = data.dims()[0];
-        scope.plate("row", count, |s, rows| {
-            let own = s.sample("own", Normal::new(0.0, 1.0).iid([rows.len(), self.latents]))?;
-            let sum = own.sum_dim(1).reshape([rows.len()]);
-            s.observe("y", Normal::new(mean.clone().expand([rows.len()]) + sum, 1.0), rows.take(data)?)
-        })
-    }
-}
-
+/// A fit of a model whose posterior is exactly normal, with rows that have latents of their own.
 fn exact(latents: usize, options: &FitOptions) -> Fit {
     let device = Device::flex();
     let silos = [("a".to_owned(), device.tensor(vec![0.5, 1.5, -0.25, 2.0], [4]))];
-    fit(&Exact { latents }, &silos, &device, options, None).unwrap()
+    fit(&LatentRows { globals: 1, latents }, &silos, &device, options, None).unwrap()
 }
 
 #[test]
@@ -253,7 +230,7 @@ fn where_there_is_no_round_of_trust_the_report_says_why() {
         ..FitOptions::default()
     };
     let normal = FamilyPlan::new();
-    let points = FamilyPlan::new().site("mean", partita::inference::PointMass);
+    let points = FamilyPlan::new().site("means", partita::inference::PointMass);
     let off = FitOptions { trust_draws: Some(0), ..sfvi(normal.clone()) };
     let cut = |options: FitOptions| {
         let settings = Settings { steps: 20, ..options.settings };
@@ -273,7 +250,7 @@ fn where_there_is_no_round_of_trust_the_report_says_why() {
         assert!(report.to_string().contains(reason), "{report}");
     }
     // The wider family of a site does not matter to whether it is checked.
-    let full = sfvi(FamilyPlan::new().site("mean", Gaussian::full_rank()));
+    let full = sfvi(FamilyPlan::new().site("means", Gaussian::full_rank()));
     assert!(exact(1, &full).report.trust.correction().is_some());
 }
 

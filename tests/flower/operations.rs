@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 use fixtures::engine::{Deployment, Running};
 use fixtures::programs::{Folder, in_one_process};
 use fixtures::proxy::Proxy;
+use fixtures::wait_until;
 use partita::flower::Engine;
 
 /// Sends a process a signal, as a terminal or a service manager does.
@@ -19,10 +20,7 @@ fn signal(running: &Running, name: &str) {
 #[track_caller]
 fn until_over(running: &mut Running, seconds: u64) -> Duration {
     let started = Instant::now();
-    while !running.is_over() {
-        assert!(started.elapsed() < Duration::from_secs(seconds), "it is not over after {seconds} s");
-        std::thread::sleep(Duration::from_millis(10));
-    }
+    wait_until(seconds, || running.is_over(), || format!("it is not over after {seconds} s"));
     started.elapsed()
 }
 

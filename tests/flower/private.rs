@@ -1,10 +1,10 @@
 //! Claims that private studies over a real engine keep their promise: budgets, ledgers, and nothing that has no noise.
 
 use std::path::Path;
-use std::time::{Duration, Instant};
 
 use fixtures::engine::{Deployment, Pace, Running, copy, installed};
 use fixtures::visits::FORMULA;
+use fixtures::wait_until;
 use partita::privacy::{Budget, Ledger, Spent};
 use serde_json::Value;
 
@@ -28,12 +28,9 @@ fn write_files(folder: &Path, deployment: &Deployment, silos: &[&str], study: &s
 
 /// Waits until a silo has ended at its start.
 fn ended(mut silo: Running, folder: &Path, name: &str) -> String {
-    let started = Instant::now();
-    while !silo.is_over() {
-        assert!(started.elapsed() < Duration::from_secs(60), "it serves: {}", read(folder, &format!("{name}.log")));
-        std::thread::sleep(Duration::from_millis(50));
-    }
-    read(folder, &format!("{name}.log"))
+    let log = || read(folder, &format!("{name}.log"));
+    wait_until(60, || silo.is_over(), || format!("it serves: {}", log()));
+    log()
 }
 
 /// The keys with which three silos sign and mask, and the tables of their files.
@@ -79,11 +76,7 @@ fn masked_sums_over_an_engine_survive_kills_of_a_silo_and_of_the_coordinator_and
     let mut silos = names.map(|name| start(folder, "silo", name));
     let mut coordinator = start(folder, "coordinator", "coordinator");
     let charged = || read(folder, "south-state.ledger").matches("\"spent\"").count();
-    let started = Instant::now();
-    while charged() < 4 {
-        assert!(started.elapsed() < Duration::from_secs(120), "{}", read(folder, "coordinator.log"));
-        std::thread::sleep(Duration::from_millis(20));
-    }
+    wait_until(120, || charged() >= 4, || read(folder, "coordinator.log"));
     // With the process its keys are gone: keys are exchanged anew, and no sum is charged for it twice.
     silos[1].kill();
     silos[1] = start(folder, "silo", "south");
@@ -103,11 +96,8 @@ fn masked_sums_over_an_engine_survive_kills_of_a_silo_and_of_the_coordinator_and
     let (first, asked) = (read(folder, "output/posterior.csv"), silo.matches("private.masked_round").count());
     std::fs::remove_file(folder.join("output/posterior.csv")).unwrap();
     let mut coordinator = start(folder, "coordinator", "killed");
-    let started = Instant::now();
-    while read(folder, "north.log").matches("private.masked_round").count() < asked + 4 {
-        assert!(started.elapsed() < Duration::from_secs(120), "{}", read(folder, "killed.log"));
-        std::thread::sleep(Duration::from_millis(20));
-    }
+    let rounds = || read(folder, "north.log").matches("private.masked_round").count();
+    wait_until(120, || rounds() >= asked + 4, || read(folder, "killed.log"));
     coordinator.kill();
     assert!(!folder.join("output/posterior.csv").exists(), "it had ended");
     wait(&mut start_with(folder, "coordinator", "resumed", &["--resume"]));
@@ -195,6 +185,8 @@ fn every_method_of_a_private_study_over_an_engine_has_the_bits_of_one_process_wi
         let said = read(&folder, "coordinator.log");
         assert!(said.contains(&format!("private for one {unit}: {sums} sums")), "{method}: {said}");
         assert!(said.contains("verdict"), "{method}: {said}");
+        let words = "the effects of each child were integrated out";
+        assert_eq!(said.contains(words), method == "sfvi", "{method}: {said}");
         let own: Value = serde_json::from_str(&read(&folder, "output/privacy.json")).unwrap();
         assert_eq!(
             (own["unit"].as_str(), own["releases_of_each_silo"].as_u64()),
@@ -221,11 +213,7 @@ fn no_kill_and_no_older_state_lowers_a_ledger_and_an_older_ledger_is_refused() {
     let (mut north, _south) = (start(folder, "silo", "north"), start(folder, "silo", "south"));
     let mut coordinator = start(folder, "coordinator", "coordinator");
     let charged = || read(folder, "north-state.ledger").matches("\"spent\"").count();
-    let started = Instant::now();
-    while charged() < 4 {
-        assert!(started.elapsed() < Duration::from_secs(120), "{}", read(folder, "coordinator.log"));
-        std::thread::sleep(Duration::from_millis(20));
-    }
+    wait_until(120, || charged() >= 4, || read(folder, "coordinator.log"));
     north.kill();
     let (older_state, older) = (folder.join("older-state"), std::fs::read(&ledger).unwrap());
     copy(&folder.join("north-state"), &older_state);

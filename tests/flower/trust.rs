@@ -11,6 +11,7 @@ use fixtures::engine::{Deployment, installed};
 use fixtures::proxy::{Action, Proxy};
 use fixtures::secure::Secure;
 use fixtures::table::{IDENTITY, Served, fitted, how, patience, program, rows};
+use fixtures::wait_until;
 use partita::flower::{CoordinatorOptions, Engine, Error, EventKind, Flower, LostSilo, NodeKey, Patience};
 use partita::inference::{AlgorithmChoice, Conjugate, RunOptions, coordinator};
 use partita::models::GaussianMean;
@@ -102,11 +103,7 @@ fn an_engine_with_another_certificate_a_key_nobody_registered_another_secret_and
     assert!(problem.contains("20 s for the silos `south`"), "{problem}");
     assert!(lines.iter().any(|line| line.contains("`south`") && line.contains("another key")), "{lines:?}");
 
-    let started = Instant::now();
-    while !stranger.is_over() {
-        assert!(started.elapsed() < Duration::from_secs(120), "a SuperNode with an unknown key is still there");
-        std::thread::sleep(Duration::from_millis(50));
-    }
+    wait_until(120, || stranger.is_over(), || "a SuperNode with an unknown key is still there".into());
     let said = std::fs::read_to_string(scratch.path().join("node-2.log")).unwrap();
     assert!(said.to_lowercase().contains("activate"), "{said}");
 }

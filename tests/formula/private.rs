@@ -7,6 +7,7 @@ use fixtures::refused;
 use fixtures::visits::{FORMULA, visits};
 use partita::executables::StudyFile;
 use partita::models::six_cities;
+use serde_json::Value;
 
 const COLUMNS: &str = "[privacy.columns]\nwheeze = [0, 1]\nsmoke = [0, 1]\nage = [-2, 1]\n";
 
@@ -126,6 +127,24 @@ fn normal(k: u32) -> f64 {
     (1..=12_u32).map(|root| ((f64::from(k) + 0.5) * f64::from(root * root + 1).sqrt()).fract()).sum::<f64>() - 6.0
 }
 
+/// Writes `north.csv` in a folder: the names of its columns, and so many rows.
+fn write_rows(folder: &Path, names: &str, count: u32, row: impl Fn(u32) -> String) {
+    let text = (0..count).map(row).fold(format!("{names}\n"), |text, row| text + &row + "\n");
+    std::fs::write(folder.join("north.csv"), text).unwrap();
+}
+
+/// What a fit of a study of `north.csv` says, and its result.
+fn fitted(folder: &Path, study: &str) -> (String, Value) {
+    std::fs::write(folder.join("study.toml"), study).unwrap();
+    let arguments = ["fit", "--study", "study.toml", "--silo", "north=north.csv", "--output", "out"];
+    (fixtures::said(folder, &arguments), result(folder))
+}
+
+/// The result of the latest fit.
+fn result(folder: &Path) -> Value {
+    serde_json::from_str(&std::fs::read_to_string(folder.join("out/result.json")).unwrap()).unwrap()
+}
+
 #[test]
 fn answers_in_the_units_of_the_columns_are_near_those_without_noise() {
     let scratch = tempfile::tempdir().unwrap();
@@ -152,23 +171,18 @@ fn answers_in_the_units_of_the_columns_are_near_those_without_noise() {
         }),
     ];
     for (family, columns, row) in cases {
-        let text = (0..3_000).map(row).fold("y,x\n".to_owned(), |text, row| text + &row + "\n");
-        std::fs::write(folder.join("north.csv"), text).unwrap();
-        let found = |privacy: &str, output: &str| {
+        write_rows(folder, "y,x", 3_000, row);
+        let found = |privacy: &str| {
             let study = format!("formula = \"y ~ x\"\nfamily = \"{family}\"\nsilos = [\"north\"]\n{privacy}");
-            std::fs::write(folder.join("study.toml"), study).unwrap();
-            let arguments = ["fit", "--study", "study.toml", "--silo", "north=north.csv", "--output", output];
-            fixtures::said(folder, &arguments);
-            let text = std::fs::read_to_string(folder.join(output).join("result.json")).unwrap();
-            serde_json::from_str::<serde_json::Value>(&text).unwrap()
+            fitted(folder, &study).1
         };
-        let plain = found("", "plain");
+        let plain = found("");
         for epsilon in ["3.0", "10.0"] {
             let promise =
                 format!("[privacy]\nunit = \"row\"\nepsilon = {epsilon}\ndelta = 1e-5\n[privacy.columns]\n{columns}\n");
-            let private = found(&promise, "private");
+            let private = found(&promise);
             for (own, expected) in private["sites"].as_array().unwrap().iter().zip(plain["sites"].as_array().unwrap()) {
-                let number = |site: &serde_json::Value, name: &str| site[name].as_f64().unwrap_or(f64::NAN);
+                let number = |site: &Value, name: &str| site[name].as_f64().unwrap_or(f64::NAN);
                 let apart = (number(own, "mean") - number(expected, "mean")) / number(own, "sd");
                 let wider = number(own, "sd") / number(expected, "sd");
                 assert!(apart.abs() < 5.0 && (0.7..2.5).contains(&wider), "{columns}, {epsilon}: {own} of {expected}");
@@ -185,18 +199,13 @@ fn a_clip_that_is_too_short_for_rare_outcomes_is_not_trusted_and_one_that_noise_
     let row = |k: u32| {
         let a = f64::from(k * 7 % 401) / 200.0 - 1.0;
         let chance = 1.0 / (1.0 + (3.8 - 0.9 * a).exp());
-        format!("{},{a}\n", u8::from(((f64::from(k) + 0.5) * 2.0_f64.sqrt()).fract() < chance))
+        format!("{},{a}", u8::from(((f64::from(k) + 0.5) * 2.0_f64.sqrt()).fract() < chance))
     };
-    let text = (0..6_000).map(row).fold("y,a\n".to_owned(), |text, row| text + &row);
-    std::fs::write(folder.join("north.csv"), text).unwrap();
+    write_rows(folder, "y,a", 6_000, row);
     let found = |privacy: &str| {
         let study = format!("formula = \"y ~ a\"\nfamily = \"bernoulli\"\nsilos = [\"north\"]\n{privacy}");
-        std::fs::write(folder.join("study.toml"), study).unwrap();
-        let arguments = ["fit", "--study", "study.toml", "--silo", "north=north.csv", "--output", "out"];
-        let said = fixtures::said(folder, &arguments);
-        let text = std::fs::read_to_string(folder.join("out/result.json")).unwrap();
-        let site = &serde_json::from_str::<serde_json::Value>(&text).unwrap()["sites"][0];
-        let [mean, sd] = ["mean", "sd"].map(|name| site[name].as_f64().unwrap());
+        let (said, result) = fitted(folder, &study);
+        let [mean, sd] = ["mean", "sd"].map(|name| result["sites"][0][name].as_f64().unwrap());
         (mean, sd, said)
     };
     let private = |clip: &str| {
@@ -224,19 +233,14 @@ fn counts_with_longer_tails_than_a_poisson_distribution_are_not_trusted_and_othe
         let row = |k: u32| {
             let x = f64::from(k * 7 % 401) / 200.0 - 1.0;
             let expected = (0.8 + 0.5 * x + deviation * normal(k + 5_000) - 0.5 * deviation * deviation).exp();
-            format!("{},{x}\n", (expected + expected.sqrt() * normal(k)).round().max(0.0))
+            format!("{},{x}", (expected + expected.sqrt() * normal(k)).round().max(0.0))
         };
-        let text = (0..3_000).map(row).fold("y,x\n".to_owned(), |text, row| text + &row);
-        std::fs::write(folder.join("north.csv"), text).unwrap();
+        write_rows(folder, "y,x", 3_000, row);
         let study = format!(
             "formula = \"y ~ x\"\nfamily = \"{family}\"\nsilos = [\"north\"]\n[privacy]\nunit = \"row\"\nepsilon = 3.0\ndelta = \
              1e-5\n[privacy.columns]\ny = [0, 60]\nx = [-1, 1]\n"
         );
-        std::fs::write(folder.join("study.toml"), study).unwrap();
-        let arguments = ["fit", "--study", "study.toml", "--silo", "north=north.csv", "--output", "out"];
-        let said = fixtures::said(folder, &arguments);
-        let text = std::fs::read_to_string(folder.join("out/result.json")).unwrap();
-        let result: serde_json::Value = serde_json::from_str(&text).unwrap();
+        let (said, result) = fitted(folder, &study);
         assert!(result["privacy"]["clipped"]["deviation"].as_f64().is_some_and(|own| (0.001..0.01).contains(&own)));
         said
     };
@@ -254,15 +258,15 @@ fn counts_with_longer_tails_than_a_poisson_distribution_are_not_trusted_and_othe
 fn one_ledger_charges_another_formula_and_a_changed_file_and_gives_neither_the_numbers_of_the_first() {
     let scratch = tempfile::tempdir().unwrap();
     let folder = scratch.path();
-    let rows = |flipped: bool| {
+    let write = |flipped: bool| {
         let row = |k: u32| {
             let (a, b) = (f64::from(k * 7 % 41) / 20.0 - 1.0, f64::from(k * 11 % 37) / 18.0 - 1.0);
             let y = (f64::from(k * 29 % 97) / 97.0 < 1.0 / (1.0 + (-1.5 * a + 1.2 * b).exp())) != flipped;
-            format!("{},{a},{b}\n", u8::from(y))
+            format!("{},{a},{b}", u8::from(y))
         };
-        (0..800).map(row).fold("y,a,b\n".to_owned(), |text, row| text + &row)
+        write_rows(folder, "y,a,b", 800, row);
     };
-    std::fs::write(folder.join("north.csv"), rows(false)).unwrap();
+    write(false);
     let fit = |column: &str, more: &str| {
         let study = format!(
             "formula = \"y ~ {column}\"\nfamily = \"bernoulli\"\nsilos = [\"north\"]\n{more}[privacy]\nunit = \"row\"\nepsilon = \
@@ -275,21 +279,18 @@ fn one_ledger_charges_another_formula_and_a_changed_file_and_gives_neither_the_n
         let spent = std::fs::read_to_string(folder.join("own/north.ledger")).unwrap().matches("\"spent\"").count();
         (done.status.success(), String::from_utf8_lossy(&done.stderr).into_owned(), spent)
     };
-    let result = || {
-        let text = std::fs::read_to_string(folder.join("out/result.json")).unwrap();
-        serde_json::from_str::<serde_json::Value>(&text).unwrap()["sites"].clone()
-    };
+    let sites = || result(folder)["sites"].clone();
     let (done, said, spent) = fit("a", "");
     assert!(done && spent == 6, "{said}");
-    let first = result();
+    let first = sites();
     // The same study again costs nothing, and no more with a question to its posterior.
     let (done, said, spent) = fit("a", "contrasts = [\"a: 1 - 0\"]\n");
-    assert!(done && spent == 6 && result() == first, "{said}");
+    assert!(done && spent == 6 && sites() == first, "{said}");
     // The owner's budget is the epsilon of one study: another one, and one of other rows, are refused by it.
     let refusal = "the owner's privacy budget";
     let (done, said, spent) = fit("b", "");
     assert!(!done && spent == 6 && said.contains(refusal), "{said}");
-    std::fs::write(folder.join("north.csv"), rows(true)).unwrap();
+    write(true);
     let (done, said, spent) = fit("a", "");
     assert!(!done && spent == 6 && said.contains(refusal), "{said}");
 }
@@ -300,10 +301,9 @@ fn every_method_that_a_study_names_keeps_its_promise_and_is_refused_beyond_its_s
     let folder = scratch.path();
     let row = |k: u32| {
         let a = f64::from(k * 7 % 41) / 20.0 - 1.0;
-        format!("{},{a}\n", u8::from(f64::from(k * 29 % 97) / 97.0 < 1.0 / (1.0 + (-1.5 * a).exp())))
+        format!("{},{a}", u8::from(f64::from(k * 29 % 97) / 97.0 < 1.0 / (1.0 + (-1.5 * a).exp())))
     };
-    std::fs::write(folder.join("north.csv"), (0..400).map(row).fold("y,a\n".to_owned(), |text, row| text + &row))
-        .unwrap();
+    write_rows(folder, "y,a", 400, row);
     // Two globals have sixteen draws a round of SFVI; other rounds have three sums each.
     for (method, more, run, sums) in [
         ("sfvi", "rate = 0.5", "", 48),
@@ -326,7 +326,7 @@ fn every_method_that_a_study_names_keeps_its_promise_and_is_refused_beyond_its_s
         );
         assert!(said.contains("verdict: "), "{method}: {said}");
         let read = |name: &str| std::fs::read_to_string(folder.join(method).join(name)).unwrap();
-        let own: serde_json::Value = serde_json::from_str(&read("privacy.json")).unwrap();
+        let own: Value = serde_json::from_str(&read("privacy.json")).unwrap();
         assert_eq!(
             (own["epsilon"].as_f64(), own["releases_of_each_silo"].as_u64()),
             (Some(2.0), Some(sums)),
@@ -491,9 +491,8 @@ fn owners_read_of_a_new_ledger_of_the_unit_and_of_cells_outside_of_what_is_decla
 fn levels_of_text_stand_beside_the_ranges_of_numbers() {
     let scratch = tempfile::tempdir().unwrap();
     let folder = scratch.path();
-    let row = |k: u32| format!("{},{}\n", u8::from(k * 7 % 5 < 2), if k.is_multiple_of(3) { "yes" } else { "no" });
-    std::fs::write(folder.join("north.csv"), (0..300).map(row).fold("y,x\n".to_owned(), |text, row| text + &row))
-        .unwrap();
+    let row = |k: u32| format!("{},{}", u8::from(k * 7 % 5 < 2), if k.is_multiple_of(3) { "yes" } else { "no" });
+    write_rows(folder, "y,x", 300, row);
     let study = "formula = \"y ~ x\"\nfamily = \"bernoulli\"\nsilos = [\"north\"]\n[privacy]\nunit = \"row\"\nepsilon = 5.0\ndelta = \
                  1e-5\n[privacy.columns]\ny = [0, 1]\nx = [\"no\", \"yes\"]\n";
     std::fs::write(folder.join("study.toml"), study).unwrap();

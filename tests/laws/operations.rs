@@ -172,11 +172,7 @@ fn a_sparse_predictor_refuses_other_shapes() {
 /// Counts of `rows` documents over `columns` words, with one empty document, and random factors and loadings.
 fn documents(rows: usize, rank: usize, columns: usize) -> (SparseRows, Array, Array) {
     let mut noise = Noise::new(5).stream(Key::new(Purpose::Check, 0));
-    let mut random = |count: usize| {
-        let mut values = vec![0.0; count];
-        noise.normal(&mut values);
-        values
-    };
+    let mut random = |count| fixtures::standard_normals(&mut noise, count);
     let row = |row: usize| {
         let words = (0..columns).filter(|word| row != 1 && (7 * row + 3 * word).is_multiple_of(4));
         words.map(|word| (u32::try_from(word).unwrap(), ((row + word) % 5) as f64)).collect()

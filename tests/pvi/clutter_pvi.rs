@@ -40,11 +40,8 @@ fn partitioned(clutter: &Clutter, x: &[f64], silos: usize, plan: Plan) -> [f64; 
     let algorithm = AlgorithmChoice::Pvi(how);
     let options = FitOptions { algorithm, settings, elbo_draws: 1, summary_draws: 0, ..FitOptions::default() };
     let fitted = fit(clutter, &parts, &device, &options, None).unwrap();
-    let posterior = fitted.posterior();
-    [
-        posterior.family.mean(posterior.parameters)[0],
-        posterior.family.covariance_matrix(posterior.parameters).deviations()[0],
-    ]
+    let (means, sds) = fixtures::moments(fitted.posterior());
+    [means[0], sds[0]]
 }
 
 fn assert_pooled(settings: ClutterSettings, signal: f64, silos: usize, plan: Plan) {

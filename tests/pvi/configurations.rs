@@ -211,8 +211,7 @@ fn visits_that_stop_early_take_fewer_steps_and_end_at_a_conjugate_posterior() {
         let mut run = Run::new(&LINEAR, &data, &Settings { schedule, ..settings(40_000) }, options);
         let mut taken = 0;
         for _ in 0..20 {
-            let requests = run.pvi.outgoing().unwrap();
-            let outcomes = run.answers(&requests);
+            let outcomes = run.outcomes();
             taken += run.pvi.incoming(outcomes).unwrap().tally.silo_steps;
         }
         assert!(taken < 20_000, "{monitor:?}: {taken} of at most 40,000 steps");
@@ -283,8 +282,7 @@ fn silos_whose_likelihoods_curve_upwards_are_refused_undamped_with_their_names_a
         let options =
             PviOptions { solver: solver.clone(), damping, schedule: SiloSchedule::Synchronous, ..PviOptions::new(1) };
         let mut run = Run::new(&model, &data, &diagonal(1_000), options);
-        let requests = run.pvi.outgoing().unwrap();
-        let outcomes = run.answers(&requests);
+        let outcomes = run.outcomes();
         let found = run.pvi.incoming(outcomes);
         (found, run)
     };

@@ -62,8 +62,7 @@ fn an_undamped_synchronous_round_multiplies_local_optima_over_the_old_posterior(
     let mut run = Run::new(&LINEAR, &data, &settings, options);
     for _ in 0..3 {
         let old = run.pvi.natural().to_vec();
-        let requests = run.pvi.outgoing().unwrap();
-        let outcomes = run.answers(&requests);
+        let outcomes = run.outcomes();
         let mut product = old.iter().map(|eta| -3.0 * eta).collect::<Vec<f64>>();
         for outcome in &outcomes {
             let Outcome::Reply(reply) = outcome else { panic!("{outcome:?}") };
@@ -377,8 +376,7 @@ fn a_round_damped_by_size_is_a_logarithmic_opinion_pool_of_local_optima() {
     let family = FullRankGaussian::new(3);
     for _ in 0..3 {
         let old = run.pvi.natural().to_vec();
-        let requests = run.pvi.outgoing().unwrap();
-        let outcomes = run.answers(&requests);
+        let outcomes = run.outcomes();
         let weights: Vec<f64> = sizes.iter().map(|size| *size as f64 / 44.0).collect();
         let optimum = |(outcome, weight): (&Outcome, &f64)| {
             let Outcome::Reply(reply) = outcome else { panic!("{outcome:?}") };

@@ -121,11 +121,8 @@ fn the_algorithm_finds_what_its_law_says_with_exact_steps_and_with_gradients() {
     let (mean, spread) = NormalFamily::diagonal(1).moments(&expected.posterior);
     let expected = [mean[0], spread.deviations()[0]];
     let moments = |fit: &Fit| {
-        let posterior = fit.algorithm.posterior();
-        [
-            posterior.family.mean(posterior.parameters)[0],
-            posterior.family.covariance_matrix(posterior.parameters).deviations()[0],
-        ]
+        let (means, sds) = fixtures::moments(fit.posterior());
+        [means[0], sds[0]]
     };
     let how = PviOptions { divergence: divergence.clone(), solver: EXACT_STEPS.into(), ..PviOptions::new(60) };
     let exact = moments(&fitted(how, Settings { steps: 60 * 5 * 40, ..Settings::default() }).unwrap());

@@ -97,8 +97,7 @@ fn a_run_that_nobody_answers_ends_with_an_error_that_names_all() {
 fn a_silo_that_answers_with_an_error_is_not_absent() {
     let data = four_silos();
     let mut run = Run::new(&LINEAR, &data, &settings(100), go_on(SiloSchedule::Synchronous));
-    let requests = run.pvi.outgoing().unwrap();
-    let mut outcomes = run.answers(&requests);
+    let mut outcomes = run.outcomes();
     outcomes[2] = Outcome::Failed(Error::NoSilos);
     let found = run.pvi.incoming(outcomes);
     assert!(matches!(&found, Err(Error::InSilo { silo, .. }) if silo == "silo-2"), "{found:?}");
@@ -246,8 +245,7 @@ fn a_silo_that_there_is_not_is_refused() {
 fn a_removal_that_leaves_no_density_is_refused_and_changes_nothing() {
     let data = four_silos();
     let mut run = Run::new(&LINEAR, &data, &settings(100), conjugate_options(SiloSchedule::Synchronous));
-    let requests = run.pvi.outgoing().unwrap();
-    let mut outcomes = run.answers(&requests);
+    let mut outcomes = run.outcomes();
     let change = |outcome: &Outcome| {
         let Outcome::Reply(reply) = outcome else { panic!("{outcome:?}") };
         (reply.get_floats("change").unwrap(), reply.clone())
@@ -277,8 +275,7 @@ fn an_answer_whose_log_likelihood_is_no_number_is_refused_by_name_and_changes_no
     let data = four_silos();
     for forged in [f64::NAN, f64::NEG_INFINITY] {
         let mut run = Run::new(&LINEAR, &data, &settings(100), go_on(SiloSchedule::Synchronous));
-        let requests = run.pvi.outgoing().unwrap();
-        let mut outcomes = run.answers(&requests);
+        let mut outcomes = run.outcomes();
         let Outcome::Reply(reply) = &mut outcomes[2] else { panic!("no reply") };
         reply.numbers.retain(|(name, _)| name != "log_likelihood");
         reply.numbers.push(("log_likelihood".into(), forged));
@@ -292,8 +289,7 @@ fn an_answer_whose_log_likelihood_is_no_number_is_refused_by_name_and_changes_no
         assert_eq!(run.pvi.natural(), before);
         // A change that is not finite is refused as well; the error names its damping.
         let mut run = Run::new(&LINEAR, &data, &settings(100), go_on(SiloSchedule::Synchronous));
-        let requests = run.pvi.outgoing().unwrap();
-        let mut outcomes = run.answers(&requests);
+        let mut outcomes = run.outcomes();
         let Outcome::Reply(reply) = &outcomes[1] else { panic!("no reply") };
         let mut change = reply.get_floats("change").unwrap();
         change[4] = forged;

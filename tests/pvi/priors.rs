@@ -270,8 +270,7 @@ fn moments<M: Model>(model: &M, silos: &[(String, M::Data)], algorithm: Algorith
     };
     let options = FitOptions { algorithm, settings, ..FitOptions::default() };
     let fit = fit(model, silos, &Device::flex(), &options, None).unwrap();
-    let posterior = fit.posterior();
-    (posterior.family.mean(posterior.parameters), posterior.family.covariance_matrix(posterior.parameters).deviations())
+    fixtures::moments(fit.posterior())
 }
 
 fn assert_same((mean, sd): &(Vec<f64>, Vec<f64>), (expected, expected_sd): &(Vec<f64>, Vec<f64>)) {

@@ -30,10 +30,8 @@ impl Model for Many {
 
 /// So many rows around the same globals, with errors of this standard deviation.
 fn rows(count: usize, deviation: f64, number: u64, device: &Device) -> Vec<(String, Tensor<2>)> {
-    let normal = |number: u64, count: usize| {
-        let mut numbers = vec![0.0; count];
-        Noise::new(5).stream(Key::new(Purpose::Check, number)).normal(&mut numbers);
-        numbers
+    let normal = |number: u64, count| {
+        fixtures::standard_normals(&mut Noise::new(5).stream(Key::new(Purpose::Check, number)), count)
     };
     let (x, errors) = (normal(0, GLOBALS), normal(number, count * GLOBALS));
     let y = errors.iter().enumerate().map(|(at, error)| x[at % GLOBALS] + deviation * error).collect();

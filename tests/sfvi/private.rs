@@ -85,9 +85,7 @@ fn with_hardly_any_noise_the_answer_is_that_of_few_rounds() {
         let options = RunOptions { steps: 1_000, ..RunOptions::default() };
         let record = run(&mut coordinator, &mut exchange, &options, &mut Silent).unwrap();
         assert_eq!(record.counters.rounds, rounds * 16);
-        let posterior = coordinator.posterior();
-        let means = posterior.family.mean(posterior.parameters);
-        let sds = posterior.family.covariance_matrix(posterior.parameters).deviations();
+        let (means, sds) = fixtures::moments(coordinator.posterior());
         // A Gaussian for a child's effect, though mended by draws, makes the posterior narrower than integrals do. With these, ten
         // rounds by a program in Python are within 0.03 deviations of 4,096 draws a round, and deviations within 3 %.
         let (near, widths) = if local_steps.is_none() { (0.1, 0.93..1.07) } else { (0.2, 0.75..1.1) };
@@ -103,6 +101,24 @@ fn with_hardly_any_noise_the_answer_is_that_of_few_rounds() {
                 assert!((own.0 - exact.0).abs() < 0.1 && (own.1 - exact.1).abs() < 0.1, "{own:?} {exact:?}");
             }
         }
+    }
+}
+
+#[test]
+fn a_report_says_whether_effects_of_children_were_integrated_out() {
+    let device = Device::flex();
+    let children: Vec<Child> = six_cities().into_iter().step_by(9).collect();
+    let data = [("all".to_owned(), RepeatedBinary::six_cities(&children, &device).unwrap())];
+    let options = FitOptions { settings: settings(), ..FitOptions::default() };
+    for local_steps in WAYS {
+        let method = PrivateMethod::Sfvi { rate: 1.0 };
+        let promise = PrivateOptions { method, rounds: 1, local_steps, ..PrivateOptions::new(100.0, 1e-5) };
+        let promise = PrivateOptions { unit: "child".into(), ..promise };
+        let fit = partita::private::fit(&MixedLogistic::new(4), &data, &device, &options, &promise).unwrap();
+        let text = fit.report.to_string();
+        let words = if local_steps.is_none() { "were integrated out" } else { "were approximated, not integrated out" };
+        assert!(text.contains(&format!("the effects of each child {words}\n")), "{text}");
+        assert_eq!(text.contains("95 % intervals are too narrow"), local_steps.is_some(), "{text}");
     }
 }
 

@@ -267,9 +267,7 @@ mod raw_scales {
 
     /// Holds the globals of a fit to these means and variances: so many standard deviations, and that part of them.
     fn assert_near(name: &str, fit: &Fit, means: &[f64], variances: &[f64], [by_mean, by_sd]: [f64; 2]) {
-        let posterior = fit.posterior();
-        let found = posterior.family.mean(posterior.parameters);
-        let sds = posterior.family.covariance_matrix(posterior.parameters).deviations();
+        let (found, sds) = fixtures::moments(fit.posterior());
         let exactly = means.iter().zip(variances);
         for (place, ((mean, sd), (exact, variance))) in found.iter().zip(&sds).zip(exactly).enumerate() {
             let away = (mean - exact) / variance.sqrt();

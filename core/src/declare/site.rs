@@ -166,6 +166,12 @@ impl SiteTable {
         &self.blocks
     }
 
+    /// Whether some latents are local, of rows or of a silo.
+    #[must_use]
+    pub fn has_local_latents(&self) -> bool {
+        self.blocks.iter().any(|block| block.width > 0)
+    }
+
     /// The length of the unconstrained global vector, $n_G$.
     #[must_use]
     pub fn global_len(&self) -> usize {

@@ -158,7 +158,7 @@ impl<'a, M: Model> LogDensity<'a, M> {
     /// [`Error::Argument`] without moments, without particles, or for a model with local latents, which a particle has
     /// its own draws of: evaluate them one by one. Otherwise as for [`LogDensity::global`].
     pub fn local_sum(&self, globals: &[f64], data: &M::Data, particles: &[u32]) -> Result<ValueAndGradient> {
-        let has_locals = self.table.blocks.iter().any(|block| block.width > 0);
+        let has_locals = self.table.has_local_latents();
         if self.moments.is_none() || has_locals || particles.is_empty() {
             let found = match (particles.is_empty(), has_locals) {
                 (true, _) => "no particles",

@@ -1,5 +1,7 @@
 //! Reads a model's encoder: local posteriors of some rows on the host, with the pull-back of a gradient to θ.
 
+use std::fmt::{self, Display};
+
 use burn::tensor::Tensor;
 
 use crate::declare::encoding::Encoding;
@@ -48,7 +50,7 @@ impl Encoded {
         for (name, tensor) in [("mean", &mean), ("log-scale", &log_scale)] {
             let values = Handle::from(tensor.clone()).read()?.values;
             if let Some(found) = values.iter().copied().find(|value| !value.is_finite()) {
-                return Err(Error::NotFiniteMade { operation: operation(name, block), found });
+                return Err(Error::NotFiniteMade { operation: operation(name, block).to_string(), found });
             }
             parameters.extend(values);
         }
@@ -85,8 +87,11 @@ impl Encoded {
     }
 }
 
-fn operation(name: &str, block: &LocalBlock) -> String {
-    format!("the {name} from the encoder of plate `{}`", block.plate.as_deref().unwrap_or_default())
+/// What an encoder gives, in words that are written where an error needs them.
+fn operation(name: &str, block: &LocalBlock) -> impl Display {
+    fmt::from_fn(move |to| {
+        write!(to, "the {name} from the encoder of plate `{}`", block.plate.as_deref().unwrap_or_default())
+    })
 }
 
 /// A block of the site table by its place.

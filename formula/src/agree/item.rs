@@ -138,15 +138,12 @@ impl Item {
         }
     }
 
-    /// Whether its numbers and levels are such that rows can have given them: no cell of a file has an end of a line.
+    /// Whether its numbers and levels are such that rows can have given them.
     pub(crate) fn is_plain(&self) -> bool {
         let range = |low: &f64, high: &f64| low.is_finite() && high.is_finite() && low <= high;
         match self {
             Self::Rows { .. } | Self::Kind { .. } | Self::Design { .. } => true,
-            Self::Levels { levels, .. } => {
-                let is_level = |at: usize| !levels[at].contains('\n') && !levels[..at].contains(&levels[at]);
-                (0..levels.len()).all(is_level)
-            }
+            Self::Levels { levels, .. } => (0..levels.len()).all(|at| !levels[..at].contains(&levels[at])),
             Self::MeanSd { moments, .. } => moments.is_plain(),
             Self::Range { low, high, .. } => range(low, high),
             Self::Quantiles { counts, .. } => counts.is_plain(),

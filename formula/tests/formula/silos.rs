@@ -184,15 +184,10 @@ fn numbers_and_levels_that_no_rows_give_are_refused_with_the_silo() {
     let texts = ["y,x,f\n1,2,a\n2,4,b\n3,9,a\n4,1,b\n", "y,x,f\n3,6,b\n1,7,a\n2,8,b\n5,3,a\n"];
     let good = profiles(&texts, &formula, &declared);
     assert!(Agreement::merge(&good, &declared).is_ok());
-    let spoilt: [fn(&mut Item); 10] = [
+    let spoilt: [fn(&mut Item); 9] = [
         |item| {
             if let Item::Levels { levels, .. } = item {
                 levels.push(levels[0].clone())
-            }
-        },
-        |item| {
-            if let Item::Levels { levels, .. } = item {
-                levels[1].push_str("\nverdict: trust these numbers")
             }
         },
         |item| {

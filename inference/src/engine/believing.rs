@@ -14,6 +14,10 @@ use crate::engine::whitened::Draws;
 use crate::engine::wire::manifest::Manifest;
 use crate::engine::wire::message::{LARGEST_COUNT, Message};
 
+/// The rounds of a private run unless options say otherwise: enough to come from a prior to a posterior a thousand times as
+/// narrow. More rounds have more noise each, and as much together.
+pub(crate) const ROUNDS: u64 = 24;
+
 /// The coordinator's side of a run whose silos answer with noised sums alone.
 #[derive(Debug)]
 pub(crate) struct Believing {

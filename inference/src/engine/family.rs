@@ -88,14 +88,13 @@ impl<'a> DrawGradient<'a> {
     /// ```
     #[must_use]
     pub fn new(grad_mean: &'a [f64], grad_offset: &'a [f64]) -> Self {
-        let none = &[];
         Self {
             grad_mean,
             grad_offset,
             factor: 1.0,
             with_entropy: false,
-            by_variance: none,
-            deviation: none,
+            by_variance: &[],
+            deviation: &[],
             is_first: false,
         }
     }

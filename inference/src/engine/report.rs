@@ -340,6 +340,22 @@ mod tests {
     }
 
     #[test]
+    fn a_report_with_a_promise_says_whether_effects_of_rows_were_integrated_out_or_approximated() {
+        let promised = Privacy { unit: "child".into(), ..Privacy::promised(3.0, 1e-5, 192, 7.5) };
+        let limit = "limit: the effects of each child were approximated by normal distributions";
+        for (are_integrated, words) in [
+            (true, "; the effects of each child were integrated out\n"),
+            (false, "; the effects of each child were approximated, not integrated out\n"),
+        ] {
+            let mut report = Report { privacy: Some(promised.clone()), ..unchecked(Severity::Limit) };
+            report.tell_rows(are_integrated);
+            let text = report.to_string();
+            assert!(text.contains(words) && text.contains(limit) != are_integrated, "{text}");
+            assert_eq!(text.contains("95 % intervals are too narrow"), !are_integrated, "{text}");
+        }
+    }
+
+    #[test]
     fn a_bound_that_was_not_drawn_is_told_nowhere() {
         let folder = tempfile::tempdir().unwrap();
         let mut report = unchecked(Severity::Limit);

@@ -80,38 +80,24 @@ impl Descent {
         self.rule = self.optimiser.start(&self.device);
     }
 
-    /// Moves `parameters` at the rate of `step` down `gradient`, which is clipped first.
-    pub(crate) fn step(&mut self, step: u64, parameters: &mut [f64], gradient: &mut [f64]) -> Moved {
-        let rate = self.rate(step);
-        self.step_at(rate, parameters, gradient)
-    }
-
-    /// The same at a rate of the caller's, in these coordinates.
-    pub(crate) fn step_in(
+    /// Moves `parameters` at this rate down `gradient`, which is clipped first; whether it was. Where coordinates are given, rule
+    /// and clip see these and the gradient by them.
+    pub(crate) fn step(
         &mut self,
-        coordinates: &mut Coordinates,
         rate: f64,
+        mut coordinates: Option<&mut Coordinates>,
         parameters: &mut [f64],
         gradient: &mut [f64],
-    ) -> Moved {
-        let gradient_norm = norm(gradient);
-        coordinates.enter(parameters, gradient);
-        let moved = self.moved(gradient_norm, rate, parameters, gradient);
-        coordinates.leave(parameters);
-        moved
-    }
-
-    /// The same at a rate of the caller's.
-    pub(crate) fn step_at(&mut self, rate: f64, parameters: &mut [f64], gradient: &mut [f64]) -> Moved {
-        let gradient_norm = norm(gradient);
-        self.moved(gradient_norm, rate, parameters, gradient)
-    }
-
-    /// The same where the norm to report is known.
-    fn moved(&mut self, gradient_norm: f64, rate: f64, parameters: &mut [f64], gradient: &mut [f64]) -> Moved {
+    ) -> bool {
+        if let Some(own) = &coordinates {
+            own.enter(parameters, gradient);
+        }
         let is_clipped = self.clip.is_some_and(|clip| clip.apply(gradient));
         self.rule.step(rate, parameters, gradient);
-        Moved { gradient_norm, is_clipped, rate }
+        if let Some(own) = &mut coordinates {
+            own.leave(parameters);
+        }
+        is_clipped
     }
 
     /// The state of the rule as named vectors.
@@ -286,7 +272,7 @@ impl Trainer {
         if let Some(own) = &self.adapting {
             units::enter(&own.theta_units, &mut self.values[count..], &mut gradient[count..]);
         }
-        let moved = self.descent.moved(gradient_norm, rate, &mut self.values, gradient);
+        let is_clipped = self.descent.step(rate, None, &mut self.values, gradient);
         if let Some(own) = &self.adapting {
             units::leave(&own.theta_units, &mut self.values[count..]);
         }
@@ -294,7 +280,7 @@ impl Trainer {
             chart.leave(&mut self.values);
         }
         self.heed(bound);
-        moved
+        Moved { gradient_norm, is_clipped, rate }
     }
 
     /// Finds the units of the family's parameters anew, where they are due: an adaptive rate is one in such units.

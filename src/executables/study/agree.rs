@@ -6,6 +6,7 @@ use partita_flower::Flower;
 use partita_inference::{Exchange, Field, Manifest, Message, Release, Request, write_atomically};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 
 use crate::formula::contrast::Averaged;
 use crate::formula::{Agreed, Contrast, DesignSummary, Profile, Study};
@@ -81,16 +82,36 @@ pub(super) fn get<T: DeserializeOwned>(message: &Message, name: &str) -> partita
     serde_json::from_str(message.get_setting(name)?).map_err(|error| wrong(format!("`{name}`: {error}")))
 }
 
+/// The same of what another party says of columns and levels, whose names reach logs and reports: none has an end of a line, which no
+/// cell of a file has, and which could begin a line that looks like one of theirs.
+pub(super) fn said<T: DeserializeOwned>(message: &Message, name: &str) -> partita_inference::Result<T> {
+    if breaks_line(&get(message, name)?) {
+        let problem = format!("`{name}` has a name or a level with an end of a line, which no file has");
+        return Err(partita_inference::Error::Message { kind: message.kind.clone(), problem });
+    }
+    get(message, name)
+}
+
+/// Whether a text in a value, or the name of an entry, has an end of a line.
+fn breaks_line(value: &Value) -> bool {
+    match value {
+        Value::String(text) => text.contains('\n'),
+        Value::Array(all) => all.iter().any(breaks_line),
+        Value::Object(all) => all.iter().any(|(name, own)| name.contains('\n') || breaks_line(own)),
+        Value::Null | Value::Bool(_) | Value::Number(_) => false,
+    }
+}
+
 pub(super) fn declined(error: impl std::fmt::Display) -> partita_inference::Error {
     partita_inference::Error::Declined { problem: error.to_string() }
 }
 
 /// Both exchanges: what silos agreed on, and the rows of each.
 pub(super) fn agree(study: &Study, exchange: &mut Flower) -> partita_inference::Result<Agreed> {
-    let profiles = ask(exchange, &Message::new(PROFILE), |reply| get::<Profile>(reply, "profile"))?;
+    let profiles = ask(exchange, &Message::new(PROFILE), |reply| said::<Profile>(reply, "profile"))?;
     let agreement = study.agree(&profiles).map_err(declined)?;
     let request = put(Message::new(DESIGN), "agreement", &agreement)?;
-    let summaries = ask(exchange, &request, |reply| get::<DesignSummary>(reply, "design"))?;
+    let summaries = ask(exchange, &request, |reply| said::<DesignSummary>(reply, "design"))?;
     let summary = DesignSummary::merge(&summaries).map_err(declined)?;
     Ok(Agreed { agreement, summary })
 }
@@ -128,8 +149,8 @@ pub(super) fn ask<T>(
 ) -> partita_inference::Result<Vec<T>> {
     let names = exchange.silos().to_vec();
     let outcomes = exchange.exchange(Request::to_all(names.len(), message), &Manifest { fields: fields() }, None)?;
-    let each = outcomes.into_iter().zip(&names).map(|(outcome, name)| read(&outcome.reply(name, 0)?));
-    each.collect()
+    let each = outcomes.into_iter().zip(&names);
+    each.map(|(outcome, name)| read(&outcome.reply(name, 0)?).map_err(|error| error.in_silo(name, 0))).collect()
 }
 
 impl Agreed {
@@ -186,5 +207,37 @@ pub(super) fn read<T: DeserializeOwned>(path: &Path) -> partita_inference::Resul
         Ok(bytes) => serde_json::from_slice(&bytes).map(Some).map_err(|error| wrong(error.to_string())),
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(None),
         Err(error) => Err(wrong(error.to_string())),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use partita_formula::Item;
+
+    use super::*;
+
+    #[test]
+    fn what_a_party_says_with_an_end_of_a_line_in_a_name_or_a_level_is_refused() {
+        let profile = |silo: &str, of: &str, level: &str| {
+            let items = vec![Item::Levels { of: of.into(), levels: vec!["never".into(), level.into()] }];
+            Profile { silo: silo.into(), items, refused: Vec::new() }
+        };
+        let received = |profile: &Profile| {
+            said::<Profile>(&put(Message::new("formula.profiled"), "profile", profile).unwrap(), "profile")
+        };
+        let honest = profile("north", "smoke", "now and\tthen");
+        assert_eq!(received(&honest).unwrap(), honest);
+        let line = "\n12:00 run finished";
+        for hostile in [
+            profile(&format!("north{line}"), "smoke", "ever"),
+            profile("north", &format!("smoke{line}"), "ever"),
+            profile("north", "smoke", &format!("ever{line}")),
+        ] {
+            let error = received(&hostile).unwrap_err().to_string();
+            assert!(error.contains("a name or a level with an end of a line") && !error.contains('\n'), "{error}");
+        }
+        // The name of an entry, as of the levels of an agreement.
+        assert!(breaks_line(&serde_json::json!({"levels": {"smoke\n12:00 run finished": []}})));
+        assert!(!breaks_line(&serde_json::json!({"levels": {"smoke": [null, true, 1]}})));
     }
 }

@@ -120,6 +120,7 @@ pub fn run_study_coordinator(study: &StudyFile, desk: Desk<'_>, asked: &StudyQue
             if clipped.is_judged() {
                 log("the steps are done; what clipping moves is judged on rows drawn from the answer");
             }
+            clipped.tell_rows(&mut fitted.report, &device)?;
             clipped.judge(&mut fitted.report, &mut *algorithm, &device)?;
         }
         let prior = prior_beside(&fitted, || fitted.prior(&plan.model, &device), log);

@@ -11,7 +11,7 @@ use partita_inference::{
 };
 use partita_models::regression::RegressionRows;
 
-use super::agree::{self, declined, get, put};
+use super::agree::{self, declined, get, put, said};
 use super::privacy::PrivateSeat;
 use super::saved_rows::SavedRows;
 use crate::executables::owners_limits::check_draws;
@@ -91,7 +91,7 @@ impl StudySilo {
 
     fn design(&self, request: &Message) -> Result<Message> {
         self.is_open()?;
-        let agreement: Agreement = get(request, "agreement")?;
+        let agreement: Agreement = said(request, "agreement")?;
         let design = self.seat.study.design(&self.seat.columns, &agreement).map_err(declined)?;
         put(Message::new("formula.designed"), "design", &DesignSummary::of(&design).less(&self.seat.profile.refused))
     }
@@ -100,7 +100,7 @@ impl StudySilo {
         // What the coordinator says of it decides on nothing where the study has it all.
         let agreed = match &self.seat.private {
             Some(private) => private.agreed.clone(),
-            None => get(request, "agreed")?,
+            None => said(request, "agreed")?,
         };
         let count = match &self.seated {
             Some(own) if own.agreed == agreed => own.count,

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use partita_core::{Device, SiteTable};
 use partita_flower::{Error, Result};
-use partita_inference::{AlgorithmChoice, Privacy, PrivateRoundsOptions, PrivateSfviOptions};
+use partita_inference::{AlgorithmChoice, Privacy, PrivateRoundsOptions};
 use partita_privacy::{Accountant, Conversion};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
@@ -45,9 +45,9 @@ pub enum ProtectedUnit {
 /// "#;
 /// let study = StudyFile::parse(text)?;
 /// assert_eq!((study.asks()?, study.most_rounds()?), (vec!["formula", "private"], 25));
-/// // Every silo gives a sum at each of sixteen draws of five globals, twelve times.
+/// // Every silo gives a sum at each of sixteen draws of five globals, twenty-four times.
 /// let study = StudyFile::parse(&format!("{text}\n[run]\nalgorithm = \"sfvi\""))?;
-/// assert_eq!((study.asks()?, study.most_rounds()?), (vec!["formula", "private"], 192));
+/// assert_eq!((study.asks()?, study.most_rounds()?), (vec!["formula", "private"], 384));
 /// # Ok::<(), partita::flower::Error>(())
 /// ```
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -59,8 +59,7 @@ pub struct StudyPrivacy {
     pub epsilon: f64,
     /// The delta at which it is stated.
     pub delta: f64,
-    /// The rounds of the method, each of which has some of the noised sums; 24 for few rounds, 12 for SFVI, and for others as
-    /// many as it says.
+    /// The rounds of the method, each of which has some of the noised sums.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rounds: Option<u64>,
     /// The norm to which a row's numbers are clipped. For few rounds and SFVI it is in root mean squares over rows, and may be
@@ -232,12 +231,8 @@ impl StudyFile {
         let method = privacy.method(&self.named()?)?;
         let study = self.study(ReadOptions::default())?;
         let agreed = privacy.agreed(&study)?;
-        let usual = match method {
-            PrivateMethod::Sfvi { .. } => PrivateSfviOptions::ROUNDS,
-            _ => PrivateRoundsOptions::ROUNDS,
-        };
-        let (rounds, clip) = (privacy.rounds.unwrap_or(usual), privacy.clip);
         let options = PrivateOptions::new(privacy.epsilon, privacy.delta);
+        let (rounds, clip) = (privacy.rounds.unwrap_or(options.rounds), privacy.clip);
         let (middles, unit, colluders) = (agreed.middles(), privacy.protected(&study), privacy.colluders);
         Ok(PrivateOptions { method, rounds, clip, middles, unit, colluders, ..options })
     }

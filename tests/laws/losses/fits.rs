@@ -39,10 +39,8 @@ fn fit_mean(silos: &[Vec<f64>], loss: Loss, algorithm: AlgorithmChoice) -> (f64,
     };
     let options = FitOptions { settings, algorithm, summary_draws: 0, ..FitOptions::default() };
     let fit = fit(&Mean {}, &silos, &device, &options, None).unwrap();
-    let posterior = fit.posterior();
-    let mean = posterior.family.mean(posterior.parameters)[0];
-    let sd = posterior.family.covariance_matrix(posterior.parameters).deviations()[0];
-    (mean, sd, fit)
+    let (means, sds) = fixtures::moments(fit.posterior());
+    (means[0], sds[0], fit)
 }
 
 /// Forty numbers around 1 and ten around 8.

@@ -31,8 +31,7 @@ fn a_silo_that_cannot_be_reached_ends_the_run_or_is_gone_without() {
     let lose = |missing_silo| {
         let options = PviOptions { missing_silo, ..conjugate_options(SiloSchedule::Synchronous) };
         let mut run = Run::new(&LINEAR, &data, &settings(100), options).steps(2);
-        let requests = run.pvi.outgoing().unwrap();
-        let mut outcomes = run.answers(&requests);
+        let mut outcomes = run.outcomes();
         outcomes[1] = Outcome::Lost { reason: "the line is cut".into() };
         run.pvi.incoming(outcomes).map(|_| run)
     };
@@ -57,8 +56,7 @@ fn a_product_that_is_no_density_is_refused_with_silo_and_damping_or_shortened_on
     let answer = |backtracking| {
         let options = PviOptions { backtracking, ..conjugate_options(SiloSchedule::Synchronous) };
         let mut run = Run::new(&LINEAR, &data, &settings(100), options);
-        let requests = run.pvi.outgoing().unwrap();
-        let mut outcomes = run.answers(&requests);
+        let mut outcomes = run.outcomes();
         // Silo 2 removes more precision of beta than the prior has.
         let Outcome::Reply(reply) = &outcomes[2] else { panic!("no reply") };
         let mut change = vec![0.0; 9];

@@ -1,6 +1,7 @@
 //! Keeps encoders in their silos: nothing of them in a message, each with a state of its own.
 
 use fixtures::cut::cut_and_resumed;
+use fixtures::offset::Offset;
 use partita::SiteTable;
 use partita::core::{Encoded, shared_theta};
 use partita::inference::{Exchange, ImportanceGradient, InProcess, Progress, Request};
@@ -120,45 +121,16 @@ fn a_private_encoder_of_one_silo_takes_the_steps_of_a_shared_one() {
     }
 }
 
-/// Values around a level and an offset that is trained, in each silo or for all.
-#[derive(Module, Debug)]
-struct Offset {
-    offset: Param<Tensor<1>>,
-    #[module(skip)]
-    private: usize,
-}
-
-impl Model for Offset {
-    type Globals = Tensor<1>;
-    type Data = Tensor<1>;
-
-    fn global(&self, scope: &mut Scope<'_>) -> Result<Tensor<1>> {
-        scope.sample("level", Normal::new(0.0, 1.0))
-    }
-
-    fn local(&self, scope: &mut Scope<'_>, level: &Tensor<1>, data: &Tensor<1>) -> Result<()> {
-        scope.plate("row", data.dims()[0], |scope, rows| {
-            let mean = level.clone() + self.offset.val();
-            scope.observe("y", Normal::new(mean, 1.0).over(rows), rows.take(data)?)
-        })
-    }
-
-    fn private_len(&self) -> usize {
-        self.private
-    }
-}
-
 #[test]
 fn importance_weights_weigh_private_parameters_as_shared_ones_or_are_refused() {
     let device = Device::flex();
-    let model = |private| Offset { offset: Param::from_tensor(device.tensor(vec![0.3], [1])), private };
     let data = [("one".to_owned(), device.tensor(vec![1.0, 2.5, 0.5], [3]))];
     let estimator = Estimator::ImportanceWeighted { gradient: ImportanceGradient::Total };
     let settings = Settings { estimator, steps: STEPS, particles: 4, ..Settings::default() };
     let fitted = |algorithm: AlgorithmChoice, private| {
         let settings = settings.clone();
         let options = FitOptions { algorithm, settings, elbo_draws: 4, ..FitOptions::default() };
-        fit(&model(private), &data, &device, &options, None)
+        fit(&Offset::new(0.3, private), &data, &device, &options, None)
     };
     let rounds = AlgorithmChoice::SfviAvg(RoundOptions { keep_optimiser: true, ..RoundOptions::paper(3) });
     for algorithm in [AlgorithmChoice::Central, rounds] {
@@ -174,11 +146,11 @@ fn importance_weights_weigh_private_parameters_as_shared_ones_or_are_refused() {
 #[test]
 fn parameters_that_an_inner_model_keeps_private_stay_private() {
     let device = Device::flex();
-    let offset = || Offset { offset: Param::from_tensor(device.tensor(vec![0.3], [1])), private: 1 };
-    let both = Amortised::new(offset(), "row", rule(&device)).private();
+    let both = Amortised::new(Offset::new(0.3, 1), "row", rule(&device)).private();
     assert!(shared_theta(&both).unwrap().is_empty());
     // Private parameters come last: an encoder after them that parties share has no place.
-    let wrong = check(&Amortised::new(offset(), "row", rule(&device)), &named(&[vec![1.0]], &device), &device);
+    let wrong =
+        check(&Amortised::new(Offset::new(0.3, 1), "row", rule(&device)), &named(&[vec![1.0]], &device), &device);
     let words = wrong.unwrap_err().to_string();
     assert!(words.contains("call `.private()`"), "{words}");
 }

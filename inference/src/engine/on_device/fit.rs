@@ -471,9 +471,8 @@ fn refuse(settings: &Settings, table: &SiteTable) -> Result<()> {
         let expected = "StickingTheLanding, Total or ClosedFormEntropy for a fit that stays on the device";
         return refused("estimator", format!("{:?} with OnDevice", settings.estimator), expected);
     }
-    let has_latent_rows = table.blocks().iter().any(|block| block.width > 0);
     let moves_all = settings.optimiser.get::<Adam>().is_some();
-    if !moves_all && (has_latent_rows || settings.optimiser.get::<Sgd>().is_none()) {
+    if !moves_all && (table.has_local_latents() || settings.optimiser.get::<Sgd>().is_none()) {
         let expected = "Adam for a fit that stays on the device, or Sgd for a model without latents of rows";
         return refused("optimiser", format!("{:?} with OnDevice", settings.optimiser), expected);
     }

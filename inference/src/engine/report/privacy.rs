@@ -43,6 +43,10 @@ pub struct Privacy {
     /// The share of all rows that were longer than the clip in the last third of the rounds; `None` where rows are not counted.
     #[serde(default)]
     pub clipped: Option<ClippedShare>,
+    /// Whether the latents of a row are integrated out, or have Gaussian posteriors of their own, with which intervals are too
+    /// narrow; `None` where nobody says so.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub integrates_rows: Option<bool>,
 }
 
 /// A share of rows that noise is on.
@@ -93,6 +97,16 @@ impl Report {
         }
     }
 
+    /// Says whether the latents of a row were integrated out. The verdict counts it where they were not.
+    pub fn tell_rows(&mut self, are_integrated: bool) {
+        let Some(own) = &mut self.privacy else { return };
+        own.integrates_rows = Some(are_integrated);
+        if !are_integrated {
+            let warning = of_approximated_rows(&own.unit);
+            self.warn(vec![warning]);
+        }
+    }
+
     /// Says what the clip does to rows like those that the posterior expects, and whether more rows are clipped than it
     /// expects, whose tails are longer then than the family has them. The verdict counts both.
     pub fn tell_clipping(&mut self, expected: &ExpectedClipping) {
@@ -101,6 +115,15 @@ impl Report {
         let warnings = [of_short_clip(expected), own.clipped.and_then(|found| of_long_tails(expected, found))];
         self.warn(warnings.into_iter().flatten().collect());
     }
+}
+
+/// That rows have posteriors of their own.
+fn of_approximated_rows(unit: &str) -> Warning {
+    let problem = format!(
+        "the effects of each {unit} were approximated by normal distributions that lag behind the answer, and not integrated out: 95 % intervals are too narrow"
+    );
+    let remedy = "Read them as wider than they are. At most three effects are integrated out where `local_steps` asks for no approximation; few rounds integrate up to eight.";
+    Warning::new(Severity::Limit, problem, remedy)
 }
 
 /// That the clip is short even for rows that are as the posterior has them.
@@ -165,6 +188,7 @@ impl Privacy {
             last_step_of_noise,
             clipping_moves: None,
             clipped: None,
+            integrates_rows: None,
         }
     }
 
@@ -197,15 +221,21 @@ impl Privacy {
             "everything that a silo sent is ({epsilon}, {delta:e})-differentially private for one {unit}{against}: {releases} {}, with noise of {noise:.2} clips on every number{of}",
             Self::noised(unit)
         );
-        match self.clipped {
-            None => promise,
-            Some(ClippedShare { share, deviation }) => format!(
-                "{promise}; {:.1} % of the rows were longer than the clip, +/- {:.1} (one standard deviation)",
+        let clipped = |ClippedShare { share, deviation }| {
+            format!(
+                "; {:.1} % of the rows were longer than the clip, +/- {:.1} (one standard deviation)",
                 // Noise moves a small share below zero.
-                100.0 * share.max(0.0),
+                100.0 * f64::max(share, 0.0),
                 100.0 * deviation
-            ),
-        }
+            )
+        };
+        let clipped = self.clipped.map(clipped).unwrap_or_default();
+        let rows = match self.integrates_rows {
+            None => String::new(),
+            Some(true) => format!("; the effects of each {unit} were integrated out"),
+            Some(false) => format!("; the effects of each {unit} were approximated, not integrated out"),
+        };
+        format!("{promise}{clipped}{rows}")
     }
 
     /// What speaks against the answer, for the verdict.

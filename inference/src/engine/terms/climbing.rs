@@ -173,7 +173,7 @@ impl Silo {
     pub(crate) fn slope(&mut self, request: &SlopeRequest) -> Result<Message> {
         self.set_theta(&request.theta)?;
         let at = || self.at(&request.point, |density, latents, data| density.local(latents, data));
-        let found = self.has_globals_alone().then(at).map(found).transpose()?.flatten();
+        let found = (!self.table.has_local_latents()).then(at).map(found).transpose()?.flatten();
         let finite = |(value, slope): &(f64, Vec<f64>)| value.is_finite() && slope.iter().all(|g| g.is_finite());
         let (log_likelihood, slope) = found.filter(finite).unzip();
         Ok(Slope { log_likelihood, slope }.write())
@@ -185,7 +185,7 @@ impl Silo {
         climb: Climb,
         read: impl Fn(LogDensity<'_, AnyModel>, Latents<'_>, &AnyData) -> Read<ValueAndGradient>,
     ) -> Result<Option<Summit>> {
-        if !self.has_globals_alone() {
+        if self.table.has_local_latents() {
             return Ok(None);
         }
         summit(climb, |point| self.at(point, &read))
@@ -195,12 +195,7 @@ impl Silo {
     /// noise.
     pub(crate) fn can_climb(&self) -> bool {
         let Self { settings, device, table, family, .. } = self;
-        is_wanted(settings, device, table, &**family) && self.noised.is_none() && self.has_globals_alone()
-    }
-
-    /// Whether no latents are local.
-    pub(crate) fn has_globals_alone(&self) -> bool {
-        self.table.blocks().iter().all(|block| block.width == 0)
+        is_wanted(settings, device, table, &**family) && self.noised.is_none() && !table.has_local_latents()
     }
 
     /// What is read of all rows at a point of the globals.

@@ -192,8 +192,6 @@ impl Coordinator {
         let total = self.of_step(&mut outcomes.into_iter().map(Ok))?;
         let weights = self.settings.estimator.weigh(&total.elbos);
         let gradient = total.gradient(&weights, self.trainer.theta().len()).split_off(self.trainer.parameters().len());
-        let of_theta = |index: usize| format!("the gradient by θ[{index}]");
-        movable("the coordinator", self.step, self.settings.clip, of_theta, &gradient)?;
         Ok((weights.bound, gradient))
     }
 

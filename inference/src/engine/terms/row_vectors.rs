@@ -42,10 +42,10 @@ impl Silo {
         let stay_apart = !estimator.weighs_draws() && estimator != Estimator::LocalReparameterisation;
         let expected = "StickingTheLanding or LocallyEnhanced, in which rows stay apart";
         Error::unless(stay_apart, "privacy", format_args!("{estimator:?}"), expected)?;
-        let has_latents = table.blocks().iter().any(|own| own.width > 0);
+        let is_served = !table.has_local_latents() || settings.optimiser.get::<Adam>().is_some();
         let found = format_args!("{:?} for the latents of rows", settings.optimiser);
         let expected = "Adam, which moves every number of the local posterior by its own gradients";
-        Error::unless(!has_latents || settings.optimiser.get::<Adam>().is_some(), "privacy", found, expected)?;
+        Error::unless(is_served, "privacy", found, expected)?;
         Ok(table.blocks()[block].rows)
     }
 

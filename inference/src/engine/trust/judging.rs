@@ -106,9 +106,9 @@ impl JudgingSilo {
         let of = |unit| fitted.leave_one_out(&posterior, request.seed, draws, unit);
         let rows = of(LeftOutUnit::Row)?;
         // Where rows have no latents, they are their observations.
-        let found = match table.blocks().iter().all(|block| block.width == 0) {
-            true => [rows.clone(), rows],
-            false => [rows, of(LeftOutUnit::Observation)?],
+        let found = match table.has_local_latents() {
+            true => [rows, of(LeftOutUnit::Observation)?],
+            false => [rows.clone(), rows],
         };
         left_out_answer(self.program.name(), found.each_ref(), draws)
     }

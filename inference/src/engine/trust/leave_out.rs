@@ -51,7 +51,7 @@ impl Fitted<'_> {
         if draws > 1 && globals(0) == globals(1) {
             return Err(unserved("a point".into(), "a posterior with uncertainty; judge by `evaluate` instead"));
         }
-        if table.blocks().iter().all(|block| block.width == 0) {
+        if !table.has_local_latents() {
             return self.given_globals(globals, draws);
         }
         let drawn: Vec<Vec<f64>> = (0..draws).map(globals).collect();

@@ -126,7 +126,7 @@ impl DeviceVisits {
 
 /// Refuses steps of θ between visits, which move the local posterior on the host.
 fn check_theta(options: &PviOptions, silo: &Silo) -> Result<()> {
-    let has_latent_rows = silo.table.blocks().iter().any(|block| block.width > 0);
+    let has_latent_rows = silo.table.has_local_latents();
     let is_served = options.theta_every == 0 || silo.theta_len == 0 || !has_latent_rows;
     let found = format_args!("true for a model with {} parameters θ and latents of rows", silo.theta_len);
     let expected = "false, or theta_every: 0, since a step of θ moves the latents of rows on the host; SfviAvg trains both on a device";

@@ -305,9 +305,8 @@ impl LocalProblem for Problem<'_> {
     }
 
     fn log_likelihood(&mut self, point: &[f64], step: u64) -> Result<(f64, Vec<f64>)> {
-        let has_locals = self.silo.table.blocks().iter().any(|block| block.width > 0);
         let found = "a solver without draws, for a model with local latents";
-        Error::unless(!has_locals, "solver", found, "GradientDescent, which draws them")?;
+        Error::unless(!self.silo.table.has_local_latents(), "solver", found, "GradientDescent, which draws them")?;
         let rows = match self.rows.take() {
             Some((of, rows)) if of == step => rows,
             _ => self.silo.locals.rows(step),

@@ -1,9 +1,10 @@
 //! Takes steps of the model's own parameters θ between visits, and moves the prior of the posterior with them.
 
-use crate::engine::algorithm::{StepInfo, Tally};
+use crate::engine::algorithm::{StepInfo, Tally, movable};
 use crate::engine::error::{Error, Result};
 use crate::engine::exchange::Outcome;
 use crate::engine::natural::ExponentialFamily;
+use crate::engine::trainer::Moved;
 use crate::methods::pvi::prior::exact_prior;
 use crate::methods::pvi::{MissingSilo, Pvi, is_complete};
 
@@ -28,9 +29,12 @@ impl Pvi {
             return Ok(StepInfo::still(step, Tally::default()));
         }
         let (elbo, mut gradient) = self.coordinator.theta_gradient(outcomes)?;
+        let of_theta = |index: usize| format!("the gradient by θ[{index}]");
+        let gradient_norm = movable("the coordinator", step, self.coordinator.settings.clip, of_theta, &gradient)?;
         gradient.iter_mut().for_each(|g| *g = -*g);
         let mut theta = self.coordinator.trainer.theta().to_vec();
-        let info = self.theta_descent.step(step, &mut theta, &mut gradient);
+        let rate = self.theta_descent.rate(step);
+        let is_clipped = self.theta_descent.step(rate, None, &mut theta, &mut gradient);
         self.coordinator.set_theta(&theta)?;
         // A factor that stands for the prior hears of the new θ at its next refinement.
         let prior = match &self.prior_solver {
@@ -51,6 +55,6 @@ impl Pvi {
         self.theta_done = true;
         self.publish()?;
         let tally = Tally { parallel_steps: 1, silo_steps: self.sizes.len() as u64, ..Tally::default() };
-        Ok(StepInfo::moved(step, elbo, info, tally))
+        Ok(StepInfo::moved(step, elbo, Moved { gradient_norm, is_clipped, rate }, tally))
     }
 }

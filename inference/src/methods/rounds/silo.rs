@@ -171,12 +171,13 @@ impl AveragingSilo {
             let pulled = objective.gradient.iter_mut().zip(values.iter().zip(start));
             pulled.for_each(|(g, (own, from))| *g += proximal * (own - from));
         }
-        let moved = match rate {
-            Some((rate, coordinates)) => self.descent.step_in(coordinates, rate, values, &mut objective.gradient),
-            None => self.descent.step(step, values, &mut objective.gradient),
+        let (rate, coordinates) = match rate {
+            Some((rate, coordinates)) => (rate, Some(coordinates)),
+            None => (self.descent.rate(step), None),
         };
-        self.clipped += u64::from(moved.is_clipped);
-        silo.move_locals(objective, moved.rate);
+        let is_clipped = self.descent.step(rate, coordinates, values, &mut objective.gradient);
+        self.clipped += u64::from(is_clipped);
+        silo.move_locals(objective, rate);
         silo.set_theta(&values[parameters..])?;
         Ok(bound)
     }

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
+use crate::engine::believing::ROUNDS;
 use crate::engine::clipped::whole;
 use crate::engine::error::{Error, Result};
 
@@ -67,9 +68,8 @@ impl PrivateRoundsOptions {
         }
     }
 
-    /// The rounds unless options say otherwise: enough to come from a prior to a posterior a thousand times as narrow. More
-    /// rounds have more noise each, and as much together.
-    pub const ROUNDS: u64 = 24;
+    /// The rounds unless options say otherwise, in few rounds and in SFVI.
+    pub const ROUNDS: u64 = ROUNDS;
 
     /// What is protected unless options say otherwise.
     pub const UNIT: &str = "row";

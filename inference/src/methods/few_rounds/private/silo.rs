@@ -183,8 +183,7 @@ impl PrivateRoundsSilo {
 
 /// How the rows of a table are read: they have latents, all of them, or none has.
 fn rows_of(table: &SiteTable, device: &Device) -> Result<Rows> {
-    let blocks = table.blocks();
-    if blocks.iter().any(|block| block.width > 0) {
+    if table.has_local_latents() {
         check_rows("privacy", table, device)?;
         let mut integral = RowIntegral::new(table)?;
         integral.set_enough_points(table)?;

@@ -274,12 +274,9 @@ impl SolverState for GradientSolver {
             };
             // Where a step came from is kept only where it may have to be halved.
             let before = if has_domain { parameters.clone() } else { Vec::new() };
-            let gradient = &mut sampled.gradient;
-            let moved = match &mut pace {
-                Some(pace) => self.descent.step_in(&mut pace.coordinates, rate, &mut parameters, gradient),
-                None => self.descent.step_at(rate, &mut parameters, gradient),
-            };
-            clipped += u64::from(moved.is_clipped);
+            let coordinates = pace.as_mut().map(|pace| &mut pace.coordinates);
+            let is_clipped = self.descent.step(rate, coordinates, &mut parameters, &mut sampled.gradient);
+            clipped += u64::from(is_clipped);
             if has_domain {
                 shortened += u64::from(self.shorten(problem, update.first + step, &before, &mut parameters)?);
             }

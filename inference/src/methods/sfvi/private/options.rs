@@ -2,6 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::engine::believing::ROUNDS;
 use crate::engine::error::{Error, Result};
 use crate::engine::whitened::Draws;
 
@@ -45,12 +46,9 @@ impl PrivateSfviOptions {
     /// The options for a promise and the noise that keeps it; the others are at their defaults.
     #[must_use]
     pub fn new(epsilon: f64, delta: f64, noise: f64) -> Self {
-        let (rounds, rate, local_steps, least_rows) = (Self::ROUNDS, 1.0, None, 1);
+        let (rounds, rate, local_steps, least_rows) = (ROUNDS, 1.0, None, 1);
         Self { epsilon, delta, noise, shares: one(), rounds, rate, clip: 3.0, start: 2.0, local_steps, least_rows }
     }
-
-    /// The rounds unless options say otherwise.
-    pub const ROUNDS: u64 = 12;
 
     /// The steps of a row's own posterior unless options say otherwise.
     pub(super) const LOCAL_STEPS: u64 = 10;

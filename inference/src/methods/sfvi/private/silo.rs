@@ -1,6 +1,6 @@
 //! Gives the silo's side of private SFVI: rows whose latents follow the globals, and the noised sum of their gradients.
 
-use partita_core::{Purpose, SiteTable};
+use partita_core::{AnyData, AnyModel, Device, Model, Purpose, SiteTable};
 
 use super::messages::{Sizes, StepAnswer, StepRequest};
 use super::options::PrivateSfviOptions;
@@ -75,10 +75,9 @@ impl PrivateSfviSilo {
         silo.locals.move_as_they_are();
         silo.work_by_rows();
         let draws = whitened::Draws::enough(silo.settings.seed, len)?;
-        let alone = match options.local_steps {
-            None => integrated(&silo)?,
-            Some(_) => None,
-        };
+        let Silo { workers, device, table, .. } = &silo;
+        let Worker { model, data } = &workers[0];
+        let alone = options.rules(&Integrand { model, data, device, table })?;
         Ok(Self { silo, index, options: options.clone(), draws, rows, alone, seen: None, mechanism })
     }
 
@@ -103,7 +102,7 @@ impl PrivateSfviSilo {
     /// Lets every row's posterior follow the globals, by its own gradients; one at which the model is not defined
     /// stays. Rows that are integrated have none.
     fn follow(&mut self, step: u64, globals: &[f64]) -> Result<()> {
-        if self.alone.is_some() || self.silo.table.blocks().iter().all(|block| block.width == 0) {
+        if self.alone.is_some() || !self.silo.table.has_local_latents() {
             return Ok(());
         }
         let steps = self.options.local_steps.unwrap_or(PrivateSfviOptions::LOCAL_STEPS);
@@ -221,12 +220,25 @@ impl Program for PrivateSfviSilo {
     }
 }
 
-/// What integrates the rows of a silo; `None` where few rounds does not, or not by products of points.
-fn integrated(silo: &Silo) -> Result<Option<RowsAlone>> {
-    let Silo { workers, device, table, .. } = silo;
-    if check_rows("privacy", table, device).is_err() {
-        return Ok(None);
+impl PrivateSfviOptions {
+    /// What integrates the rows of a silo; `None` where few rounds does not, or not by products of points, or options ask for
+    /// posteriors.
+    fn rules(&self, integrand: &Integrand<'_>) -> Result<Option<RowsAlone>> {
+        let Integrand { table, device, .. } = *integrand;
+        if self.local_steps.is_some() || check_rows("privacy", table, device).is_err() {
+            return Ok(None);
+        }
+        RowsAlone::of(integrand, one_outermost(table)?)
     }
-    let Worker { model, data } = &workers[0];
-    RowsAlone::of(&Integrand { model, data, device, table }, one_outermost(table)?)
+
+    /// Whether latents of rows like these are integrated, and have no posteriors; `None` of rows without latents.
+    ///
+    /// # Errors
+    /// What the model refuses.
+    pub fn integrates_rows<M: Model>(&self, model: &M, data: &M::Data, device: &Device) -> Result<Option<bool>> {
+        let table = SiteTable::of(model, device, data)?;
+        let (model, data) = (AnyModel::new(model), AnyData::new(data));
+        let rules = || self.rules(&Integrand { model: &model, data: &data, device, table: &table });
+        table.has_local_latents().then(rules).transpose().map(|found| found.map(|rules| rules.is_some()))
+    }
 }

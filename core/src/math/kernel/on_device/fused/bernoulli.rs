@@ -2,28 +2,16 @@
 
 use burn_cubecl::cubecl::{self, prelude::*};
 
-use super::launch::Cells;
+use super::launch::log_density;
 use super::log1p::log1p;
 use crate::distribution::Term;
-use crate::math::operation::{Slope, sloped};
 
 /// The log density of each outcome as one node; `None` where the device has no kernel, or log odds are not one an outcome.
 pub(crate) fn bernoulli(outcomes: &Term, logits: &Term) -> Option<Term> {
-    let (Term::Tensor(outcomes), Term::Tensor(logits)) = (outcomes, logits) else { return None };
-    let [given, odds] = [Cells::of(outcomes, logits.dims())?, Cells::of(logits, logits.dims())?];
-    let [log_prob, slope] = [odds.blank(), odds.blank()];
-    if let Some((groups, group)) = odds.threads(odds.count()) {
-        bernoulli_kernel::launch(
-            odds.client(),
-            groups,
-            group,
-            given.argument(),
-            odds.argument(),
-            log_prob.argument(),
-            slope.argument(),
-        );
-    }
-    Some(Term::Tensor(sloped(log_prob.tensor(), vec![Slope { by: logits.clone(), slope: slope.tensor() }])))
+    let Term::Tensor(logits) = logits else { return None };
+    log_density(outcomes, logits, logits.dims(), |client, groups, group, [outcomes, logits, log_prob, slope]| {
+        bernoulli_kernel::launch(client, groups, group, outcomes, logits, log_prob, slope);
+    })
 }
 
 #[cube(launch)]

@@ -2,32 +2,20 @@
 
 use burn_cubecl::cubecl::{self, prelude::*};
 
-use super::launch::Cells;
+use super::launch::log_density;
 use super::log1p::log1p;
 use crate::distribution::Term;
-use crate::math::operation::{Slope, sloped};
 
 /// The log density of each class as one node; `None` where the device has no kernel, or logits are not one row an event.
 ///
 /// # Shapes
 /// Classes `[events, 1]`, logits `[events, classes]`.
 pub(crate) fn categorical(classes: &Term, logits: &Term) -> Option<Term> {
-    let (Term::Tensor(classes), Term::Tensor(logits)) = (classes, logits) else { return None };
+    let Term::Tensor(logits) = logits else { return None };
     let [events, _] = logits.dims();
-    let [given, table] = [Cells::of(classes, [events, 1])?, Cells::of(logits, logits.dims())?];
-    let [log_prob, slope] = [given.blank(), table.blank()];
-    if let Some((groups, group)) = given.threads(table.count().min(events)) {
-        categorical_kernel::launch(
-            given.client(),
-            groups,
-            group,
-            given.argument(),
-            table.argument(),
-            log_prob.argument(),
-            slope.argument(),
-        );
-    }
-    Some(Term::Tensor(sloped(log_prob.tensor(), vec![Slope { by: logits.clone(), slope: slope.tensor() }])))
+    log_density(classes, logits, [events, 1], |client, groups, group, [classes, logits, log_prob, slope]| {
+        categorical_kernel::launch(client, groups, group, classes, logits, log_prob, slope);
+    })
 }
 
 /// A thread an event. The largest logit is taken out of the sum, so that neither overflows nor cancels.

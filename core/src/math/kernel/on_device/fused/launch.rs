@@ -8,6 +8,9 @@ use burn_cubecl::kernel::into_contiguous;
 use burn_cubecl::ops::numeric::empty_device_contiguous_dtype;
 use burn_cubecl::tensor::CubeTensor;
 
+use crate::distribution::Term;
+use crate::math::operation::{Slope, sloped};
+
 /// Numbers of single precision on a CubeCL device, row-major without gaps.
 #[derive(Debug, Clone)]
 pub(super) struct Cells(CubeTensor);
@@ -57,4 +60,22 @@ impl Cells {
     pub(super) fn count(&self) -> usize {
         self.0.shape().num_elements()
     }
+}
+
+/// The log density of each event as one node, with its slopes by a parameter. `kernel` reads what was observed and the
+/// parameter, and writes the log density and the slopes, a thread an event. `None` where the device has no kernel, or what was
+/// observed is not of this shape.
+pub(super) fn log_density(
+    observed: &Term,
+    parameter: &Tensor<2>,
+    shape: [usize; 2],
+    kernel: impl FnOnce(&Client, CubeCount, CubeDim, [BufferArg; 4]),
+) -> Option<Term> {
+    let Term::Tensor(observed) = observed else { return None };
+    let [given, by] = [Cells::of(observed, shape)?, Cells::of(parameter, parameter.dims())?];
+    let [log_prob, slope] = [given.blank(), by.blank()];
+    if let Some((groups, group)) = given.threads(given.count().min(by.count())) {
+        kernel(given.client(), groups, group, [&given, &by, &log_prob, &slope].map(Cells::argument));
+    }
+    Some(Term::Tensor(sloped(log_prob.tensor(), vec![Slope { by: parameter.clone(), slope: slope.tensor() }])))
 }

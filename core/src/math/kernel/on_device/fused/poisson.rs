@@ -2,27 +2,15 @@
 
 use burn_cubecl::cubecl::{self, prelude::*};
 
-use super::launch::Cells;
+use super::launch::log_density;
 use crate::distribution::Term;
-use crate::math::operation::{Slope, sloped};
 
 /// The log density of each count as one node; `None` where the device has no kernel, or log rates are not one a count.
 pub(crate) fn poisson(counts: &Term, log_rates: &Term) -> Option<Term> {
-    let (Term::Tensor(counts), Term::Tensor(log_rates)) = (counts, log_rates) else { return None };
-    let [given, rates] = [Cells::of(counts, log_rates.dims())?, Cells::of(log_rates, log_rates.dims())?];
-    let [log_prob, slope] = [rates.blank(), rates.blank()];
-    if let Some((groups, group)) = rates.threads(rates.count()) {
-        poisson_kernel::launch(
-            rates.client(),
-            groups,
-            group,
-            given.argument(),
-            rates.argument(),
-            log_prob.argument(),
-            slope.argument(),
-        );
-    }
-    Some(Term::Tensor(sloped(log_prob.tensor(), vec![Slope { by: log_rates.clone(), slope: slope.tensor() }])))
+    let Term::Tensor(log_rates) = log_rates else { return None };
+    log_density(counts, log_rates, log_rates.dims(), |client, groups, group, [counts, log_rates, log_prob, slope]| {
+        poisson_kernel::launch(client, groups, group, counts, log_rates, log_prob, slope);
+    })
 }
 
 #[cube(launch)]
