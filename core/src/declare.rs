@@ -15,7 +15,7 @@ pub(crate) mod site;
 mod sparse;
 mod takes;
 pub(crate) mod theta;
-mod uploaded;
+pub(crate) mod uploaded;
 pub(crate) mod vertical;
 
 pub use amortised::Amortised;

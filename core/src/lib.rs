@@ -56,8 +56,8 @@ pub use math::real::Real;
 pub use math::{kernel, special};
 pub use noise::{DrawNoise, Key, Noise, NoiseKind, NoiseStream, Purpose};
 pub use read::{
-    DeviceEncoded, DeviceValueAndGradient, Draw, Encoded, Enhanced, Latents, Levels, LogDensity, Predictive, SiloNoise,
-    Simulated, SimulatedData, ValueAndGradient, expected_values, natural_values, observed_values,
-    pointwise_log_likelihood, predictive_draw, predictive_log_likelihood, prior_draw, replicated_log_likelihood,
-    vertical,
+    DeviceEncoded, DeviceLevels, DeviceValueAndGradient, Draw, Encoded, Enhanced, Latents, Levels, LogDensity,
+    Predictive, SiloNoise, Simulated, SimulatedData, ValueAndGradient, expected_values, natural_values,
+    observed_values, pointwise_log_likelihood, predictive_draw, predictive_log_likelihood, prior_draw,
+    replicated_log_likelihood, vertical,
 };

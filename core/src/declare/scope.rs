@@ -198,8 +198,8 @@ impl<'a> Scope<'a> {
 
     /// The treatment of a log density at this position of the model.
     fn score(&self) -> Score {
-        let Reading::Density(density) = &self.reading else { return Score::Skip };
-        match (density.terms, self.place.part, &self.place.plate) {
+        let Some(terms) = self.terms() else { return Score::Skip };
+        match (terms, self.place.part, &self.place.plate) {
             (Terms::Local | Terms::LocalByRow | Terms::LocalByLevel, Part::Global, _) => Score::Skip,
             (Terms::LocalByRow, Part::Local, Some(_)) | (Terms::LocalByLevel, Part::Local, _) => Score::ByRow,
             _ => Score::Sum(self.weight_here()),

@@ -162,7 +162,7 @@ impl Term {
     /// The sum over each row's columns.
     #[must_use]
     pub fn sum_columns(self) -> Self {
-        self.map(|x| x, |x| x.sum_dim(1))
+        self.map(|x| x, |x| if x.dims()[1] == 1 { x } else { x.sum_dim(1) })
     }
 
     /// $x_k - \log\sum_l e^{x_l}$ over each row's columns.

@@ -4,7 +4,7 @@ use burn::tensor::Tensor;
 
 use super::density::LogDensity;
 use crate::declare::model::Model;
-use crate::declare::scope::{OnDevice, Outcome, Reading, Source};
+use crate::declare::scope::{OnDevice, Outcome, Reading, Source, Terms};
 use crate::declare::site::{Part, Role, Site};
 use crate::declare::theta;
 use crate::error::{Error, Result};
@@ -40,7 +40,7 @@ impl<M: Model> LogDensity<'_, M> {
     /// otherwise what the model's statements refuse.
     pub fn on_device(&self, latents: &[Tensor<2>], data: &M::Data) -> Result<DeviceValueAndGradient> {
         let leaves: Vec<Tensor<2>> = latents.iter().map(|latent| latent.clone().autodiff().require_grad()).collect();
-        let Outcome { total: constant, tape, .. } = self.read_on_device(&leaves, data)?;
+        let Outcome { total: constant, tape, .. } = self.read_on_device(&leaves, data, Terms::Joint)?;
         let Some(tape) = tape else {
             return Err(Error::NoDeviceForm { operation: "the model".into(), what: "a density of no latent".into() });
         };
@@ -56,7 +56,7 @@ impl<M: Model> LogDensity<'_, M> {
     /// # Errors
     /// As for [`LogDensity::on_device`].
     pub fn value_on_device(&self, latents: &[Tensor<2>], data: &M::Data) -> Result<Tensor<1>> {
-        let Outcome { total: constant, tape: sum, .. } = self.read_on_device(latents, data)?;
+        let Outcome { total: constant, tape: sum, .. } = self.read_on_device(latents, data, Terms::Joint)?;
         match sum {
             Some(sum) => Ok(sum.inner() + constant),
             None => Ok(self.device.tensor(vec![constant], [1])),
@@ -100,7 +100,7 @@ impl<M: Model> LogDensity<'_, M> {
     pub fn host_operations(&self, data: &M::Data) -> Result<Vec<(String, String)>> {
         let zeros = |shape: [usize; 2]| self.device.tensor(vec![0.0; shape[0] * shape[1]], shape);
         let leaves: Vec<Tensor<2>> = self.leaf_shapes().into_iter().map(|(_, shape)| zeros(shape)).collect();
-        naming(|| self.read_on_device(&leaves, data)).map(|outcome| outcome.on_host)
+        naming(|| self.read_on_device(&leaves, data, Terms::Joint)).map(|outcome| outcome.on_host)
     }
 
     /// The latent sites with numbers, and the shape of each.
@@ -111,7 +111,7 @@ impl<M: Model> LogDensity<'_, M> {
     }
 
     /// What the log density comes to: a number known on the host, and a tensor.
-    fn read_on_device(&self, leaves: &[Tensor<2>], data: &M::Data) -> Result<Outcome> {
+    pub(super) fn read_on_device(&self, leaves: &[Tensor<2>], data: &M::Data, terms: Terms) -> Result<Outcome> {
         if !self.loss.is_log() {
             return Err(Error::NoDeviceForm { operation: "observations".into(), what: format!("the {}", self.loss) });
         }
@@ -127,7 +127,7 @@ impl<M: Model> LogDensity<'_, M> {
         }
         let remedy = "Give one tensor for each latent site of the model's site table.";
         Error::same_length("latent sites on the device", found.len(), expected.len(), remedy)?;
-        let reading = Reading::OnDevice(OnDevice { leaves, next: 0, draws });
+        let reading = Reading::OnDevice(OnDevice { leaves, next: 0, draws, terms });
         let mut scope = self.scope_of(Source::START, reading);
         let globals = scope.run(|scope| self.model.global(scope))?;
         scope.begin_local(self.local_part());

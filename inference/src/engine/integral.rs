@@ -15,6 +15,7 @@ mod hermite;
 mod layout;
 mod missed;
 mod observation;
+mod on_device;
 mod part;
 mod reduce;
 #[cfg(test)]
@@ -23,6 +24,7 @@ mod tree;
 
 pub(crate) use self::alone::RowsAlone;
 pub(crate) use self::at_draws::{AtDraws, here_or_anew};
+pub(crate) use self::on_device::{DeviceRows, RowsAtDraw};
 
 use partita_core::kernel::add_scaled;
 use partita_core::{AnyData, AnyModel, Device, LogDensity, Minibatch, SiteTable, ValueAndGradient};

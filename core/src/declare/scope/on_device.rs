@@ -4,10 +4,11 @@ use burn::tensor::Tensor;
 
 use super::affine::Affine;
 use super::latent::Entered;
-use super::{Reading, Scope};
+use super::{Reading, RowPlace, Scope, Score};
 use crate::distribution::{Domain, Law, Parameter, ParameterRule, Term};
 use crate::error::{Error, Result};
 use crate::handle::Handle;
+use crate::math::operation::ordered_sum;
 
 impl Scope<'_> {
     /// The value of the latent site at `index` of the table; its log density is added.
@@ -35,8 +36,7 @@ impl Scope<'_> {
         let Some((Term::Tensor(value), log_det)) = mapped else {
             return Err(self.no_device_form(name, &format!("the map onto the support of {}", law.density.name())));
         };
-        let weight = self.weight_here();
-        self.add_terms(log_det, events, weight);
+        self.add_terms(log_det, events);
         self.score_draws(name, law, Handle::from(value.clone()), draws)?;
         let value = match outer {
             None => value,
@@ -63,17 +63,67 @@ impl Scope<'_> {
 
     /// Adds the log densities of the values of some draws, which have the same parameters.
     fn score_draws(&mut self, name: &str, law: Law, value: Handle, draws: usize) -> Result<()> {
-        let (distribution, weight) = (law.density.name(), self.weight_here());
+        if self.score() == Score::Skip {
+            return Ok(());
+        }
+        let distribution = law.density.name();
         let events = draws * law.batch.iter().product::<usize>();
         let Some(terms) = law.on_device(value, draws) else { return Err(self.no_device_form(name, &distribution)) };
-        self.add_terms(terms, events, weight);
+        self.add_terms(terms, events);
         Ok(())
     }
 
-    fn add_terms(&mut self, terms: Vec<Term>, events: usize, weight: f64) {
-        let (constant, sum) = Term::total(terms, events);
-        let scaled = |sum: Tensor<1>| if (weight - 1.0).abs() > 0.0 { sum * weight } else { sum };
-        self.outcome.add(weight * constant, sum.map(|sum| Handle::from(scaled(sum))));
+    /// Adds the numbers of a factor.
+    pub(super) fn factor_on_device<const D: usize>(&mut self, name: &str, log_density: Tensor<D>) -> Result<()> {
+        match self.score() {
+            Score::Skip => Ok(()),
+            Score::Sum(weight) => {
+                self.outcome.add(0.0, Some(Handle::from(ordered_sum(log_density) * weight)));
+                Ok(())
+            }
+            Score::ByRow => {
+                let place = self.row_place();
+                let numbers = self.split_by_row(name, log_density)?;
+                self.add_row_tape(&place, numbers);
+                Ok(())
+            }
+        }
+    }
+
+    fn add_terms(&mut self, terms: Vec<Term>, events: usize) {
+        match self.score() {
+            Score::Skip => {}
+            Score::Sum(weight) => {
+                let (constant, sum) = Term::total(terms, events);
+                let scaled = |sum: Tensor<1>| if (weight - 1.0).abs() > 0.0 { sum * weight } else { sum };
+                self.outcome.add(weight * constant, sum.map(|sum| Handle::from(scaled(sum))));
+            }
+            Score::ByRow => self.add_terms_by_row(terms, events),
+        }
+    }
+
+    /// Adds the terms of so many events to the rows of the plate now evaluated.
+    fn add_terms_by_row(&mut self, terms: Vec<Term>, events: usize) {
+        let Some(sum) = terms.into_iter().map(Term::sum_columns).reduce(|sum, term| sum + term) else { return };
+        let place = self.row_place();
+        let (rows, each) = (place.rows, events / place.rows.max(1));
+        let numbers = match sum {
+            Term::Number(number) => self.device.tensor(vec![number * each as f64; rows], [rows]),
+            Term::Tensor(own) => {
+                let own = if own.dims()[0] == events { own } else { own.expand([events, 1]) };
+                let own = own.reshape([rows, each]);
+                let own = if each == 1 { own } else { own.sum_dim(1) };
+                own.reshape([rows])
+            }
+        };
+        self.add_row_tape(&place, numbers);
+    }
+
+    /// Adds one number for each row of a place, with the weight of this position of the model.
+    fn add_row_tape(&mut self, place: &RowPlace, numbers: Tensor<1>) {
+        let weight = self.place.weight;
+        let numbers = if (weight - 1.0).abs() > 0.0 { numbers * weight } else { numbers };
+        self.outcome.add_row_tape(place, numbers);
     }
 
     fn no_device_form(&self, name: &str, what: &str) -> Error {

@@ -171,7 +171,13 @@ impl Outcome {
             None => sums.iter_mut().zip(rows).for_each(|(slot, own)| *slot += own),
             Some(of) => add_runs(sums, of, rows),
         }
-        let Some(tape) = tape.map(Handle::typed::<1>) else { return };
+        if let Some(tape) = tape {
+            self.add_row_tape(place, tape.typed());
+        }
+    }
+
+    /// Adds one number for each row of a plate, whose sums are made elsewhere.
+    pub(crate) fn add_row_tape(&mut self, place: &RowPlace, tape: Tensor<1>) {
         match self.row_tapes.iter_mut().find(|known| known.place.is_same(place)) {
             Some(known) => known.tape = Handle::from(known.tape.clone()).plus(tape.into()).typed(),
             None => self.row_tapes.push(RowTape { place: place.clone(), tape }),

@@ -284,6 +284,7 @@ impl<'a> Scope<'a> {
     pub(super) fn terms(&self) -> Option<Terms> {
         match &self.reading {
             super::Reading::Density(density) => Some(density.terms),
+            super::Reading::OnDevice(own) => Some(own.terms),
             _ => None,
         }
     }

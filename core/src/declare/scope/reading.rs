@@ -118,6 +118,8 @@ pub(crate) struct OnDevice<'a> {
     pub(crate) next: usize,
     /// The number of draws that the tensors of linear layers hold.
     pub(crate) draws: usize,
+    /// Those of all parts, or of the local part by level.
+    pub(crate) terms: Terms,
 }
 
 /// The treatment of a log density at a position of the model.

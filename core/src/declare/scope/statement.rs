@@ -8,7 +8,6 @@ use crate::declare::site::{Part, Role};
 use crate::distribution::{Distribution, Latent, Law, Loss};
 use crate::error::{Error, Result};
 use crate::handle::Handle;
-use crate::math::operation::ordered_sum;
 use crate::noise::Purpose;
 
 impl Scope<'_> {
@@ -186,9 +185,7 @@ impl Scope<'_> {
             return Ok(());
         }
         if self.stays_on_device() {
-            let term = Handle::from(ordered_sum(log_density) * self.weight_here());
-            self.outcome.add(0.0, Some(term));
-            return Ok(());
+            return self.factor_on_device(name, log_density);
         }
         match self.score() {
             Score::Skip => Ok(()),
@@ -206,8 +203,8 @@ impl Scope<'_> {
         }
     }
 
-    /// Keeps a factor's numbers row by row.
-    fn factor_by_row<const D: usize>(&mut self, name: &str, log_density: Tensor<D>) -> Result<()> {
+    /// The sums of a factor's numbers in each row of the plate now evaluated.
+    pub(super) fn split_by_row<const D: usize>(&self, name: &str, log_density: Tensor<D>) -> Result<Tensor<1>> {
         let rows = self.row_place().rows;
         let shape = log_density.dims();
         if let Some(plate) = self.place.plate.as_ref().filter(|_| shape[0] != rows) {
@@ -219,8 +216,12 @@ impl Scope<'_> {
             });
         }
         let each = shape.iter().product::<usize>() / rows.max(1);
-        let term: Tensor<1> = log_density.reshape([rows, each]).sum_dim(1).reshape([rows]);
-        let term = Handle::from(term);
+        Ok(log_density.reshape([rows, each]).sum_dim(1).reshape([rows]))
+    }
+
+    /// Keeps a factor's numbers row by row.
+    fn factor_by_row<const D: usize>(&mut self, name: &str, log_density: Tensor<D>) -> Result<()> {
+        let term = Handle::from(self.split_by_row(name, log_density)?);
         let found = term.read()?.values;
         if let Some(found) = found.iter().copied().find(|number| !number.is_finite()) {
             return Err(Error::NotFiniteMade { operation: format!("factor `{name}`"), found });

@@ -20,6 +20,8 @@ pub(crate) struct AtDraws {
     pub(crate) integral: RowIntegral,
     /// Where rules stand at each of the draws.
     pub(crate) centres: Vec<Centres>,
+    /// The points of every level that the first of the draws at which rules are compared needed; `None` before a choice.
+    pub(super) first_points: Option<Vec<usize>>,
     /// What drawn rules, and products that are held back, add to differences between globals, in nats: a standard
     /// deviation.
     pub(crate) noise: f64,
@@ -42,7 +44,7 @@ impl AtDraws {
         let integral = RowIntegral::of(&integrand, &table.start())?;
         let centres = vec![integral.start(); draws.len()];
         let workers = vec![worker; threads.clamp(1, draws.len())];
-        Ok(Self { workers, device: device.clone(), table, draws, integral, centres, noise: 0.0 })
+        Ok(Self { workers, device: device.clone(), table, draws, integral, centres, first_points: None, noise: 0.0 })
     }
 
     /// Rules with as many points as `until` wants, also where single globals are far away, which stand where they settle around a
@@ -69,20 +71,34 @@ impl AtDraws {
     /// # Errors
     /// What the model reports at a node.
     pub(crate) fn choose_points(&mut self, at: &Normal, until: Until) -> Result<()> {
+        self.choose_points_by(at, until, |_, _, _| Ok(false))
+    }
+
+    /// The same; `raise` gives the rules of a draw their points, or is false where it cannot.
+    pub(super) fn choose_points_by(
+        &mut self,
+        at: &Normal,
+        until: Until,
+        raise: impl Fn(&mut Self, usize, &[f64]) -> Result<bool>,
+    ) -> Result<()> {
         if self.integral.is_empty() {
             return Ok(());
         }
         self.integral.reset(&self.table)?;
         self.refit();
+        self.first_points = None;
         for index in [0, self.draws.len() / 2] {
             let globals = at.draw(self.draws.get(index));
-            let (raised, own) = here_or_anew(&self.integral, &self.centres[index], |own| {
-                let mut larger = self.integral.clone();
-                larger.raise(&self.integrand(), &globals, own, until)?;
-                Ok(larger)
-            })?;
-            (self.integral, self.centres[index]) = (raised, own);
+            if !raise(self, index, &globals)? {
+                let (raised, own) = here_or_anew(&self.integral, &self.centres[index], |own| {
+                    let mut larger = self.integral.clone();
+                    larger.raise(&self.integrand(), &globals, own, until)?;
+                    Ok(larger)
+                })?;
+                (self.integral, self.centres[index]) = (raised, own);
+            }
             self.refit();
+            self.first_points.get_or_insert_with(|| self.integral.points());
         }
         loop {
             self.noise = self.noise(at)?;

@@ -27,13 +27,15 @@ pub(crate) struct LevelCentres {
 }
 
 /// The least standard deviation, in gaps between points, that moments are believed: below it weights sit on one point.
-const LEAST_SPREAD: f64 = 0.3;
+pub(super) const LEAST_SPREAD: f64 = 0.3;
 /// The least scale of a rule, as a part of its centre.
-const RESOLVED: f64 = 1e3 * f64::EPSILON;
+pub(super) const RESOLVED: f64 = 1e3 * f64::EPSILON;
 /// The part of the way to the outermost point beyond which a row's mass may lie outside the rule.
-const EDGE: f64 = 0.7;
+pub(super) const EDGE: f64 = 0.7;
 /// The factor on the scale of a rule whose row may lie outside.
-const WIDENED: f64 = 3.0;
+pub(super) const WIDENED: f64 = 3.0;
+/// The least square of the diagonal of a factor, above rounding.
+pub(super) const LEAST_SQUARE: f64 = 1e-10;
 /// The draws, for each latent and one more, that weights are to be worth for their moments to be believed.
 const ENOUGH_A_LATENT: f64 = 5.0;
 /// The factor on how far rules that are drawn have moved.
@@ -438,7 +440,8 @@ pub(super) fn cholesky<const MOST: usize>(mut matrix: Square<MOST>, width: usize
         for column in 0..=row {
             let inner: f64 = (0..column).map(|k| matrix[row][k] * matrix[column][k]).sum();
             let rest = matrix[row][column] - inner;
-            matrix[row][column] = if row == column { rest.max(1e-10).sqrt() } else { rest / matrix[column][column] };
+            matrix[row][column] =
+                if row == column { rest.max(LEAST_SQUARE).sqrt() } else { rest / matrix[column][column] };
         }
         matrix[row][row + 1..].fill(0.0);
     }

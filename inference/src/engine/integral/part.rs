@@ -14,7 +14,7 @@ use crate::engine::error::{Result, is_outside};
 /// few draws is to hold at others.
 const FEW: f64 = 0.1;
 /// Times that rules are moved before they are taken as they are.
-const MOVES: usize = 60;
+pub(super) const MOVES: usize = 60;
 
 /// The rules over some rows of a silo.
 #[derive(Debug, Clone)]
@@ -23,7 +23,7 @@ pub(super) struct Part {
     pub(super) layout: Layout,
     pub(super) passes: Passes,
     /// The rows of outermost plates; empty for all.
-    rows: Vec<Minibatch>,
+    pub(super) rows: Vec<Minibatch>,
     /// Whether a product may have fewer points than rows need: more have too many combinations, or there are no more.
     is_held_back: bool,
 }

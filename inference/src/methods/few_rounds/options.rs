@@ -18,8 +18,8 @@ pub struct FewRoundsOptions {
     pub quadrature_tolerance: f64,
     /// The fewest rows of a silo that answers: a sum over few rows says much about each.
     pub least_rows: usize,
-    /// Rows are evaluated at the draws of a round on each silo's device, of which one read is made: for models without latents
-    /// of rows.
+    /// Rows are evaluated at the draws of a round on each silo's device, of which one read is made: for models without local
+    /// latents, or with at most three a row of one outermost plate.
     #[serde(default)]
     pub on_device: bool,
 }

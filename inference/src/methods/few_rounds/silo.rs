@@ -1,12 +1,11 @@
 //! Gives the silo's side of few rounds: its rows integrated out at every draw, and sums over them.
 
 use partita_core::kernel::add_scaled;
-use partita_core::{AnyData, AnyModel, Device, LogDensity, Model, SiteTable, theta};
+use partita_core::{AnyData, AnyModel, Device, LogDensity, Model, SiteTable, ValueAndGradient, theta};
 
 use super::alone::{Alone, fit_alone};
 use super::coordinator::{check, prior_share, start};
 use super::messages::{Answer, RoundRequest, Sizes, StartRequest};
-use super::on_device::{self, at_all};
 use super::options::FewRoundsOptions;
 use super::plates::Plates;
 use super::quadratic::Quadratic;
@@ -14,7 +13,7 @@ use super::step::Share;
 use crate::engine::algorithm::finite;
 use crate::engine::checkpoint::NamedVectors;
 use crate::engine::error::{Error, Result};
-use crate::engine::integral::{AtDraws, Centres, Integrand, RowIntegral, Until, here_or_anew};
+use crate::engine::integral::{AtDraws, Centres, Integrand, RowIntegral, RowsAtDraw, Until, here_or_anew};
 use crate::engine::normal::Normal;
 use crate::engine::party::{Program, Standing};
 use crate::engine::rows::outermost_rows;
@@ -40,8 +39,8 @@ const START_POINTS: usize = 31;
 pub struct FewRoundsSilo {
     name: String,
     settings: Settings,
-    options: FewRoundsOptions,
-    rows: AtDraws,
+    pub(super) options: FewRoundsOptions,
+    pub(super) rows: AtDraws,
     /// The posterior of the globals that the latest request brought.
     seen: Normal,
     /// What was last said of all rows; `None` before a start.
@@ -78,7 +77,9 @@ impl FewRoundsSilo {
         settings.check()?;
         let table = SiteTable::of(model, device, data).map_err(|error| Error::from(error).in_silo(name, 0))?;
         check(settings, &table, &theta(model)?)?;
-        on_device::check(options, &table)?;
+        if options.on_device {
+            RowIntegral::check_on_device(&table)?;
+        }
         let rows = outermost_rows(&table);
         let found = format_args!("{rows} rows in silo `{name}`, at least {} wanted", options.least_rows);
         let expected =
@@ -87,11 +88,15 @@ impl FewRoundsSilo {
         let draws = Draws::new(settings.seed, table.global_len(), options.draws_for(table.global_len())?)?;
         let worker = Worker { model: model.clone(), data: data.clone() };
         let seen = start(settings, &table);
+        let rows = AtDraws::new(worker, settings.silo_threads(), device, table, draws)?;
+        if options.on_device {
+            rows.check_rows_on_device()?;
+        }
         Ok(Self {
             name: name.to_owned(),
             settings: settings.clone(),
             options: options.clone(),
-            rows: AtDraws::new(worker, settings.silo_threads(), device, table, draws)?,
+            rows,
             seen,
             said: None,
             step: 0,
@@ -111,10 +116,15 @@ impl FewRoundsSilo {
     /// The sum over the silo's rows at the draws of a distribution, with what is `counted` beside. Rules begin at
     /// `centres`; where they end comes with it.
     fn share(&mut self, at: &Normal, counted: Counted<'_>, centres: &[Centres]) -> Result<(Share, Vec<Centres>)> {
-        let (sums, moved) = match self.options.on_device {
-            true => (self.sums_on_device(at, counted)?, centres.to_vec()),
+        let sums = match self.options.on_device {
+            true => self.sums_on_device(at, counted, centres)?,
             false => self.sums(at, counted, centres)?,
         };
+        self.shared(at, sums)
+    }
+
+    /// The share of sums that are numbers.
+    pub(super) fn shared(&self, at: &Normal, (sums, moved): Sums) -> Result<(Share, Vec<Centres>)> {
         for (value, gradient) in &sums {
             finite(&self.name, self.step, |_| "the log marginal likelihood of its rows".into(), &[*value])?;
             finite(&self.name, self.step, |index| describe_global(&self.rows.table, index), gradient)?;
@@ -122,50 +132,44 @@ impl FewRoundsSilo {
         Ok((Share::of(at, &self.rows.draws, &sums), moved))
     }
 
-    /// The sums at each draw, read once from the device: no rule stands anywhere there.
-    fn sums_on_device(&self, at: &Normal, counted: Counted<'_>) -> Result<Vec<(f64, Vec<f64>)>> {
-        let AtDraws { workers, draws, device, table, .. } = &self.rows;
-        let Worker { model, data } = &workers[0];
-        let prior = if counted.has_prior() { 1.0 } else { 0.0 };
-        let density = LogDensity::new(model, device, table).weight(counted.times()).prior(prior);
-        let globals: Vec<Vec<f64>> = (0..draws.len()).map(|index| at.draw(draws.get(index))).collect();
-        let mut sums = at_all(&density, data, (table, device), &globals)?;
-        for ((value, gradient), globals) in sums.iter_mut().zip(&globals) {
-            counted.add_others(globals, value, gradient);
-        }
-        Ok(sums)
+    /// The sums at each draw, with rows integrated out, and where rules end.
+    pub(super) fn sums(&mut self, at: &Normal, counted: Counted<'_>, centres: &[Centres]) -> Result<Sums> {
+        let all: Vec<usize> = (0..self.rows.draws.len()).collect();
+        let found = self.integrals(at, counted, centres, &all)?;
+        Ok(found.into_iter().map(|(found, own)| ((found.value, found.globals), own)).unzip())
     }
 
-    /// The sums at each draw, with rows integrated out, and where rules end.
-    fn sums(&mut self, at: &Normal, counted: Counted<'_>, centres: &[Centres]) -> Result<Sums> {
+    /// The same of some draws.
+    pub(super) fn integrals(
+        &mut self,
+        at: &Normal,
+        counted: Counted<'_>,
+        centres: &[Centres],
+        some: &[usize],
+    ) -> Result<Vec<RowsAtDraw>> {
         let AtDraws { workers, integral, draws, device, table, .. } = &mut self.rows;
         let (integral, draws, device, table) = (&*integral, &*draws, &*device, &*table);
-        let found = spread(workers, draws.len(), |Worker { model, data }: &Worker, index| {
-            let globals = at.draw(draws.get(index));
+        spread(workers, some.len(), |Worker { model, data }: &Worker, index| {
+            let globals = at.draw(draws.get(some[index]));
             let integrand = Integrand { model, data, device, table };
             let evaluate = |own: &mut Centres| integral.gradient(&integrand, &globals, own);
-            let (mut found, own) = here_or_anew(integral, &centres[index], evaluate)?;
-            found.value *= counted.times();
-            found.globals.iter_mut().for_each(|slot| *slot *= counted.times());
-            if counted.has_prior() {
-                let prior = LogDensity::new(model, device, table).global(&globals)?;
-                found.value += prior.value;
-                add_scaled(&mut found.globals, 1.0, &prior.globals);
-            }
-            counted.add_others(&globals, &mut found.value, &mut found.globals);
-            Ok((found.value, found.globals, own))
-        })?;
-        let (mut moved, mut sums) = (Vec::with_capacity(found.len()), Vec::with_capacity(found.len()));
-        for (value, gradient, own) in found {
-            moved.push(own);
-            sums.push((value, gradient));
-        }
-        Ok((sums, moved))
+            let (mut found, own) = here_or_anew(integral, &centres[some[index]], evaluate)?;
+            counted.complete(&LogDensity::new(model, device, table), &globals, &mut found)?;
+            Ok((found, own))
+        })
     }
 
     /// How far numbers of points are raised, at most so many an axis.
     fn until(&self, most: usize) -> Until {
         Until { tolerance: self.options.quadrature_tolerance, most, nodes: usize::MAX, noise: NOISE }
+    }
+
+    /// Gives rules as few points as agree with larger ones around `at`.
+    fn choose_points(&mut self, at: &Normal, until: Until) -> Result<()> {
+        match self.options.on_device {
+            true => self.rows.choose_points_on_device(at, until),
+            false => self.rows.choose_points(at, until),
+        }
     }
 
     fn start(&mut self, request: &StartRequest) -> Result<Message> {
@@ -174,7 +178,7 @@ impl FewRoundsSilo {
             None => {
                 self.rows.coarsen()?;
                 let (own, _) = self.fit_alone(start, 1.0)?;
-                self.rows.choose_points(&own, self.until(START_POINTS))?;
+                self.choose_points(&own, self.until(START_POINTS))?;
                 let (own, both) = self.fit_alone(own, 1.0)?;
                 let prior = self.prior(&own)?;
                 (own, both.minus(&prior))
@@ -261,8 +265,14 @@ impl FewRoundsSilo {
 
     fn round(&mut self, request: &RoundRequest) -> Result<Message> {
         let at = self.posterior(&request.global)?;
-        self.rows.choose_points(&at, self.until(usize::MAX))?;
-        let share = self.own_share(&at)?;
+        let until = self.until(usize::MAX);
+        let share = match self.round_on_device(&at, until)? {
+            Some(share) => share,
+            None => {
+                self.choose_points(&at, until)?;
+                self.own_share(&at)?
+            }
+        };
         self.seen = at.clone();
         let mut again = None;
         if let Some(all) = &request.said {
@@ -301,11 +311,11 @@ impl FewRoundsSilo {
 }
 
 /// Values and gradients at each draw, with where rules end.
-type Sums = (Vec<(f64, Vec<f64>)>, Vec<Centres>);
+pub(super) type Sums = (Vec<(f64, Vec<f64>)>, Vec<Centres>);
 
 /// What a share is a sum of.
 #[derive(Debug, Clone, Copy)]
-enum Counted<'a> {
+pub(super) enum Counted<'a> {
     Rows,
     /// Every row so many times, and the prior of the globals.
     WithPrior {
@@ -317,16 +327,34 @@ enum Counted<'a> {
 
 impl Counted<'_> {
     /// How often every row counts.
-    fn times(self) -> f64 {
+    pub(super) fn times(self) -> f64 {
         if let Self::WithPrior { times } = self { times } else { 1.0 }
     }
 
-    fn has_prior(self) -> bool {
+    pub(super) fn has_prior(self) -> bool {
         !matches!(self, Self::Rows)
     }
 
+    /// Makes what rows give what is counted.
+    pub(super) fn complete(
+        self,
+        density: &LogDensity<'_, AnyModel>,
+        globals: &[f64],
+        found: &mut ValueAndGradient,
+    ) -> Result<()> {
+        found.value *= self.times();
+        found.globals.iter_mut().for_each(|slot| *slot *= self.times());
+        if self.has_prior() {
+            let prior = density.global(globals)?;
+            found.value += prior.value;
+            add_scaled(&mut found.globals, 1.0, &prior.globals);
+        }
+        self.add_others(globals, &mut found.value, &mut found.globals);
+        Ok(())
+    }
+
     /// Adds what the other silos said, where that counts.
-    fn add_others(self, globals: &[f64], value: &mut f64, gradient: &mut [f64]) {
+    pub(super) fn add_others(self, globals: &[f64], value: &mut f64, gradient: &mut [f64]) {
         if let Self::Beside(others) = self {
             let (own, by_globals) = others.at(globals);
             *value += own;
