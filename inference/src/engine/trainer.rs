@@ -183,10 +183,10 @@ impl Trainer {
         self.adapting = Some(Adapting { rate, theta_units, tensors: tensors.to_vec(), steps: 0 });
     }
 
-    /// Lets the rate be that of globals with no latents of rows beside them.
-    pub(crate) fn of_globals_alone(&mut self) {
+    /// Lets an adaptive rate be that of so many globals, with latents of rows beside them or without.
+    pub(crate) fn know_rows(&mut self, have_latents: bool) {
         if let Some(own) = &mut self.adapting {
-            own.rate.of_globals_alone(self.values.len());
+            own.rate.know_rows(self.values.len(), have_latents);
         }
     }
 
@@ -296,7 +296,8 @@ impl Trainer {
             Some(Chart::Units(units)) => Some(units.as_slice()),
             None => None,
         };
-        self.chart = Some(Chart::Units(units::of_family(&*self.family, self.parameters(), known)));
+        let means = own.rate.means();
+        self.chart = Some(Chart::Units(units::of_family(&*self.family, self.parameters(), means, known)));
     }
 
     /// Lets an adaptive rate follow from where the last steps have led, and undoes an explosion; whether it led elsewhere.
@@ -309,10 +310,15 @@ impl Trainer {
             return true;
         };
         *steps += 1;
+        let moves_longer = rate.means() > 1.0;
+        let deviations = |known: Option<&[f64]>| units::of_family(&*self.family, &self.values[..count], 1.0, known);
         let units = || match &self.chart {
+            Some(Chart::Units(units)) if moves_longer => {
+                [deviations(Some(units.as_slice())).as_slice(), theta_units].concat()
+            }
             Some(Chart::Units(units)) => [units.as_slice(), theta_units].concat(),
             Some(Chart::Whitened(_)) => [vec![1.0; count].as_slice(), theta_units].concat(),
-            None => [units::of_family(&*self.family, &self.values[..count], None).as_slice(), theta_units].concat(),
+            None => [deviations(None).as_slice(), theta_units].concat(),
         };
         match rate.take(&place(self.chart.as_ref(), &self.values), bound, units) {
             Next::Here => false,

@@ -167,8 +167,8 @@ impl Coordinator {
     fn move_by(&mut self, outcomes: &mut dyn Iterator<Item = Result<Outcome>>) -> Result<StepInfo> {
         let step = self.step;
         let total = self.of_step(outcomes)?;
-        if total.has_globals_alone {
-            self.trainer.of_globals_alone();
+        if let Some(have_latents) = total.rows_have_latents {
+            self.trainer.know_rows(have_latents);
         }
         let weights = self.settings.estimator.weigh(&total.elbos);
         let elbo = weights.bound;

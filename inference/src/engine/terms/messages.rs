@@ -128,8 +128,8 @@ message! {
         elbo: Vec<f64> = Data <= sizes.draws,
         /// gradient of the ELBO term by the model's trained parameters
         theta_gradient: Rows = Data <= sizes.theta * sizes.thetas,
-        /// whether no row has latents, in the first answer to a run of many parameters
-        globals_alone: Option<bool> = Request <= 1,
+        /// whether rows have latents, in the first answer to a run of many parameters
+        rows_have_latents: Option<bool> = Request <= 1,
     }
 }
 

@@ -286,8 +286,8 @@ impl Silo {
         self.check(&elbo_terms, step)?;
         let private = self.locals.take_private(&mut elbo_terms);
         let is_asked = step == 0 && is_many(self.family.parameter_len() + self.theta_len);
-        let globals_alone = is_asked.then(|| !self.table.has_local_latents());
-        let terms = Terms { globals_alone, ..self.terms(step, global, &elbo_terms, draw)? };
+        let rows_have_latents = is_asked.then(|| self.table.has_local_latents());
+        let terms = Terms { rows_have_latents, ..self.terms(step, global, &elbo_terms, draw)? };
         if self.settings.estimator.weighs_draws() {
             self.pending = Some(Pending { step, rate, draws: local });
         } else {

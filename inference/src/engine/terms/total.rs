@@ -32,13 +32,13 @@ impl Coordinator {
             Ok(OfDraw { noise, elbo_term })
         };
         let draws = (0..draws).zip(0_u32..).map(own).collect::<Result<_>>()?;
-        Ok(Sum { draws, pulled_back: Vec::new(), has_globals_alone: true })
+        Ok(Sum { draws, pulled_back: Vec::new(), rows_have_latents: None })
     }
 
     /// The sampled bounds, the gradient by the global parameters of each draw (silos that pulled back themselves enter
     /// the first), and the gradients by θ.
-    pub(super) fn total(&self, Sum { draws, pulled_back, has_globals_alone }: Sum) -> Total {
-        let mut total = Total { has_globals_alone, ..Total::default() };
+    pub(super) fn total(&self, Sum { draws, pulled_back, rows_have_latents }: Sum) -> Total {
+        let mut total = Total { rows_have_latents, ..Total::default() };
         for OfDraw { noise, elbo_term } in draws {
             let mut gradient = vec![0.0; self.trainer.parameters().len()];
             self.trainer.family.vjp(
@@ -67,8 +67,8 @@ pub(super) struct Sum {
     draws: Vec<OfDraw>,
     /// The gradients by the global parameters of silos that pulled back themselves; empty where none has.
     pulled_back: Vec<f64>,
-    /// Whether every silo says that no row has latents.
-    has_globals_alone: bool,
+    /// Whether rows of any silo have latents, where silos say so.
+    rows_have_latents: Option<bool>,
 }
 
 /// The sum of one draw, with its noise.
@@ -106,7 +106,9 @@ impl Sum {
         for (own, silo) in self.draws.iter_mut().zip(terms.theta_gradient.values.chunks_exact(length)) {
             add(&mut own.elbo_term.theta, silo);
         }
-        self.has_globals_alone &= terms.globals_alone == Some(true);
+        if let Some(own) = terms.rows_have_latents {
+            self.rows_have_latents = Some(own || self.rows_have_latents == Some(true));
+        }
         if let Some(gradient) = &terms.gradient {
             self.pulled_back.resize(gradient.len(), 0.0);
             add(&mut self.pulled_back, gradient);
@@ -130,8 +132,8 @@ pub(super) struct Total {
     pub(super) gradients: Vec<Vec<f64>>,
     /// The gradient by θ of each draw; the sums over draws of a silo stand at the first.
     thetas: Vec<Vec<f64>>,
-    /// Whether every silo has said, in the first step of a run of many parameters, that no row has latents.
-    pub(super) has_globals_alone: bool,
+    /// Whether rows of any silo have latents: in the first step of a run of many parameters.
+    pub(super) rows_have_latents: Option<bool>,
 }
 
 impl Total {

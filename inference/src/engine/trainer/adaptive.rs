@@ -32,6 +32,8 @@ const LEFT_OUT: [u64; 2] = [1, 4];
 const LAST: [u64; 2] = [4, 2];
 /// The first rate of many globals alone, in that of others.
 const OF_MANY: f64 = 0.6;
+/// The unit of the mean of each of many globals beside latents of rows, in standard deviations.
+const MEANS: f64 = 4.0;
 
 /// The learning rate of a run with what it follows from.
 ///
@@ -59,6 +61,8 @@ pub(crate) struct Adaptive {
     last: u64,
     done: u64,
     rate: f64,
+    /// The unit in which means move, in standard deviations.
+    means: f64,
     stage: Stage,
     /// Steps of the present phase.
     age: u64,
@@ -114,6 +118,7 @@ impl Adaptive {
             last: LAST[0],
             done: 0,
             rate: initial,
+            means: 1.0,
             stage: Stage::Phases,
             age: 0,
             stride: 1,
@@ -126,14 +131,26 @@ impl Adaptive {
         }
     }
 
-    /// Begins lower, and falls to zero over half of the limit, where it is the rate of globals of 2,048 coordinates or more with no
-    /// latents of rows beside them, such as the weights of a network: at a higher rate their deviations grow before their means have
-    /// found their places, and what is lost to noise then does not come back. Latents of rows move at the same rate, and would lag.
-    pub(crate) fn of_globals_alone(&mut self, count: usize) {
-        if is_many(count) {
-            self.rate *= OF_MANY;
-            self.last = LAST[1];
+    /// Makes the run that of so many coordinates, which are many from 2,048 on.
+    ///
+    /// Many globals alone, such as the weights of a network, begin lower and fall to zero over half of the limit: at a higher rate their
+    /// deviations grow before their means have found their places, and what is lost to noise then does not come back. Latents of rows
+    /// move at the same rate, and would lag. Beside these the means of many globals, such as the words of topics, move in units of four
+    /// standard deviations: they are far from their places, and rows and encoders that find theirs first hold them back.
+    pub(crate) fn know_rows(&mut self, count: usize, have_latents: bool) {
+        match (is_many(count), have_latents) {
+            (false, _) => {}
+            (true, true) => self.means = MEANS,
+            (true, false) => {
+                self.rate *= OF_MANY;
+                self.last = LAST[1];
+            }
         }
+    }
+
+    /// The unit in which the means of a family move, in their standard deviations.
+    pub(crate) fn means(&self) -> f64 {
+        self.means
     }
 
     /// The rates of the first and the last of the next steps, from this iterate; between them it changes along a straight
@@ -270,6 +287,7 @@ impl Adaptive {
             ("counts".to_owned(), counts.to_vec()),
             ("rate".to_owned(), vec![self.rate]),
             ("last".to_owned(), vec![real(self.last)]),
+            ("means".to_owned(), vec![self.means]),
             ("anchor".to_owned(), self.anchor.clone()),
         ];
         state.push(("answer".to_owned(), [&[real(self.answer.count)], self.answer.sum.as_slice()].concat()));
@@ -308,6 +326,9 @@ impl Adaptive {
         };
         if let Some([last]) = find("last") {
             self.last = whole(*last).max(1);
+        }
+        if let Some([means]) = find("means") {
+            self.means = *means;
         }
         [self.done, self.age, self.stride, self.setbacks] = [done, age, stride, setbacks].map(whole);
         (self.rate, self.anchor, self.window) = (*rate, anchor.to_vec(), restored);

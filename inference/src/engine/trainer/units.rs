@@ -7,12 +7,12 @@ pub(crate) fn power_of_two(size: f64) -> f64 {
     if size > 0.0 && size.is_finite() { size.log2().round().exp2() } else { 1.0 }
 }
 
-/// The units of a family's parameters: of means their standard deviations, of the rest one; those of `known` where a
+/// The units of a family's parameters: of means `means` of their standard deviations, of the rest one; those of `known` where a
 /// component has no standard deviation.
-pub(crate) fn of_family(family: &dyn Family, parameters: &[f64], known: Option<&[f64]>) -> Vec<f64> {
+pub(crate) fn of_family(family: &dyn Family, parameters: &[f64], means: f64, known: Option<&[f64]>) -> Vec<f64> {
     let deviations = family.deviations(parameters);
     let by_component: Vec<f64> =
-        deviations.iter().map(|sd| if *sd > 0.0 { power_of_two(*sd) } else { f64::NAN }).collect();
+        deviations.iter().map(|sd| if *sd > 0.0 { means * power_of_two(*sd) } else { f64::NAN }).collect();
     let mut units = vec![1.0; parameters.len()];
     family.set_mean(&mut units, &by_component);
     for (index, unit) in units.iter_mut().enumerate().filter(|(_, unit)| unit.is_nan()) {
@@ -70,9 +70,10 @@ mod tests {
     #[test]
     fn means_have_their_standard_deviations_as_units_and_the_rest_one() {
         let parameters = [5.0, -1.0, 1000.0_f64.ln(), 0.001_f64.ln()];
-        let units = of_family(&DiagonalGaussian::new(2), &parameters, None);
+        let units = of_family(&DiagonalGaussian::new(2), &parameters, 1.0, None);
         assert_eq!(units, [1024.0, 1.0 / 1024.0, 1.0, 1.0]);
-        assert_eq!(of_family(&Delta::new(1), &[3.0], Some(&[0.25])), [0.25]);
+        assert_eq!(of_family(&DiagonalGaussian::new(2), &parameters, 4.0, None)[..2], [4096.0, 1.0 / 256.0]);
+        assert_eq!(of_family(&Delta::new(1), &[3.0], 4.0, Some(&[0.25])), [0.25]);
     }
 
     #[test]
@@ -84,7 +85,7 @@ mod tests {
         let mut parameters = family.initial(0.25);
         // Standard deviations of 8, and of 4 √(1 + 3²) = 12.6.
         parameters[2 * count + 2..].copy_from_slice(&[8.0_f64.ln(), 4.0_f64.ln(), 3.0]);
-        let units = of_family(&family, &parameters, None);
+        let units = of_family(&family, &parameters, 1.0, None);
         assert!(units[..2 * count] == [vec![0.25; count], vec![1.0; count]].concat());
         assert_eq!(units[2 * count..], [8.0, 16.0, 1.0, 1.0, 1.0]);
     }

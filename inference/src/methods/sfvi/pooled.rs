@@ -37,9 +37,7 @@ impl CentralSilo {
         let start = settings.family.start(&*family, &silo.table);
         let mut trainer = Trainer::new(family, start, &shared_theta(model)?, Descent::new(settings, device));
         trainer.adapt(&tensors(model));
-        if !silo.table.has_local_latents() {
-            trainer.of_globals_alone();
-        }
+        trainer.know_rows(silo.table.has_local_latents());
         Ok(Self { silo, trainer, ahead: NoiseAhead::default() })
     }
 

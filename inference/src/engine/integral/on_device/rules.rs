@@ -160,14 +160,12 @@ impl Stand {
         let mut lower: Vec<Vec<Tensor<2>>> = Vec::with_capacity(self.centre.len());
         for row in 0..self.centre.len() {
             let mut own: Vec<Tensor<2>> = Vec::with_capacity(row + 1);
-            for column in 0..=row {
-                let above = |k: usize| if column == row { own[k].clone() } else { lower[column][k].clone() };
-                let rest = (0..column).fold(of(row, column), |rest, k| rest - own[k].clone() * above(k));
-                own.push(match column == row {
-                    true => rest.clamp_min(LEAST_SQUARE).sqrt(),
-                    false => rest / lower[column][column].clone(),
-                });
+            for (column, above) in lower.iter().enumerate() {
+                let rest = (0..column).fold(of(row, column), |rest, k| rest - own[k].clone() * above[k].clone());
+                own.push(rest / above[column].clone());
             }
+            let rest = own.iter().fold(of(row, row), |rest, own| rest - own.clone() * own.clone());
+            own.push(rest.clamp_min(LEAST_SQUARE).sqrt());
             lower.push(own);
         }
         lower

@@ -100,7 +100,7 @@ fn a_run_of_many_coordinates_ends_where_its_bound_rests() {
 fn many_globals_alone_begin_lower_and_fall_to_zero_for_longer() {
     let found = |length: usize| {
         let (mut own, iterate) = (Adaptive::new(0.05, 400), vec![0.0; length]);
-        own.of_globals_alone(length);
+        own.know_rows(length, false);
         let (first, mut falling) = (own.rates(1, &iterate)[0], 0);
         for step in 0..400 {
             own.rates(1, &iterate);
@@ -110,6 +110,20 @@ fn many_globals_alone_begin_lower_and_fall_to_zero_for_longer() {
         (first, falling)
     };
     assert_eq!((found(2_047), found(2_048)), ((0.05, 100), (0.03, 200)));
+}
+
+#[test]
+fn means_of_many_globals_beside_latents_of_rows_move_in_longer_units_also_after_a_restart() {
+    let found = |length: usize| {
+        let (mut own, iterate) = (Adaptive::new(0.05, 400), vec![0.0; length]);
+        own.know_rows(length, true);
+        let rate = own.rates(1, &iterate)[0];
+        let mut restored = Adaptive::new(0.05, 400);
+        assert!(restored.load(&own.save(), length));
+        assert_eq!(restored.means().to_bits(), own.means().to_bits());
+        (rate, own.means())
+    };
+    assert_eq!((found(2_047), found(2_048)), ((0.05, 1.0), (0.05, 4.0)));
 }
 
 #[test]
