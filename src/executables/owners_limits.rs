@@ -6,7 +6,7 @@ use partita_inference::{Error, Message, Result, SiloProgram};
 /// A silo whose owner limits questions about its rows.
 struct OwnersLimits {
     own: Box<dyn SiloProgram>,
-    /// Draws of an evaluation, checks, rows left out, or a look of the round of trust.
+    /// Draws of an evaluation, checks, rows left out, predictions by columns, or a look of the round of trust.
     most_draws: Option<u64>,
     /// Rows never seen in training of an evaluation.
     least_rows: Option<u64>,
@@ -14,7 +14,7 @@ struct OwnersLimits {
 
 /// What the requests begin with that ask about a silo's rows at draws of a fitted posterior, and say how many. A request for an
 /// averaged contrast has the draws themselves: the silo of a study counts them. Behind masks a silo answers none of these.
-const ASKED: [&str; 4] = ["evaluate.", "predictive.", "leave_one_out.", "trust."];
+const ASKED: [&str; 5] = ["evaluate.", "predictive.", "leave_one_out.", "trust.", "vertical.predict"];
 
 /// Refuses a question at more draws than the owner of the rows allows.
 pub(super) fn check_draws(most: Option<u64>, kind: &str, draws: u64) -> Result<()> {
@@ -100,7 +100,7 @@ mod tests {
     #[test]
     fn a_question_at_more_draws_than_the_owner_allows_is_refused_and_nothing_else() {
         let at = |most, kind: &str, draws| asked(most, None, 1, &Message::new(kind).word("draws", draws));
-        for kind in ["evaluate.rows", "predictive.check", "leave_one_out.rows", "trust.values"] {
+        for kind in ["evaluate.rows", "predictive.check", "leave_one_out.rows", "trust.values", "vertical.predict"] {
             assert!(at(Some(1_000), kind, 1_000).is_ok() && at(None, kind, 1 << 20).is_ok(), "{kind}");
             let refused = at(Some(1_000), kind, 1_001).unwrap_err().to_string();
             assert!(refused.contains(&format!("`{kind}` at 1001 draws")), "{refused}");
