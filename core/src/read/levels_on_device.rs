@@ -92,15 +92,11 @@ impl DeviceLevels {
     /// `weights` gives one number for each row of a level, or `None` for a level that does not count.
     #[must_use]
     pub fn gradient(self, weights: impl Fn(Option<usize>) -> Option<Tensor<1>>) -> Vec<Tensor<2>> {
-        let mut sum: Option<Tensor<1>> = None;
-        for RowTape { place, tape } in self.rows.into_iter().filter(|own| own.tape.is_autodiff()) {
-            let Some(weights) = weights(place.level.block) else { continue };
-            let own = ordered_sum(tape * spread(&place, weights));
-            sum = Some(match sum {
-                Some(sum) => sum + own,
-                None => own,
-            });
-        }
+        let weighed = |RowTape { place, tape }: RowTape| {
+            weights(place.level.block).map(|weights| ordered_sum(tape * spread(&place, weights)))
+        };
+        let taped = self.rows.into_iter().filter(|own| own.tape.is_autodiff());
+        let sum = taped.filter_map(weighed).reduce(|sum, own| sum + own);
         let gradients = sum.map(|sum| sum.backward());
         let of = |leaf: &Tensor<2>| gradients.as_ref().and_then(|all| leaf.grad(all));
         self.globals.iter().map(|leaf| of(leaf).unwrap_or_else(|| leaf.clone().inner().zeros_like())).collect()

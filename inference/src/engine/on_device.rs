@@ -22,6 +22,13 @@ use noise::{BlockNoise, ParticleNoise};
 use rows::{RowBlock, RowStep, RowsDraw, RowsGradient, ThroughRows};
 
 use burn::tensor::Tensor;
+use partita_core::{Device, Part, SiteTable};
+
+/// A vector of the globals as a tensor `[1, width]` for each site of theirs.
+pub(crate) fn by_site(globals: &[f64], table: &SiteTable, device: &Device) -> Vec<Tensor<2>> {
+    let site = |offset: usize, width: usize| device.tensor(globals[offset..][..width].to_vec(), [1, width]);
+    table.latents(Part::Global).map(|own| site(own.offset(), own.width())).collect()
+}
 
 /// The sum of two gradients, the first of which may not be there yet.
 pub(crate) fn plus<const D: usize>(sum: &mut Option<Tensor<D>>, term: Tensor<D>) {

@@ -78,7 +78,7 @@ impl Scope<'_> {
         match self.score() {
             Score::Skip => Ok(()),
             Score::Sum(weight) => {
-                self.outcome.add(0.0, Some(Handle::from(ordered_sum(log_density) * weight)));
+                self.outcome.add(0.0, Some(Handle::from(scaled(ordered_sum(log_density), weight))));
                 Ok(())
             }
             Score::ByRow => {
@@ -95,8 +95,7 @@ impl Scope<'_> {
             Score::Skip => {}
             Score::Sum(weight) => {
                 let (constant, sum) = Term::total(terms, events);
-                let scaled = |sum: Tensor<1>| if (weight - 1.0).abs() > 0.0 { sum * weight } else { sum };
-                self.outcome.add(weight * constant, sum.map(|sum| Handle::from(scaled(sum))));
+                self.outcome.add(weight * constant, sum.map(|sum| Handle::from(scaled(sum, weight))));
             }
             Score::ByRow => self.add_terms_by_row(terms, events),
         }
@@ -122,11 +121,15 @@ impl Scope<'_> {
     /// Adds one number for each row of a place, with the weight of this position of the model.
     fn add_row_tape(&mut self, place: &RowPlace, numbers: Tensor<1>) {
         let weight = self.place.weight;
-        let numbers = if (weight - 1.0).abs() > 0.0 { numbers * weight } else { numbers };
-        self.outcome.add_row_tape(place, numbers);
+        self.outcome.add_row_tape(place, scaled(numbers, weight));
     }
 
     fn no_device_form(&self, name: &str, what: &str) -> Error {
         Error::NoDeviceForm { operation: self.operation(name), what: what.to_owned() }
     }
+}
+
+/// Numbers times a weight, which is mostly one.
+fn scaled(numbers: Tensor<1>, weight: f64) -> Tensor<1> {
+    if (weight - 1.0).abs() > 0.0 { numbers * weight } else { numbers }
 }

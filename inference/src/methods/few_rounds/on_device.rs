@@ -1,13 +1,14 @@
 //! Evaluates the rows of a silo at all draws of a round on its device, and reads what they give once.
 
 use burn::tensor::Tensor;
-use partita_core::{AnyData, AnyModel, Device, Handle, LogDensity, Part, SiteTable};
+use partita_core::{AnyData, AnyModel, Device, Handle, LogDensity, SiteTable};
 
 use super::silo::{Counted, FewRoundsSilo, Sums};
 use super::step::Share;
 use crate::engine::error::Result;
 use crate::engine::integral::{Centres, DeviceRows, Until};
 use crate::engine::normal::Normal;
+use crate::engine::on_device::by_site;
 use crate::engine::terms::particles::Worker;
 
 impl FewRoundsSilo {
@@ -98,11 +99,7 @@ fn at_all(
 ) -> Result<Vec<(f64, Vec<f64>)>> {
     let mut all: Vec<Tensor<1>> = Vec::new();
     for own in globals {
-        let latents: Vec<Tensor<2>> = table
-            .latents(Part::Global)
-            .map(|site| device.tensor(own[site.offset()..][..site.width()].to_vec(), [1, site.width()]))
-            .collect();
-        let found = density.on_device(&latents, data)?;
+        let found = density.on_device(&by_site(own, table, device), data)?;
         all.push(found.value);
         all.extend(found.latents.into_iter().map(|gradient| {
             let [_, width] = gradient.dims();

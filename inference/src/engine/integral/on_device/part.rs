@@ -17,6 +17,7 @@ use super::super::part::Part;
 use super::MOVES_A_READ;
 use super::rules::{Moved, Points, Stand, Summed, held};
 use crate::engine::error::{Error, Result, is_outside};
+use crate::engine::on_device::by_site;
 
 /// The most rows of all nodes that are evaluated at once, so that memory stays bounded.
 const ROWS_AT_ONCE: usize = 1 << 20;
@@ -294,9 +295,7 @@ impl<'a> DevicePart<'a> {
 
     /// The globals by site.
     fn globals(&self, globals: &[f64]) -> Vec<Tensor<2>> {
-        let Integrand { device, table, .. } = self.integrand;
-        let sites = table.latents(ModelPart::Global);
-        sites.map(|own| device.tensor(globals[own.offset()..][..own.width()].to_vec(), [1, own.width()])).collect()
+        by_site(globals, self.integrand.table, self.integrand.device)
     }
 
     /// So many moves after others, of rules that have not come to rest.
