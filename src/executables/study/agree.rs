@@ -109,11 +109,20 @@ pub(super) fn declined(error: impl std::fmt::Display) -> partita_inference::Erro
 /// Both exchanges: what silos agreed on, and the rows of each.
 pub(super) fn agree(study: &Study, exchange: &mut Flower) -> partita_inference::Result<Agreed> {
     let profiles = ask(exchange, &Message::new(PROFILE), |reply| said::<Profile>(reply, "profile"))?;
+    in_own_name("formula.profiled", profiles.iter().map(|own| own.silo.as_str()), exchange.silos())?;
     let agreement = study.agree(&profiles).map_err(declined)?;
     let request = put(Message::new(DESIGN), "agreement", &agreement)?;
     let summaries = ask(exchange, &request, |reply| said::<DesignSummary>(reply, "design"))?;
+    in_own_name("formula.designed", summaries.iter().map(|own| own.sums.silo.as_str()), exchange.silos())?;
     let summary = DesignSummary::merge(&summaries).map_err(declined)?;
     Ok(Agreed { agreement, summary })
+}
+
+/// Refuses what a silo says in the name of another: `says` are the names in what each of `silos` sent.
+fn in_own_name<'a>(kind: &str, says: impl Iterator<Item = &'a str>, silos: &[String]) -> partita_inference::Result<()> {
+    let Some((says, name)) = says.zip(silos).find(|(says, name)| says != name) else { return Ok(()) };
+    let problem = format!("it speaks for silo `{says}`, expected the silo that sends it");
+    Err(partita_inference::Error::Message { kind: kind.to_owned(), problem }.in_silo(name, 0))
 }
 
 /// Tells all silos the model; the rows of each.
@@ -215,6 +224,14 @@ mod tests {
     use partita_formula::Item;
 
     use super::*;
+
+    #[test]
+    fn what_a_silo_says_in_the_name_of_another_is_refused() {
+        let silos = ["north", "south"].map(str::to_owned);
+        in_own_name("formula.profiled", ["north", "south"].into_iter(), &silos).unwrap();
+        let error = in_own_name("formula.profiled", ["north", "north"].into_iter(), &silos).unwrap_err().to_string();
+        assert!(error.contains("silo south") && error.contains("speaks for silo `north`"), "{error}");
+    }
 
     #[test]
     fn what_a_party_says_with_an_end_of_a_line_in_a_name_or_a_level_is_refused() {
