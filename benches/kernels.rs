@@ -7,8 +7,8 @@ use std::hint::black_box;
 
 use criterion::{BenchmarkGroup, Criterion, Throughput, measurement::WallTime};
 use partita_core::kernel::{
-    AdamUpdate, NormalTerms, adam, add_scaled, bernoulli_logit, categorical_logit, dot, exponential, normal,
-    poisson_log,
+    AdamUpdate, BinomialTerms, NormalTerms, adam, add_scaled, bernoulli_logit, binomial_logit, categorical_logit, dot,
+    exponential, normal, poisson_log,
 };
 
 /// 537 children at four visits.
@@ -44,6 +44,13 @@ fn likelihoods(group: &mut BenchmarkGroup<'_, WallTime>) {
     });
     group.bench_function("poisson_log", |bencher| {
         bencher.iter(|| poisson_log(black_box(&log_rates), &numbers, 1.0, a, &mut []));
+    });
+    group.bench_function("binomial_logit, one number of failures", |bencher| {
+        bencher.iter(|| {
+            let (by_logits, by_failures, terms) = (&mut a[..], &mut b[..], &mut [][..]);
+            let (logits, successes, failures, scale) = (black_box(&logits[..]), &numbers[..], &[2.5][..], 1.0);
+            binomial_logit(&mut BinomialTerms { logits, successes, failures, scale, by_logits, by_failures, terms })
+        });
     });
     let x = &logits;
     group.bench_function("normal, all derivatives", |bencher| {

@@ -12,6 +12,7 @@ mod bernoulli;
 mod beta;
 mod beta_binomial;
 mod binomial;
+mod binomial_batch;
 mod categorical;
 mod cauchy;
 mod composite;

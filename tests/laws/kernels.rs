@@ -2,9 +2,10 @@
 
 use partita_core::Precision;
 use partita_core::kernel::{
-    AdamUpdate, BLOCK, DiagonalDraw, DiagonalSlopes, InstructionSet, NormalTerms, ROWS, SparseColumns, SparseEntries,
-    TanhNetwork, TanhNetworkBack, adam, add_scaled, bernoulli_logit, categorical_logit, dot, exponential,
-    low_rank_logits, normal, poisson_log, sparse_columns, sparse_product, sparse_transposed, stick, tanh_network,
+    AdamUpdate, BLOCK, BinomialTerms, DiagonalDraw, DiagonalSlopes, InstructionSet, NormalTerms, ROWS, SparseColumns,
+    SparseEntries, TanhNetwork, TanhNetworkBack, adam, add_scaled, bernoulli_logit, categorical_logit, dot,
+    exponential, low_rank_logits, normal, poisson_log, sparse_columns, sparse_product, sparse_transposed, stick,
+    tanh_network,
 };
 
 const SETS: [InstructionSet; 3] = [InstructionSet::Avx512, InstructionSet::Avx2, InstructionSet::Libm];
@@ -81,6 +82,46 @@ fn bernoulli_and_poisson_agree_with_libm() {
             adds_up(sum, &terms);
             vec![vec![sum], residual, terms]
         });
+    }
+}
+
+#[test]
+fn binomial_agrees_with_libm() {
+    for length in LENGTHS {
+        let (logits, successes) = (scattered(length, -12.0, 9.0), counts(length));
+        for failures in [scattered(length, 0.1, 30.0), vec![4.2]] {
+            let at = |index: usize| if failures.len() == 1 { failures[0] } else { failures[index] };
+            let part = |index: usize| (successes[index] + at(index)) * (1.0 + logits[index].abs());
+            let total: f64 = (0..length).map(part).sum();
+            // Rounding of exp, log1p and one division each way.
+            let size = |output, index: usize, b: f64| match output {
+                0 => total,
+                1 => 1.7 * (successes[index] + at(index)),
+                2 => b.abs(),
+                _ => part(index),
+            };
+            agrees(&format!("binomial {length}"), 1e-15, size, |set| {
+                let mut by = [(); 3].map(|()| vec![0.0; length]);
+                let [by_logits, by_failures, terms] = &mut by;
+                let sum = |by_logits, by_failures, terms, scale| {
+                    let (logits, successes, failures) = (&*logits, &*successes, &*failures);
+                    set.binomial_logit(&mut BinomialTerms {
+                        logits,
+                        successes,
+                        failures,
+                        scale,
+                        by_logits,
+                        by_failures,
+                        terms,
+                    })
+                };
+                let plain = sum(&mut [], &mut [], &mut [], 1.0);
+                let all = sum(by_logits, by_failures, terms, 1.7);
+                assert_eq!(plain.to_bits(), all.to_bits());
+                adds_up(all, terms);
+                [vec![vec![all]], by.to_vec()].concat()
+            });
+        }
     }
 }
 

@@ -1,15 +1,18 @@
 //! Checks the vectorised batches of densities against the same densities event by event.
 
-use super::{Batch, Bernoulli, Categorical, Density, Gradient, Normal, Poisson};
+use super::{
+    Batch, Bernoulli, Binomial, Categorical, Density, Gradient, NegativeBinomial, Normal, OrderedLogistic, Poisson,
+    StudentT,
+};
 use crate::math::kernel::testing::{LENGTHS, scattered};
 
 /// The tolerance that the trait requires of `Density::batch`.
 const TOLERANCE: f64 = 1e-13;
 
-/// Compares the sum, its terms and every derivative; `width` is the length of the first parameter of one event.
-fn agrees(density: &dyn Density, values: &[f64], parameters: [&[f64]; 3], width: usize) {
+/// Compares the sum, its terms and every derivative; `widths` are the lengths of the parameters of one event.
+fn agrees(density: &dyn Density, values: &[f64], parameters: [&[f64]; 3], widths: [usize; 3]) {
     let (count, scale) = (values.len(), 1.7);
-    let lengths = [width, 1, 1].map(|width| count * width);
+    let lengths = widths.map(|width| count * width);
     let present = |k: usize| if parameters[k].is_empty() { 0 } else { lengths[k] };
     let zeros = || [vec![0.0; count], vec![0.0; present(0)], vec![0.0; present(1)], vec![0.0; present(2)]];
     let (mut found, mut expected) = (zeros(), zeros());
@@ -28,13 +31,13 @@ fn agrees(density: &dyn Density, values: &[f64], parameters: [&[f64]; 3], width:
         let slot = |slots: &[f64], width: usize| {
             if slots.is_empty() { 0..0 } else { index * width..(index + 1) * width }
         };
-        let (at_a, at_b, at_c) = (slot(a, width), slot(b, 1), slot(c, 1));
+        let (at_a, at_b, at_c) = (slot(a, widths[0]), slot(b, widths[1]), slot(c, widths[2]));
         let mut gradient = Gradient {
             scale,
             value: &mut value[index..=index],
             parameters: [&mut a[at_a], &mut b[at_b], &mut c[at_c]],
         };
-        let event = [own(0, width), own(1, 1), own(2, 1)];
+        let event = [own(0, widths[0]), own(1, widths[1]), own(2, widths[2])];
         let term = density.log_prob(&values[index..=index], event, &mut gradient);
         assert!((events[index] - term).abs() <= TOLERANCE * term.abs().max(1.0), "{} {count} {index}", density.name());
         reference += term;
@@ -52,7 +55,7 @@ fn bernoulli_batches_agree_with_events() {
     for count in LENGTHS {
         let values: Vec<f64> = scattered(count, 0.0, 1.0).into_iter().map(|u| f64::from(u < 0.3)).collect();
         for logits in [scattered(count, -30.0, 20.0), vec![0.4]] {
-            agrees(&Bernoulli, &values, [&logits, &[], &[]], 1);
+            agrees(&Bernoulli, &values, [&logits, &[], &[]], [1; 3]);
         }
     }
 }
@@ -62,9 +65,52 @@ fn poisson_batches_agree_with_events() {
     for count in LENGTHS {
         let values: Vec<f64> = scattered(count, 0.0, 99.9).into_iter().map(f64::floor).collect();
         for log_rate in [scattered(count, -3.0, 6.0), vec![2.5]] {
-            agrees(&Poisson, &values, [&log_rate, &[], &[]], 1);
+            agrees(&Poisson, &values, [&log_rate, &[], &[]], [1; 3]);
         }
     }
+}
+
+#[test]
+fn binomial_and_negative_binomial_batches_agree_with_events() {
+    for count in LENGTHS {
+        let values: Vec<f64> = scattered(count, 0.0, 60.0).into_iter().map(f64::floor).collect();
+        for logits in [scattered(count, -6.0, 6.0), vec![-0.4]] {
+            for concentration in [0.02, 1.0, 12.3, 1e4] {
+                for concentrations in [vec![concentration], vec![concentration; count.max(1)]] {
+                    agrees(&NegativeBinomial, &values, [&concentrations, &logits, &[]], [1; 3]);
+                }
+            }
+            let more = scattered(count, 0.0, 39.9);
+            let trials: Vec<f64> = values.iter().zip(more).map(|(own, more)| own + more.floor()).collect();
+            for trials in [trials, vec![60.0]] {
+                leaves_trials(&values, &trials, &logits);
+            }
+        }
+    }
+}
+
+/// Binomial batches have no derivative by the number of trials: with that wanted, events have it.
+fn leaves_trials(values: &[f64], trials: &[f64], logits: &[f64]) {
+    let (mut by_logits, mut events, count) = (vec![0.0; values.len()], vec![0.0; values.len()], values.len());
+    let mut evaluate = |by_trials: &mut [f64]| {
+        let (parameter_gradients, events) = ([by_trials, by_logits.as_mut_slice(), &mut []], events.as_mut_slice());
+        let (parameters, scale, value_gradient) = ([trials, logits, &[]], 1.7, &mut [][..]);
+        Binomial.batch(&mut Batch { values, parameters, scale, value_gradient, parameter_gradients, events })
+    };
+    assert!(count == 0 || evaluate(&mut vec![0.0; count]).is_none());
+    let sum = evaluate(&mut []).unwrap();
+    let (mut reference, at) = (0.0, |own: &[f64], index: usize| own[if own.len() == 1 { 0 } else { index }]);
+    for index in 0..count {
+        let (mut slope, mut value, mut by_trials) = ([0.0], [0.0], [0.0]);
+        let mut gradient =
+            Gradient { scale: 1.7, value: &mut value, parameters: [&mut by_trials, &mut slope, &mut []] };
+        let parameters = [&[at(trials, index)][..], &[at(logits, index)], &[]];
+        let term = Binomial.log_prob(&values[index..=index], parameters, &mut gradient);
+        assert!((events[index] - term).abs() <= TOLERANCE * term.abs().max(1.0), "{index}: {} {term}", events[index]);
+        assert!((by_logits[index] - slope[0]).abs() <= TOLERANCE * slope[0].abs().max(1.0), "{index}");
+        reference += term;
+    }
+    assert!((sum - reference).abs() <= TOLERANCE * reference.abs().max(1.0), "{sum} {reference}");
 }
 
 #[test]
@@ -103,8 +149,32 @@ fn normal_batches_agree_with_events() {
         let values = scattered(count, -4.0, 5.0);
         for location in [scattered(count, -1.0, 2.0), vec![0.3]] {
             for scale in [scattered(count, 0.05, 3.0), vec![0.7]] {
-                agrees(&Normal, &values, [&location, &scale, &[]], 1);
+                agrees(&Normal, &values, [&location, &scale, &[]], [1; 3]);
             }
+        }
+    }
+}
+
+#[test]
+fn batches_of_student_t_agree_with_events() {
+    for count in LENGTHS {
+        let values = scattered(count, -9.0, 5.0);
+        for location in [scattered(count, -1.0, 2.0), vec![0.3]] {
+            for scale in [scattered(count, 0.05, 3.0), vec![0.7]] {
+                agrees(&StudentT, &values, [&[3.4], &location, &scale], [1; 3]);
+            }
+        }
+    }
+}
+
+#[test]
+fn ordered_logistic_batches_agree_with_events() {
+    for cutpoints in [vec![0.3], vec![-1.0, 0.2], vec![-3.0, -0.5, -0.4, 6.0]] {
+        for count in LENGTHS {
+            let classes = cutpoints.len() as f64 + 1.0;
+            let values: Vec<f64> = scattered(count, 0.0, classes).into_iter().map(f64::floor).collect();
+            let predictor = scattered(count, -40.0, 30.0);
+            agrees(&OrderedLogistic, &values, [&predictor, &cutpoints, &[]], [1, cutpoints.len(), 1]);
         }
     }
 }
@@ -113,7 +183,7 @@ fn normal_batches_agree_with_events() {
 fn categorical_batches_agree_with_events() {
     for (count, width) in [(1, 3), (15, 2), (40, 10), (33, 17)] {
         let values: Vec<f64> = scattered(count, 0.0, width as f64).into_iter().map(f64::floor).collect();
-        agrees(&Categorical, &values, [&scattered(count * width, -30.0, 20.0), &[], &[]], width);
+        agrees(&Categorical, &values, [&scattered(count * width, -30.0, 20.0), &[], &[]], [width, 1, 1]);
     }
 }
 
@@ -129,6 +199,16 @@ fn large_counts_and_odd_shapes_are_left_to_events() {
     none(&Poisson, &[3.0, 0.5], [&[1.0], &[], &[]]);
     none(&Poisson, &[3.0, f64::NAN], [&[1.0], &[], &[]]);
     none(&Poisson, &[3.0; 3], [&[1.0; 2], &[], &[]]);
+    none(&Binomial, &[3.0], [&[100.0], &[0.0], &[]]);
+    none(&Binomial, &[3.0; 2], [&[9.0], &[0.0; 3], &[]]);
+    none(&NegativeBinomial, &[3.0, 100.0], [&[2.0], &[0.0], &[]]);
+    none(&NegativeBinomial, &[3.0, 0.5], [&[2.0], &[0.0], &[]]);
+    none(&NegativeBinomial, &[3.0], [&[1e7], &[-14.0], &[]]);
+    none(&NegativeBinomial, &[3.0], [&[f64::NAN], &[0.0], &[]]);
+    none(&NegativeBinomial, &[3.0; 2], [&[2.0, 3.0], &[0.0], &[]]);
+    none(&StudentT, &[1.0; 2], [&[3.0; 2], &[0.0], &[1.0]]);
+    none(&OrderedLogistic, &[1.0; 2], [&[1.0], &[0.5], &[]]);
+    none(&OrderedLogistic, &[2.0], [&[1.0], &[0.5], &[]]);
     none(&Bernoulli, &[1.0; 3], [&[1.0; 2], &[], &[]]);
     none(&Normal, &[1.0; 3], [&[1.0; 3], &[1.0; 2], &[]]);
     none(&Categorical, &[1.0; 3], [&[1.0; 4], &[], &[]]);

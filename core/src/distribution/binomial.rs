@@ -2,7 +2,7 @@
 
 use super::power::{Counts, log_power_sum};
 use super::tail::{Tail, tails};
-use super::{Density, Gradient, Term, distribution};
+use super::{Batch, Density, Gradient, Term, binomial_batch, distribution};
 use crate::math::special::{
     Chance, LogChance, binomial_kernel, digamma_difference, log_incomplete_beta, sigmoid, softplus,
 };
@@ -78,6 +78,10 @@ impl Density for Binomial {
 
     fn variance(&self, [total, logits, _]: [&[f64]; 3]) -> Option<Vec<f64>> {
         Some(vec![total[0] * sigmoid(logits[0]) * sigmoid(-logits[0])])
+    }
+
+    fn batch(&self, batch: &mut Batch<'_>) -> Option<f64> {
+        binomial_batch::binomial(batch)
     }
 
     tails!();

@@ -5,6 +5,7 @@ use super::formula::{Form, Refusal, Slots, three};
 use super::tape::Wish;
 use super::{Batch, Domain, Support};
 use crate::error::{Error, Result};
+use crate::math::kernel::add_scaled;
 
 /// What is asked for beside the sum: derivatives by the value and by each parameter (none where the list ends early),
 /// and whether all of it event by event.
@@ -260,12 +261,16 @@ impl<'a> View<'a> {
         })?;
         let mut parameters: Few<Vec<f64>> = [a, b, c].into_iter().take(self.parameters.len()).collect();
         let mut shared = Few::default();
-        let single = |k: usize, by: &[f64]| self.parameters[k].len() == 1 && by.len() > 1;
+        let single = |k: usize, by: &[f64]| self.parameters[k].len() == self.widths[k] && by.len() > self.widths[k];
         if wanted.events {
-            shared = parameters.iter().enumerate().map(|(k, by)| usize::from(single(k, by))).collect();
+            let own = parameters.iter().enumerate().map(|(k, by)| if single(k, by) { self.widths[k] } else { 0 });
+            shared = own.collect();
         } else {
-            let sums = parameters.iter_mut().enumerate().filter(|(k, by)| single(*k, by));
-            sums.for_each(|(_, by)| *by = vec![by.iter().sum()]);
+            for (k, by) in parameters.iter_mut().enumerate().filter(|(k, by)| single(*k, by)) {
+                let mut sums = vec![0.0; self.widths[k]];
+                by.chunks_exact(self.widths[k]).for_each(|event| add_scaled(&mut sums, 1.0, event));
+                *by = sums;
+            }
         }
         Some(Evaluation { total: scale * total, value, parameters, shared, events })
     }

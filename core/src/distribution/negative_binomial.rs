@@ -4,7 +4,7 @@ use super::gamma::log_gamma_draw;
 use super::poisson::count_draw;
 use super::power::{Counts, log_power_sum};
 use super::tail::{Tail, tails};
-use super::{Density, Gradient, Term, distribution};
+use super::{Batch, Density, Gradient, Term, binomial_batch, distribution};
 use crate::math::special::{
     Chance, LogChance, binomial_kernel, digamma_difference, log_incomplete_beta, sigmoid, softplus,
 };
@@ -81,6 +81,10 @@ impl Density for NegativeBinomial {
     fn variance(&self, [concentration, logits, _]: [&[f64]; 3]) -> Option<Vec<f64>> {
         let odds = logits[0].exp();
         Some(vec![concentration[0] * odds * (1.0 + odds)])
+    }
+
+    fn batch(&self, batch: &mut Batch<'_>) -> Option<f64> {
+        binomial_batch::negative_binomial(batch)
     }
 
     tails!();

@@ -1,7 +1,8 @@
 //! Gives the ordered logistic and the ordered probit distribution of classes that cutpoints divide a scale into.
 
 use super::tail::{Tail, tails};
-use super::{Density, Gradient, distribution};
+use super::{Batch, Density, Gradient, distribution};
+use crate::math::kernel::{BinomialTerms, binomial_logit};
 use crate::math::special::{
     HALF_LOG_TWO_PI, log_normal_cumulative, log_one_minus_exp, normal_cumulative, normal_hazard, sigmoid, softplus,
 };
@@ -54,6 +55,9 @@ distribution! {
         where |[_, cutpoints, _]| Support::CountUpTo(cutpoints.len() as f64),
         of number(predictor in Real), vector(cutpoints in Real);
 }
+
+/// An end that is absent, where loops need a number: beyond it there is no probability.
+const FAR: f64 = 1e300;
 
 /// A class between two ends of the standard scale; an end that is infinite is absent.
 #[derive(Debug, Clone, Copy)]
@@ -124,6 +128,63 @@ impl Density for OrderedLogistic {
             class.add(below - above, [-below - shared, above + shared], gradient);
         }
         -softplus(-high) - softplus(low) + log_one_minus_exp(-width)
+    }
+
+    /// Both ends of all events at once; what the width of a class gives, once a class.
+    fn batch(&self, batch: &mut Batch<'_>) -> Option<f64> {
+        let ([predictor, cutpoints, _], values, scale) = (batch.parameters, batch.values, batch.scale);
+        let is_class = |value: &f64| (0.0..=cutpoints.len() as f64).contains(value) && value.fract() <= 0.0;
+        if predictor.len() != values.len() || !values.iter().all(is_class) {
+            return None;
+        }
+        let [by_predictor, by_cutpoints, _] = &mut batch.parameter_gradients;
+        let class = |event: usize| Class::of(values[event], [&predictor[event..=event], cutpoints, &[]]);
+        let ends = |end: fn(Class) -> f64| -> Vec<f64> {
+            (0..values.len()).map(|event| end(class(event)).clamp(-FAR, FAR)).collect()
+        };
+        let has_slopes = !by_predictor.is_empty() || !by_cutpoints.is_empty();
+        let slots = |is_wanted: bool| vec![0.0; if is_wanted { values.len() } else { 0 }];
+        let (mut above, mut below) = (slots(has_slopes), slots(has_slopes));
+        let mut terms = slots(!batch.events.is_empty());
+        let side = |logits: &[f64], success: f64, by_logits: &mut [f64], terms: &mut [f64]| {
+            let (successes, failures) = (&*vec![success; values.len()], &[1.0 - success][..]);
+            let by_failures = &mut [][..];
+            binomial_logit(&mut BinomialTerms { logits, successes, failures, scale, by_logits, by_failures, terms })
+        };
+        let mut total = side(&ends(|own| own.high), 1.0, &mut above, &mut *batch.events);
+        total += side(&ends(|own| own.low), 0.0, &mut below, &mut terms);
+        let width = |class: usize| match class {
+            0 => f64::INFINITY,
+            _ => cutpoints.get(class).map_or(f64::INFINITY, |high| high - cutpoints[class - 1]),
+        };
+        let widths = (0..=cutpoints.len()).map(width);
+        let [logs, slopes]: [Vec<f64>; 2] = [
+            widths.clone().map(|own| log_one_minus_exp(-own)).collect(),
+            widths.map(|own| if own.is_finite() { scale / own.exp_m1() } else { 0.0 }).collect(),
+        ];
+        batch.events.iter_mut().zip(&terms).for_each(|(event, term)| *event += term);
+        for event in 0..values.len() {
+            let class = class(event).index;
+            total += logs[class];
+            if let Some(slot) = batch.events.get_mut(event) {
+                *slot += logs[class];
+            }
+            if let Some(slot) = by_predictor.get_mut(event) {
+                *slot = -above[event] - below[event];
+            }
+            let own = event * cutpoints.len()..(event + 1) * cutpoints.len();
+            if let Some(slots) = by_cutpoints.get_mut(own) {
+                slots.fill(0.0);
+                if class > 0 {
+                    slots[class - 1] = below[event] - slopes[class];
+                }
+                if let Some(slot) = slots.get_mut(class) {
+                    *slot = above[event] + slopes[class];
+                }
+            }
+        }
+        batch.value_gradient.fill(0.0);
+        Some(total)
     }
 
     fn draw(&self, [predictor, cutpoints, _]: [&[f64]; 3], noise: &mut NoiseStream, out: &mut [f64]) {

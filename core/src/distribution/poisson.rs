@@ -1,12 +1,11 @@
 //! Gives the Poisson distribution by its log rate.
 
-use std::sync::LazyLock;
-
+use super::binomial_batch::log_factorial;
 use super::power::{Counts, log_power_sum};
 use super::tail::{Tail, tails};
 use super::{Batch, Density, Gradient, Term, distribution};
 use crate::math::kernel::poisson_log;
-use crate::math::special::{ln_gamma, log_incomplete_gamma, poisson_kernel};
+use crate::math::special::{log_incomplete_gamma, poisson_kernel};
 use crate::noise::NoiseStream;
 
 distribution! {
@@ -106,15 +105,6 @@ impl Poisson {
 /// The sum of $\log k!$ over counts; `None` where [`log_factorial`] has none.
 fn log_factorials(counts: &[f64]) -> Option<f64> {
     counts.iter().map(|count| log_factorial(*count)).sum()
-}
-
-/// $\log k!$ of a count; `None` if it is too large for the plain formula or is not a count.
-#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "what is no count is refused by the table")]
-fn log_factorial(count: f64) -> Option<f64> {
-    // At 100 the parts of the plain formula are some 150 times the log probability.
-    const COUNTS: usize = 100;
-    static TABLE: LazyLock<[f64; COUNTS]> = LazyLock::new(|| std::array::from_fn(|count| ln_gamma(count as f64 + 1.0)));
-    if count >= 0.0 && count.fract() <= 0.0 { TABLE.get(count as usize).copied() } else { None }
 }
 
 /// One Poisson count at any finite log rate.

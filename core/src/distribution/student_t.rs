@@ -1,7 +1,7 @@
 //! Gives Student's t distribution with location and scale.
 
 use super::tail::{Standard, Tail, tails};
-use super::{Density, Gradient, Term, distribution};
+use super::{Batch, Density, Gradient, Term, distribution};
 use crate::math::special::{
     Chance, LogTails, digamma_difference, ln_gamma_difference, log_incomplete_beta, log_one_minus_exp, log1p_square,
 };
@@ -38,11 +38,37 @@ distribution! {
     pub fn new(degrees_of_freedom: N in Positive, location: L in Real, scale: S in Positive);
 }
 
-impl Density for StudentT {
-    fn log_prob(&self, value: &[f64], [degrees, location, scale]: [&[f64]; 3], gradient: &mut Gradient<'_>) -> f64 {
-        let (degrees, scale) = (degrees[0], scale[0]);
-        let t = (value[0] - location[0]) / scale;
-        let log_tail = log1p_square(t / degrees.sqrt());
+/// What degrees of freedom alone give the log density of every event.
+#[derive(Debug, Clone, Copy)]
+struct Degrees {
+    degrees: f64,
+    root: f64,
+    /// $\log\Gamma((\nu+1)/2) - \log\Gamma(\nu/2) - \tfrac12\log(\pi\nu)$.
+    peak: f64,
+    /// Twice the derivative of that.
+    slope: f64,
+}
+
+impl Degrees {
+    fn of(degrees: f64, has_slope: bool) -> Self {
+        let slope = if has_slope { digamma_difference(0.5 * degrees, 0.5) - 1.0 / degrees } else { 0.0 };
+        let peak = ln_gamma_difference(0.5 * degrees, 0.5) - 0.5 * (PI * degrees).ln();
+        Self { degrees, root: degrees.sqrt(), peak, slope }
+    }
+
+    /// The logarithm of $1 + t^2/\nu$.
+    fn log_tail(&self, t: f64) -> f64 {
+        log1p_square(t / self.root)
+    }
+
+    /// The log density of $t$ but for the scale, where the logarithm of its tail is known.
+    fn log_prob(&self, log_tail: f64) -> f64 {
+        self.peak - 0.5 * (self.degrees + 1.0) * log_tail
+    }
+
+    /// The derivatives by the value, the degrees of freedom, the location and the scale.
+    fn partials(&self, t: f64, scale: f64, log_tail: f64) -> [f64; 4] {
+        let degrees = self.degrees;
         // slope = (ν+1) t / (ν+t²) and by_scale = ν (t²-1) / (ν+t²), arranged so that t² never overflows.
         let (slope, by_scale, share) = if t.abs() > 1.0 {
             let spread = degrees / t + t;
@@ -51,13 +77,56 @@ impl Density for StudentT {
             let spread = degrees + t * t;
             ((degrees + 1.0) * t / spread, degrees * (t - 1.0) * (t + 1.0) / spread, t * t / spread)
         };
-        let by_degrees = 0.5
-            * (digamma_difference(0.5 * degrees, 0.5) - 1.0 / degrees - log_tail + (degrees + 1.0) / degrees * share);
-        gradient.add([-slope / scale, by_degrees, slope / scale, by_scale / scale]);
-        ln_gamma_difference(0.5 * degrees, 0.5)
-            - 0.5 * (PI * degrees).ln()
-            - scale.ln()
-            - 0.5 * (degrees + 1.0) * log_tail
+        let by_degrees = 0.5 * (self.slope - log_tail + (degrees + 1.0) / degrees * share);
+        [-slope / scale, by_degrees, slope / scale, by_scale / scale]
+    }
+}
+
+impl Density for StudentT {
+    fn log_prob(&self, value: &[f64], [degrees, location, scale]: [&[f64]; 3], gradient: &mut Gradient<'_>) -> f64 {
+        let own = Degrees::of(degrees[0], gradient.is_wanted());
+        let (t, scale) = ((value[0] - location[0]) / scale[0], scale[0]);
+        let log_tail = own.log_tail(t);
+        if gradient.is_wanted() {
+            gradient.add(own.partials(t, scale, log_tail));
+        }
+        own.log_prob(log_tail) - scale.ln()
+    }
+
+    /// Events of one number of degrees of freedom, which has its gamma functions once.
+    fn batch(&self, batch: &mut Batch<'_>) -> Option<f64> {
+        let ([degrees, location, scale], count) = (batch.parameters, batch.values.len());
+        let serves = |own: &[f64]| own.len() == 1 || own.len() == count;
+        let [degrees] = degrees else { return None };
+        if !serves(location) || !serves(scale) {
+            return None;
+        }
+        let [by_degrees, by_location, by_scale] = &mut batch.parameter_gradients;
+        let mut by = [&mut *batch.value_gradient, by_degrees, by_location, by_scale];
+        let has_slope = by.iter().any(|own| !own.is_empty());
+        let own = Degrees::of(*degrees, has_slope);
+        let at = |own: &[f64], event: usize| own[if own.len() == 1 { 0 } else { event }];
+        let log_scale = if let [scale] = scale { scale.ln() } else { 0.0 };
+        let mut total = 0.0;
+        for (event, value) in batch.values.iter().enumerate() {
+            let scale_here = at(scale, event);
+            let t = (value - at(location, event)) / scale_here;
+            let log_tail = own.log_tail(t);
+            let log_scale = if scale.len() == 1 { log_scale } else { scale_here.ln() };
+            let term = own.log_prob(log_tail) - log_scale;
+            total += term;
+            if let Some(slot) = batch.events.get_mut(event) {
+                *slot = term;
+            }
+            if has_slope {
+                for (slots, partial) in by.iter_mut().zip(own.partials(t, scale_here, log_tail)) {
+                    if let Some(slot) = slots.get_mut(event) {
+                        *slot = batch.scale * partial;
+                    }
+                }
+            }
+        }
+        Some(total)
     }
 
     fn on_device(&self, value: Term, [degrees, location, scale]: [Term; 3]) -> Option<Vec<Term>> {

@@ -1,0 +1,97 @@
+//! Evaluates many binomial or negative binomial events at once: small counts have their constants from tables.
+
+use std::sync::LazyLock;
+
+use super::Batch;
+use crate::math::kernel::{BinomialTerms, binomial_logit};
+use crate::math::special::ln_gamma;
+
+/// The least count that has no plain formula: its parts are some 150 times the log probability.
+const COUNTS: usize = 100;
+/// The largest concentration that has one: parts grow with its logarithm.
+const MOST: f64 = 1e6;
+
+/// The place of a small count in a table; `None` if it is too large or not a count.
+#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "what is no count is refused")]
+fn place(count: f64) -> Option<usize> {
+    (count >= 0.0 && count < COUNTS as f64 && count.fract() <= 0.0).then_some(count as usize)
+}
+
+/// $\log k!$ of a count; `None` if it is too large for the plain formula or is not a count.
+pub(super) fn log_factorial(count: f64) -> Option<f64> {
+    static TABLE: LazyLock<[f64; COUNTS]> = LazyLock::new(|| std::array::from_fn(|count| ln_gamma(count as f64 + 1.0)));
+    TABLE.get(place(count)?).copied()
+}
+
+/// The log binomial coefficient of a count among so many trials.
+fn coefficient(successes: f64, trials: f64) -> Option<f64> {
+    Some(log_factorial(trials)? - log_factorial(successes)? - log_factorial(trials - successes)?)
+}
+
+/// Binomial events: `parameters` are trials and logits.
+pub(super) fn binomial(batch: &mut Batch<'_>) -> Option<f64> {
+    let [trials, logits, _] = batch.parameters;
+    let count = batch.values.len();
+    let serves = |own: &[f64]| own.len() == 1 || own.len() == count;
+    let [by_trials, by_logits, _] = &mut batch.parameter_gradients;
+    if !serves(trials) || !serves(logits) || !by_trials.is_empty() {
+        return None;
+    }
+    let of = |event: usize| trials[if trials.len() == 1 { 0 } else { event }];
+    let events = || batch.values.iter().enumerate();
+    let constants: Vec<f64> = events().map(|(event, k)| coefficient(*k, of(event))).collect::<Option<_>>()?;
+    let failures: Vec<f64> = events().map(|(event, k)| of(event) - k).collect();
+    batch.value_gradient.fill(0.0);
+    let (by_failures, terms) = (&mut [][..], &mut *batch.events);
+    let (successes, failures, scale) = (batch.values, failures.as_slice(), batch.scale);
+    let sum = binomial_logit(&mut BinomialTerms { logits, successes, failures, scale, by_logits, by_failures, terms });
+    terms.iter_mut().zip(&constants).for_each(|(term, constant)| *term += constant);
+    Some(sum + constants.iter().sum::<f64>())
+}
+
+/// What a count and a concentration $r$ alone give a negative binomial probability.
+#[derive(Debug, Clone, Copy, Default)]
+struct Rising {
+    /// $\log\Gamma(k+r) - \log\Gamma(r) - \log k!$.
+    log: f64,
+    /// $\psi(k+r) - \psi(r)$.
+    slope: f64,
+}
+
+/// That of every count up to the largest of `counts`, at one concentration.
+fn rising(counts: &[f64], concentration: f64) -> Option<Vec<Rising>> {
+    let mut most = 0;
+    for count in counts {
+        most = most.max(place(*count)?);
+    }
+    let next = |before: &mut Rising, count: usize| {
+        let (now, count) = (*before, count as f64);
+        before.log += ((concentration + count) / (count + 1.0)).ln();
+        before.slope += 1.0 / (concentration + count);
+        Some(now)
+    };
+    Some((0..=most).scan(Rising::default(), next).collect())
+}
+
+/// Negative binomial events of one concentration: `parameters` are that and logits.
+pub(super) fn negative_binomial(batch: &mut Batch<'_>) -> Option<f64> {
+    let [concentrations, logits, _] = batch.parameters;
+    let (count, concentration) = (batch.values.len(), *concentrations.first()?);
+    let is_one = concentrations.len() == 1
+        || concentrations.len() == count && concentrations.iter().all(|own| own.to_bits() == concentration.to_bits());
+    let is_plain = (f64::MIN_POSITIVE..=MOST).contains(&concentration);
+    if !is_one || !is_plain || (logits.len() != 1 && logits.len() != count) {
+        return None;
+    }
+    let table = rising(batch.values, concentration)?;
+    let of = |count: &f64| place(*count).and_then(|place| table.get(place)).copied().unwrap_or_default();
+    batch.value_gradient.fill(0.0);
+    let [by_failures, by_logits, _] = &mut batch.parameter_gradients;
+    let (successes, failures, scale, terms) = (batch.values, &[concentration][..], batch.scale, &mut *batch.events);
+    let mut sum =
+        binomial_logit(&mut BinomialTerms { logits, successes, failures, scale, by_logits, by_failures, terms });
+    by_failures.iter_mut().zip(successes).for_each(|(slope, count)| *slope += scale * of(count).slope);
+    terms.iter_mut().zip(successes).for_each(|(term, count)| *term += of(count).log);
+    sum += successes.iter().map(|count| of(count).log).sum::<f64>();
+    Some(sum)
+}
