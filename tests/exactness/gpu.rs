@@ -5,6 +5,7 @@
 #![allow(clippy::print_stdout, reason = "a test that is skipped says so")]
 
 mod fused;
+mod rows;
 
 use fixtures::regression::{Regression, silos};
 use fixtures::worlds::{Visit, every_world};

@@ -1,97 +1,11 @@
 //! Compares rounds whose rows are evaluated on the device with those of the host, and counts their reads.
 
 use fixtures::far;
+use fixtures::mixed::{Mixed, children, on_device, reads};
 use fixtures::regression::{Regression, silos};
-use partita::burn::module::Module;
-use partita::burn::tensor::Tensor;
-use partita::core::{Key, Noise, Purpose, host_reads};
-use partita::inference::{
-    Algorithm, AlgorithmChoice, FewRounds, FewRoundsOptions, FewRoundsSilo, Outcome, SiloProgram,
-};
-use partita::models::{MixedLogistic, RepeatedBinary, six_cities_silos};
-use partita::{Bernoulli, Device, FitOptions, Groups, Model, Normal, Poisson, Precision, Result, Scope, Settings, fit};
-
-fn on_device(on_device: bool) -> FewRoundsOptions {
-    FewRoundsOptions { on_device, ..FewRoundsOptions::default() }
-}
-
-/// Groups of visits with some effects each, the first of which is an intercept.
-#[derive(Module, Debug)]
-struct Mixed {
-    #[module(skip)]
-    effects: usize,
-    /// Whether outcomes are counts, or yes and no.
-    #[module(skip)]
-    is_count: bool,
-}
-
-/// The visits of one silo.
-#[derive(Debug, Clone)]
-struct Visits {
-    groups: Groups,
-    /// `[visits, effects]`
-    columns: Tensor<2>,
-    y: Tensor<1>,
-}
-
-impl Model for Mixed {
-    type Globals = [Tensor<1>; 2];
-    type Data = Visits;
-
-    fn global(&self, scope: &mut Scope<'_>) -> Result<[Tensor<1>; 2]> {
-        let mean = scope.sample("mean", Normal::new(0.0, 2.0).iid([self.effects]))?;
-        Ok([mean, scope.sample("log_sd", Normal::new(-0.5, 0.7).iid([self.effects]))?])
-    }
-
-    fn local(&self, scope: &mut Scope<'_>, [mean, log_sd]: &[Tensor<1>; 2], data: &Visits) -> Result<()> {
-        scope.plate("group", data.groups.groups(), |scope, rows| {
-            let shape = [rows.len(), self.effects];
-            let each = |own: Tensor<1>| own.reshape([1, self.effects]).expand(shape);
-            let effects = Normal::new(each(mean.clone()), each(log_sd.clone().exp()));
-            let effects = scope.sample("effect", effects)?;
-            scope.plate("visit", &data.groups, |scope, rows| {
-                let (eta, y) = (rows.inner_products(&effects, &data.columns)?, rows.take(&data.y)?);
-                match self.is_count {
-                    true => scope.observe("y", Poisson::log_rate(eta), y),
-                    false => scope.observe("y", Bernoulli::logits(eta), y),
-                }
-            })
-        })
-    }
-}
-
-impl Mixed {
-    /// Silos of so many groups of two to six visits.
-    fn silos(&self, sizes: &[usize], device: &Device) -> Vec<(String, Visits)> {
-        let mut noise = Noise::new(7).stream(Key::new(Purpose::Prior, 0));
-        let mut silo = |(place, groups): (usize, &usize)| {
-            let visits: Vec<usize> = (0..*groups).map(|group| 2 + (3 * group + place) % 5).collect();
-            let (mut columns, mut y) = (Vec::new(), Vec::new());
-            for count in &visits {
-                let effects: Vec<f64> = (0..self.effects).map(|_| 0.3 + 0.7 * noise.standard_normal()).collect();
-                for visit in 0..*count {
-                    let own = |column: usize| if column == 0 { 1.0 } else { (visit as f64 - 1.5) / column as f64 };
-                    let eta: f64 = effects.iter().enumerate().map(|(column, effect)| effect * own(column)).sum();
-                    y.push(match self.is_count {
-                        true => (2.0 * noise.uniform() * eta.exp()).floor(),
-                        false => f64::from(u8::from(noise.uniform() < 1.0 / (1.0 + (-eta).exp()))),
-                    });
-                    columns.extend((0..self.effects).map(own));
-                }
-            }
-            let (groups, count) = (Groups::of_sizes(&visits).unwrap(), y.len());
-            let columns = device.tensor(columns, [count, self.effects]);
-            (format!("silo-{place}"), Visits { groups, columns, y: device.tensor(y, [count]) })
-        };
-        sizes.iter().enumerate().map(&mut silo).collect()
-    }
-}
-
-/// The two silos of six cities.
-fn children(device: &Device) -> Vec<(String, RepeatedBinary)> {
-    let silo = |children| RepeatedBinary::six_cities(children, device).unwrap();
-    six_cities_silos().iter().zip(["a", "b"]).map(|(own, name)| (name.to_owned(), silo(own))).collect()
-}
+use partita::inference::{AlgorithmChoice, FewRoundsSilo};
+use partita::models::MixedLogistic;
+use partita::{Device, FitOptions, Model, Precision, Settings, fit};
 
 /// The posterior of a fit.
 fn parameters<M: Model>(model: &M, silos: &[(String, M::Data)], device: &Device, is_on_device: bool) -> Vec<f64> {
@@ -133,32 +47,6 @@ fn rows_with_latents_in_single_precision_have_the_fit_of_double_precision() {
     // As above; a sum of 537 rows is 1e-4 nats off.
     let found = apart(&MixedLogistic::new(4), children, Precision::Single);
     assert!(found < 5e-3, "six cities: {found:e}");
-}
-
-/// The reads of each silo in each round but the start.
-fn reads<M: Model>(model: &M, data: &[(String, M::Data)], device: &Device) -> Vec<u64> {
-    let names: Vec<String> = data.iter().map(|(name, _)| name.clone()).collect();
-    let (settings, options) = (Settings::default(), on_device(true));
-    let mut algorithm = FewRounds::new(model, device, &settings, &names, &options).unwrap();
-    let silo =
-        |(name, rows): &(String, M::Data)| FewRoundsSilo::new(name, model, rows, device, &settings, &options).unwrap();
-    let mut parties: Vec<FewRoundsSilo> = data.iter().map(silo).collect();
-    let mut reads = Vec::new();
-    for _ in 0..12 {
-        if algorithm.ended().is_some() {
-            break;
-        }
-        let mut outcomes = Vec::new();
-        for request in algorithm.outgoing().unwrap() {
-            let before = host_reads();
-            outcomes.push(Outcome::Reply(parties[request.silo].answer(&request.message).unwrap()));
-            if request.message.kind == "few.round" {
-                reads.push(host_reads() - before);
-            }
-        }
-        algorithm.incoming(outcomes).unwrap();
-    }
-    reads
 }
 
 #[test]
