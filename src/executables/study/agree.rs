@@ -230,7 +230,7 @@ mod tests {
         let silos = ["north", "south"].map(str::to_owned);
         in_own_name("formula.profiled", ["north", "south"].into_iter(), &silos).unwrap();
         let error = in_own_name("formula.profiled", ["north", "north"].into_iter(), &silos).unwrap_err().to_string();
-        assert!(error.contains("silo south") && error.contains("speaks for silo `north`"), "{error}");
+        assert!(error.contains("silo `south`") && error.contains("speaks for silo `north`"), "{error}");
     }
 
     #[test]
