@@ -309,6 +309,13 @@ pub struct Batch<'a> {
     pub events: &'a mut [f64],
 }
 
+impl Batch<'_> {
+    /// Whether a parameter of one number an event is one for all events, or one each.
+    fn serves(&self, parameter: usize) -> bool {
+        [1, self.values.len()].contains(&self.parameters[parameter].len())
+    }
+}
+
 impl Gradient<'_> {
     /// Whether any derivative is asked for; a density may skip what only derivatives need.
     #[inline]

@@ -83,14 +83,14 @@ fn binomial_and_negative_binomial_batches_agree_with_events() {
             let more = scattered(count, 0.0, 39.9);
             let trials: Vec<f64> = values.iter().zip(more).map(|(own, more)| own + more.floor()).collect();
             for trials in [trials, vec![60.0]] {
-                leaves_trials(&values, &trials, &logits);
+                binomial_agrees(&values, &trials, &logits);
             }
         }
     }
 }
 
 /// Binomial batches have no derivative by the number of trials: with that wanted, events have it.
-fn leaves_trials(values: &[f64], trials: &[f64], logits: &[f64]) {
+fn binomial_agrees(values: &[f64], trials: &[f64], logits: &[f64]) {
     let (mut by_logits, mut events, count) = (vec![0.0; values.len()], vec![0.0; values.len()], values.len());
     let mut evaluate = |by_trials: &mut [f64]| {
         let (parameter_gradients, events) = ([by_trials, by_logits.as_mut_slice(), &mut []], events.as_mut_slice());

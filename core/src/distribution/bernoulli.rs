@@ -70,7 +70,7 @@ impl Density for Bernoulli {
 
     fn batch(&self, batch: &mut Batch<'_>) -> Option<f64> {
         let [logits, ..] = batch.parameters;
-        if logits.len() != 1 && logits.len() != batch.values.len() {
+        if !batch.serves(0) {
             return None;
         }
         batch.value_gradient.fill(0.0);

@@ -31,10 +31,7 @@ fn coefficient(successes: f64, trials: f64) -> Option<f64> {
 /// Binomial events: `parameters` are trials and logits.
 pub(super) fn binomial(batch: &mut Batch<'_>) -> Option<f64> {
     let [trials, logits, _] = batch.parameters;
-    let count = batch.values.len();
-    let serves = |own: &[f64]| own.len() == 1 || own.len() == count;
-    let [by_trials, by_logits, _] = &mut batch.parameter_gradients;
-    if !serves(trials) || !serves(logits) || !by_trials.is_empty() {
+    if !batch.serves(0) || !batch.serves(1) || !batch.parameter_gradients[0].is_empty() {
         return None;
     }
     let of = |event: usize| trials[if trials.len() == 1 { 0 } else { event }];
@@ -42,7 +39,7 @@ pub(super) fn binomial(batch: &mut Batch<'_>) -> Option<f64> {
     let constants: Vec<f64> = events().map(|(event, k)| coefficient(*k, of(event))).collect::<Option<_>>()?;
     let failures: Vec<f64> = events().map(|(event, k)| of(event) - k).collect();
     batch.value_gradient.fill(0.0);
-    let (by_failures, terms) = (&mut [][..], &mut *batch.events);
+    let (by_logits, by_failures, terms) = (&mut *batch.parameter_gradients[1], &mut [][..], &mut *batch.events);
     let (successes, failures, scale) = (batch.values, failures.as_slice(), batch.scale);
     let sum = binomial_logit(&mut BinomialTerms { logits, successes, failures, scale, by_logits, by_failures, terms });
     terms.iter_mut().zip(&constants).for_each(|(term, constant)| *term += constant);
@@ -76,11 +73,10 @@ fn rising(counts: &[f64], concentration: f64) -> Option<Vec<Rising>> {
 /// Negative binomial events of one concentration: `parameters` are that and logits.
 pub(super) fn negative_binomial(batch: &mut Batch<'_>) -> Option<f64> {
     let [concentrations, logits, _] = batch.parameters;
-    let (count, concentration) = (batch.values.len(), *concentrations.first()?);
-    let is_one = concentrations.len() == 1
-        || concentrations.len() == count && concentrations.iter().all(|own| own.to_bits() == concentration.to_bits());
+    let concentration = *concentrations.first()?;
+    let is_one = batch.serves(0) && concentrations.iter().all(|own| own.to_bits() == concentration.to_bits());
     let is_plain = (f64::MIN_POSITIVE..=MOST).contains(&concentration);
-    if !is_one || !is_plain || (logits.len() != 1 && logits.len() != count) {
+    if !is_one || !is_plain || !batch.serves(1) {
         return None;
     }
     let table = rising(batch.values, concentration)?;

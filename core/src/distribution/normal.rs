@@ -65,7 +65,7 @@ impl Density for Normal {
 
     fn batch(&self, batch: &mut Batch<'_>) -> Option<f64> {
         let [location, scale, _] = batch.parameters;
-        if [location, scale].iter().any(|parameter| parameter.len() != 1 && parameter.len() != batch.values.len()) {
+        if !batch.serves(0) || !batch.serves(1) {
             return None;
         }
         let [by_location, by_scale, _] = &mut batch.parameter_gradients;

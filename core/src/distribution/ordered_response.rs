@@ -138,10 +138,10 @@ impl Density for OrderedLogistic {
             return None;
         }
         let [by_predictor, by_cutpoints, _] = &mut batch.parameter_gradients;
-        let class = |event: usize| Class::of(values[event], [&predictor[event..=event], cutpoints, &[]]);
-        let ends = |end: fn(Class) -> f64| -> Vec<f64> {
-            (0..values.len()).map(|event| end(class(event)).clamp(-FAR, FAR)).collect()
-        };
+        let class = |(value, predictor): (&f64, &f64)| Class::of(*value, [&[*predictor], cutpoints, &[]]);
+        let classes: Vec<Class> = values.iter().zip(predictor).map(class).collect();
+        let ends =
+            |end: fn(&Class) -> f64| -> Vec<f64> { classes.iter().map(|class| end(class).clamp(-FAR, FAR)).collect() };
         let has_slopes = !by_predictor.is_empty() || !by_cutpoints.is_empty();
         let slots = |is_wanted: bool| vec![0.0; if is_wanted { values.len() } else { 0 }];
         let (mut above, mut below) = (slots(has_slopes), slots(has_slopes));
@@ -163,8 +163,7 @@ impl Density for OrderedLogistic {
             widths.map(|own| if own.is_finite() { scale / own.exp_m1() } else { 0.0 }).collect(),
         ];
         batch.events.iter_mut().zip(&terms).for_each(|(event, term)| *event += term);
-        for event in 0..values.len() {
-            let class = class(event).index;
+        for (event, Class { index: class, .. }) in classes.into_iter().enumerate() {
             total += logs[class];
             if let Some(slot) = batch.events.get_mut(event) {
                 *slot += logs[class];

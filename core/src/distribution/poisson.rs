@@ -74,7 +74,7 @@ impl Density for Poisson {
     /// digits.
     fn batch(&self, batch: &mut Batch<'_>) -> Option<f64> {
         let [log_rate, ..] = batch.parameters;
-        if log_rate.len() != 1 && log_rate.len() != batch.values.len() {
+        if !batch.serves(0) {
             return None;
         }
         let constant = log_factorials(batch.values)?;

@@ -95,10 +95,8 @@ impl Density for StudentT {
 
     /// Events of one number of degrees of freedom, which has its gamma functions once.
     fn batch(&self, batch: &mut Batch<'_>) -> Option<f64> {
-        let ([degrees, location, scale], count) = (batch.parameters, batch.values.len());
-        let serves = |own: &[f64]| own.len() == 1 || own.len() == count;
-        let [degrees] = degrees else { return None };
-        if !serves(location) || !serves(scale) {
+        let [[degrees], location, scale] = batch.parameters else { return None };
+        if !batch.serves(1) || !batch.serves(2) {
             return None;
         }
         let [by_degrees, by_location, by_scale] = &mut batch.parameter_gradients;

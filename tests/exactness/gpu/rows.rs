@@ -25,7 +25,7 @@ fn agrees<M: Model>(what: &str, model: &M, data: impl Fn(&Device) -> Vec<(String
 
 #[test]
 fn few_rounds_with_latents_of_rows_have_the_posterior_of_the_host() {
-    // Few rows: every draw is some hundred launches a move, which software Vulkan takes a tenth of a millisecond each for.
+    // Few rows: every draw is many launches a move, and software Vulkan is slow at them.
     for (effects, is_count) in [(1, true), (2, false)] {
         let model = Mixed { effects, is_count };
         agrees(&format!("{model:?}"), &model, |device| model.silos(&[8, 6], device));

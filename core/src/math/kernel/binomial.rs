@@ -39,8 +39,8 @@ dispatch! {
     /// with $k$ = `successes`, $f$ = `failures` and $\ell$ = `logits`. The sum is not multiplied by `scale`.
     ///
     /// # Numerics
-    /// Computed from $e^{-|\ell|}$: no overflow at any logit. Against the libm loop: sum, terms and derivatives 7e-16, relative to the
-    /// size of their parts.
+    /// Computed from $e^{-|\ell|}$: no overflow at any finite logit. Against the libm loop: sum, terms and derivatives 1e-15, relative to
+    /// the size of their parts.
     ///
     /// # Panics
     /// If the lengths disagree: callers have checked them.
