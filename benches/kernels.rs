@@ -7,8 +7,8 @@ use std::hint::black_box;
 
 use criterion::{BenchmarkGroup, Criterion, Throughput, measurement::WallTime};
 use partita_core::kernel::{
-    AdamUpdate, BinomialTerms, NormalTerms, adam, add_scaled, bernoulli_logit, binomial_logit, categorical_logit, dot,
-    exponential, normal, poisson_log,
+    AdamUpdate, BetaTerms, BinomialTerms, NormalTerms, adam, add_scaled, bernoulli_logit, beta, binomial_logit,
+    categorical_logit, dot, exponential, normal, poisson_log,
 };
 
 /// 537 children at four visits.
@@ -50,6 +50,14 @@ fn likelihoods(group: &mut BenchmarkGroup<'_, WallTime>) {
             let (by_logits, by_failures, terms) = (&mut a[..], &mut b[..], &mut [][..]);
             let (logits, successes, failures, scale) = (black_box(&logits[..]), &numbers[..], &[2.5][..], 1.0);
             binomial_logit(&mut BinomialTerms { logits, successes, failures, scale, by_logits, by_failures, terms })
+        });
+    });
+    let shares: Vec<f64> = numbers.iter().map(|own| (own + 0.5) / 100.0).collect();
+    group.bench_function("beta, concentrations differ", |bencher| {
+        bencher.iter(|| {
+            let (by_ones, by_zeros, terms) = (&mut a[..], &mut b[..], &mut [][..]);
+            let (values, ones, zeros) = (black_box(&shares[..]), &shares[..], &scale[..]);
+            beta(&mut BetaTerms { values, ones, zeros, scale: 1.0, by_ones, by_zeros, terms })
         });
     });
     let x = &logits;

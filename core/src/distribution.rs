@@ -277,7 +277,8 @@ pub trait Density: Signature + Debug + Send + Sync {
 
     /// A vectorised sum over a whole batch of univariate events, if the density has one.
     ///
-    /// `None` selects evaluation event by event. Must agree with [`Density::log_prob`] to 1e-13 relative.
+    /// `None` selects evaluation event by event. Must agree with [`Density::log_prob`] to 1e-13 relative; of counts
+    /// from 100 on to 4e-16 of the size of its parts, such as $k\log k$.
     fn batch(&self, _batch: &mut Batch<'_>) -> Option<f64> {
         None
     }

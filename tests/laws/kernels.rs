@@ -2,9 +2,9 @@
 
 use partita_core::Precision;
 use partita_core::kernel::{
-    AdamUpdate, BLOCK, BinomialTerms, DiagonalDraw, DiagonalSlopes, InstructionSet, NormalTerms, ROWS, SparseColumns,
-    SparseEntries, TanhNetwork, TanhNetworkBack, adam, add_scaled, bernoulli_logit, categorical_logit, dot,
-    exponential, low_rank_logits, normal, poisson_log, sparse_columns, sparse_product, sparse_transposed, stick,
+    AdamUpdate, BLOCK, BetaTerms, BinomialTerms, DiagonalDraw, DiagonalSlopes, InstructionSet, NormalTerms, ROWS,
+    SparseColumns, SparseEntries, TanhNetwork, TanhNetworkBack, adam, add_scaled, bernoulli_logit, categorical_logit,
+    dot, exponential, low_rank_logits, normal, poisson_log, sparse_columns, sparse_product, sparse_transposed, stick,
     tanh_network,
 };
 
@@ -121,6 +121,44 @@ fn binomial_agrees_with_libm() {
                 adds_up(all, terms);
                 [vec![vec![all]], by.to_vec()].concat()
             });
+        }
+    }
+}
+
+#[test]
+fn beta_agrees_with_libm() {
+    for length in LENGTHS {
+        let values: Vec<f64> = scattered(length, -9.0, 9.0).iter().map(|odds| 1.0 / (1.0 + odds.exp())).collect();
+        for most in [0.3, 60.0, 2e4] {
+            for [ones, zeros] in [
+                [scattered(length, 1e-3 * most, most), vec![0.3 * most]],
+                [vec![0.1 * most], scattered(length, 1e-2 * most, most)],
+            ] {
+                let at = |own: &[f64], index: usize| own[if own.len() == 1 { 0 } else { index }];
+                // Concentrations times logarithms, the largest of which are those of the values.
+                let part = |index: usize| 10.0 * (2.0 + at(&ones, index) + at(&zeros, index));
+                let total: f64 = (0..length).map(part).sum();
+                let inverse = |own: &[f64], index: usize| 17.0 * (1.0 + at(own, index).recip());
+                let size = |output, index: usize, _: f64| match output {
+                    0 => total,
+                    1 => inverse(&ones, index),
+                    2 => inverse(&zeros, index),
+                    _ => part(index),
+                };
+                agrees(&format!("beta {length} {most}"), 1e-15, size, |set| {
+                    let mut by = [(); 3].map(|()| vec![0.0; length]);
+                    let [by_ones, by_zeros, terms] = &mut by;
+                    let sum = |by_ones, by_zeros, terms, scale| {
+                        let (values, ones, zeros) = (&*values, &*ones, &*zeros);
+                        set.beta(&mut BetaTerms { values, ones, zeros, scale, by_ones, by_zeros, terms })
+                    };
+                    let plain = sum(&mut [], &mut [], &mut [], 1.0);
+                    let all = sum(by_ones, by_zeros, terms, 1.7);
+                    assert_eq!(plain.to_bits(), all.to_bits());
+                    adds_up(all, terms);
+                    [vec![vec![all]], by.to_vec()].concat()
+                });
+            }
         }
     }
 }

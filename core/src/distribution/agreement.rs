@@ -1,8 +1,8 @@
 //! Checks the vectorised batches of densities against the same densities event by event.
 
 use super::{
-    Batch, Bernoulli, Binomial, Categorical, Density, Gradient, NegativeBinomial, Normal, OrderedLogistic, Poisson,
-    StudentT,
+    Batch, Bernoulli, Beta, Binomial, Categorical, Density, Gradient, NegativeBinomial, Normal, OrderedLogistic,
+    Poisson, StudentT,
 };
 use crate::math::kernel::testing::{LENGTHS, scattered};
 
@@ -11,6 +11,12 @@ const TOLERANCE: f64 = 1e-13;
 
 /// Compares the sum, its terms and every derivative; `widths` are the lengths of the parameters of one event.
 fn agrees(density: &dyn Density, values: &[f64], parameters: [&[f64]; 3], widths: [usize; 3]) {
+    agrees_to(0.0, density, values, parameters, widths);
+}
+
+/// The same where parts of this size cancel.
+fn agrees_to(parts: f64, density: &dyn Density, values: &[f64], parameters: [&[f64]; 3], widths: [usize; 3]) {
+    let near = |a: f64, b: f64| (a - b).abs() <= TOLERANCE * b.abs().max(1.0) + 4e-16 * parts;
     let (count, scale) = (values.len(), 1.7);
     let lengths = widths.map(|width| count * width);
     let present = |k: usize| if parameters[k].is_empty() { 0 } else { lengths[k] };
@@ -39,13 +45,14 @@ fn agrees(density: &dyn Density, values: &[f64], parameters: [&[f64]; 3], widths
         };
         let event = [own(0, widths[0]), own(1, widths[1]), own(2, widths[2])];
         let term = density.log_prob(&values[index..=index], event, &mut gradient);
-        assert!((events[index] - term).abs() <= TOLERANCE * term.abs().max(1.0), "{} {count} {index}", density.name());
+        assert!(near(events[index], term), "{} {count} {index}: {} {term}", density.name(), events[index]);
         reference += term;
     }
-    assert!((sum - reference).abs() <= TOLERANCE * reference.abs(), "{} {count}: {sum} {reference}", density.name());
+    let near_sum = (sum - reference).abs() <= TOLERANCE * reference.abs() + 4e-16 * parts * count as f64;
+    assert!(near_sum, "{} {count}: {sum} {reference}", density.name());
     for (found, expected) in found.iter().zip(&expected) {
         for (a, b) in found.iter().zip(expected) {
-            assert!((a - b).abs() <= TOLERANCE * b.abs().max(1.0), "{} {count}: {a} {b}", density.name());
+            assert!(near(*a, *b), "{} {count}: {a} {b}", density.name());
         }
     }
 }
@@ -71,6 +78,25 @@ fn poisson_batches_agree_with_events() {
 }
 
 #[test]
+fn batches_of_large_counts_agree_to_the_size_of_their_parts() {
+    for count in [17, 65, 2144] {
+        let values: Vec<f64> = scattered(count, 0.0, 9_999.9).into_iter().map(f64::floor).collect();
+        let most = 1e4 * 1e4_f64.ln();
+        // Rates near the counts, where parts cancel.
+        let near =
+            |off: f64| values.iter().zip(scattered(count, -off, off)).map(|(k, off)| (k + 0.5).ln() + off).collect();
+        let log_rate: Vec<f64> = near(0.1);
+        agrees_to(most, &Poisson, &values, [&log_rate, &[], &[]], [1; 3]);
+        let logits: Vec<f64> = near(1.0).iter().map(|log_rate: &f64| log_rate - 7.5_f64.ln()).collect();
+        if count > 1_000 {
+            agrees_to(2.0 * most, &NegativeBinomial, &values, [&[7.5], &logits, &[]], [1; 3]);
+        }
+        let total: Vec<f64> = values.iter().map(|own| own + 500.0_f64.min(9_999.0 - own)).collect();
+        binomial_agrees(most, &values, &total, &logits);
+    }
+}
+
+#[test]
 fn binomial_and_negative_binomial_batches_agree_with_events() {
     for count in LENGTHS {
         let values: Vec<f64> = scattered(count, 0.0, 60.0).into_iter().map(f64::floor).collect();
@@ -83,14 +109,14 @@ fn binomial_and_negative_binomial_batches_agree_with_events() {
             let more = scattered(count, 0.0, 39.9);
             let trials: Vec<f64> = values.iter().zip(more).map(|(own, more)| own + more.floor()).collect();
             for trials in [trials, vec![60.0]] {
-                binomial_agrees(&values, &trials, &logits);
+                binomial_agrees(0.0, &values, &trials, &logits);
             }
         }
     }
 }
 
 /// Binomial batches have no derivative by the number of trials: with that wanted, events have it.
-fn binomial_agrees(values: &[f64], trials: &[f64], logits: &[f64]) {
+fn binomial_agrees(parts: f64, values: &[f64], trials: &[f64], logits: &[f64]) {
     let (mut by_logits, mut events, count) = (vec![0.0; values.len()], vec![0.0; values.len()], values.len());
     let mut evaluate = |by_trials: &mut [f64]| {
         let (parameter_gradients, events) = ([by_trials, by_logits.as_mut_slice(), &mut []], events.as_mut_slice());
@@ -106,11 +132,13 @@ fn binomial_agrees(values: &[f64], trials: &[f64], logits: &[f64]) {
             Gradient { scale: 1.7, value: &mut value, parameters: [&mut by_trials, &mut slope, &mut []] };
         let parameters = [&[at(trials, index)][..], &[at(logits, index)], &[]];
         let term = Binomial.log_prob(&values[index..=index], parameters, &mut gradient);
-        assert!((events[index] - term).abs() <= TOLERANCE * term.abs().max(1.0), "{index}: {} {term}", events[index]);
-        assert!((by_logits[index] - slope[0]).abs() <= TOLERANCE * slope[0].abs().max(1.0), "{index}");
+        let near = |a: f64, b: f64| (a - b).abs() <= TOLERANCE * b.abs().max(1.0) + 4e-16 * parts;
+        assert!(near(events[index], term), "{index}: {} {term}", events[index]);
+        assert!(near(by_logits[index], slope[0]), "{index}");
         reference += term;
     }
-    assert!((sum - reference).abs() <= TOLERANCE * reference.abs().max(1.0), "{sum} {reference}");
+    let most = TOLERANCE * reference.abs().max(1.0) + 4e-16 * parts * count as f64;
+    assert!((sum - reference).abs() <= most, "{sum} {reference}");
 }
 
 #[test]
@@ -168,6 +196,20 @@ fn batches_of_student_t_agree_with_events() {
 }
 
 #[test]
+fn batches_of_beta_agree_with_events() {
+    for count in LENGTHS {
+        let values: Vec<f64> = scattered(count, -9.0, 9.0).iter().map(|odds| 1.0 / (1.0 + odds.exp())).collect();
+        for most in [0.3, 3.0, 60.0, 500.0] {
+            for ones in [scattered(count, 1e-3 * most, most), vec![0.7 * most]] {
+                for zeros in [scattered(count + 1, 1e-2 * most, most)[1..].to_vec(), vec![0.2 * most]] {
+                    agrees(&Beta, &values, [&ones, &zeros, &[]], [1; 3]);
+                }
+            }
+        }
+    }
+}
+
+#[test]
 fn ordered_logistic_batches_agree_with_events() {
     for cutpoints in [vec![0.3], vec![-1.0, 0.2], vec![-3.0, -0.5, -0.4, 6.0]] {
         for count in LENGTHS {
@@ -195,17 +237,21 @@ fn large_counts_and_odd_shapes_are_left_to_events() {
         let mut batch = Batch { values, parameters, scale: 1.0, value_gradient, parameter_gradients, events };
         assert!(density.batch(&mut batch).is_none(), "{}", density.name());
     };
-    none(&Poisson, &[3.0, 100.0], [&[1.0], &[], &[]]);
+    none(&Poisson, &[3.0, 10_000.0], [&[1.0], &[], &[]]);
     none(&Poisson, &[3.0, 0.5], [&[1.0], &[], &[]]);
     none(&Poisson, &[3.0, f64::NAN], [&[1.0], &[], &[]]);
     none(&Poisson, &[3.0; 3], [&[1.0; 2], &[], &[]]);
-    none(&Binomial, &[3.0], [&[100.0], &[0.0], &[]]);
+    none(&Binomial, &[3.0], [&[10_000.0], &[0.0], &[]]);
     none(&Binomial, &[3.0; 2], [&[9.0], &[0.0; 3], &[]]);
-    none(&NegativeBinomial, &[3.0, 100.0], [&[2.0], &[0.0], &[]]);
+    // A table of as many places would take longer than two events.
+    none(&NegativeBinomial, &[3.0, 101.0], [&[2.0], &[0.0], &[]]);
     none(&NegativeBinomial, &[3.0, 0.5], [&[2.0], &[0.0], &[]]);
     none(&NegativeBinomial, &[3.0], [&[1e7], &[-14.0], &[]]);
     none(&NegativeBinomial, &[3.0], [&[f64::NAN], &[0.0], &[]]);
     none(&NegativeBinomial, &[3.0; 2], [&[2.0, 3.0], &[0.0], &[]]);
+    none(&Beta, &[0.5; 2], [&[3.0; 2], &[2.0, 501.0], &[]]);
+    none(&Beta, &[0.5; 2], [&[3.0], &[f64::NAN], &[]]);
+    none(&Beta, &[0.5; 3], [&[3.0; 2], &[2.0], &[]]);
     none(&StudentT, &[1.0; 2], [&[3.0; 2], &[0.0], &[1.0]]);
     none(&OrderedLogistic, &[1.0; 2], [&[1.0], &[0.5], &[]]);
     none(&OrderedLogistic, &[2.0], [&[1.0], &[0.5], &[]]);

@@ -1,8 +1,11 @@
 //! Gives the beta distribution on numbers between zero and one.
 
+use std::ops::RangeInclusive;
+
 use super::gamma::{LARGE_CONCENTRATION, log_gamma_draw};
 use super::tail::{Tail, tails};
-use super::{Density, Gradient, Term, distribution};
+use super::{Batch, Density, Gradient, Term, distribution};
+use crate::math::kernel::{BetaTerms, beta};
 use crate::math::special::{
     Chance, LogChance, binomial_kernel, digamma_difference, ln_beta, log_incomplete_beta, sigmoid,
 };
@@ -35,6 +38,9 @@ distribution! {
     pub fn new(concentration_one: A in Positive, concentration_zero: B in Positive);
 }
 
+/// The concentrations that batches take.
+const PLAIN: RangeInclusive<f64> = 1e-30..=500.0;
+
 impl Density for Beta {
     fn log_prob(&self, value: &[f64], [one, zero, _]: [&[f64]; 3], gradient: &mut Gradient<'_>) -> f64 {
         let (one, zero, value) = (one[0], zero[0], value[0]);
@@ -56,6 +62,22 @@ impl Density for Beta {
                 - log_value
                 - log_rest
         }
+    }
+
+    /// Events with concentrations of usual sizes: large ones lose digits in the plain formula.
+    fn batch(&self, batch: &mut Batch<'_>) -> Option<f64> {
+        let [ones, zeros, _] = batch.parameters;
+        let plain = |concentrations: &[f64]| concentrations.iter().all(|own| PLAIN.contains(own));
+        if !batch.serves(0) || !batch.serves(1) || !plain(ones) || !plain(zeros) {
+            return None;
+        }
+        let at = |numbers: &[f64], event: usize| numbers[if numbers.len() == 1 { 0 } else { event }];
+        for (event, (slot, value)) in batch.value_gradient.iter_mut().zip(batch.values).enumerate() {
+            *slot = batch.scale * ((at(ones, event) - 1.0) / value - (at(zeros, event) - 1.0) / (1.0 - value));
+        }
+        let [by_ones, by_zeros, _] = &mut batch.parameter_gradients;
+        let (values, scale, terms) = (batch.values, batch.scale, &mut *batch.events);
+        Some(beta(&mut BetaTerms { values, ones, zeros, scale, by_ones, by_zeros, terms }))
     }
 
     fn on_device(&self, value: Term, [one, zero, _]: [Term; 3]) -> Option<Vec<Term>> {

@@ -6,10 +6,14 @@ use super::Batch;
 use crate::math::kernel::{BinomialTerms, binomial_logit};
 use crate::math::special::ln_gamma;
 
-/// The least count that has no plain formula: its parts are some 150 times the log probability.
-const COUNTS: usize = 100;
+/// The least count that has no plain formula: parts of that are up to 10⁵ nats, and digits beyond the tenth are lost.
+pub(super) const COUNTS: usize = 10_000;
 /// The largest concentration that has one: parts grow with its logarithm.
 const MOST: f64 = 1e6;
+
+/// The places that a table has in any case, and those that take as long as one event alone.
+const FREE: usize = 100;
+const EACH: usize = 16;
 
 /// The place of a small count in a table; `None` if it is too large or not a count.
 #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "what is no count is refused")]
@@ -19,7 +23,8 @@ fn place(count: f64) -> Option<usize> {
 
 /// $\log k!$ of a count; `None` if it is too large for the plain formula or is not a count.
 pub(super) fn log_factorial(count: f64) -> Option<f64> {
-    static TABLE: LazyLock<[f64; COUNTS]> = LazyLock::new(|| std::array::from_fn(|count| ln_gamma(count as f64 + 1.0)));
+    static TABLE: LazyLock<Vec<f64>> =
+        LazyLock::new(|| (0..COUNTS).map(|count| ln_gamma(count as f64 + 1.0)).collect());
     TABLE.get(place(count)?).copied()
 }
 
@@ -55,11 +60,14 @@ struct Rising {
     slope: f64,
 }
 
-/// That of every count up to the largest of `counts`, at one concentration.
+/// That of every count up to the largest of `counts`, at one concentration; `None` where that takes longer than they do.
 fn rising(counts: &[f64], concentration: f64) -> Option<Vec<Rising>> {
     let mut most = 0;
     for count in counts {
         most = most.max(place(*count)?);
+    }
+    if most > FREE.max(EACH * counts.len()) {
+        return None;
     }
     let next = |before: &mut Rising, count: usize| {
         let (now, count) = (*before, count as f64);

@@ -69,6 +69,7 @@ macro_rules! dispatch {
 
 mod adam;
 mod bernoulli;
+mod beta;
 mod binomial;
 mod block;
 mod box_muller;
@@ -88,6 +89,7 @@ mod tanh_network;
 
 pub use adam::{AdamUpdate, adam, adam_single};
 pub use bernoulli::bernoulli_logit;
+pub use beta::{BetaTerms, beta};
 pub use binomial::{BinomialTerms, binomial_logit};
 pub use block::BLOCK;
 pub use box_muller::box_muller;
