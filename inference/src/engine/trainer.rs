@@ -10,6 +10,7 @@ pub(crate) use coordinates::Coordinates;
 
 use adaptive::{Adaptive, Next};
 use chart::Chart;
+use units::MeanUnit;
 
 use std::borrow::Cow;
 
@@ -310,13 +311,12 @@ impl Trainer {
             return true;
         };
         *steps += 1;
-        let moves_longer = rate.means() > 1.0;
-        let deviations = |known: Option<&[f64]>| units::of_family(&*self.family, &self.values[..count], 1.0, known);
+        let moves_by_own = rate.means() == MeanUnit::Own(1.0);
+        let deviations =
+            |known: Option<&[f64]>| units::of_family(&*self.family, &self.values[..count], MeanUnit::Own(1.0), known);
         let units = || match &self.chart {
-            Some(Chart::Units(units)) if moves_longer => {
-                [deviations(Some(units.as_slice())).as_slice(), theta_units].concat()
-            }
-            Some(Chart::Units(units)) => [units.as_slice(), theta_units].concat(),
+            Some(Chart::Units(units)) if moves_by_own => [units.as_slice(), theta_units].concat(),
+            Some(Chart::Units(units)) => [deviations(Some(units.as_slice())).as_slice(), theta_units].concat(),
             Some(Chart::Whitened(_)) => [vec![1.0; count].as_slice(), theta_units].concat(),
             None => [deviations(None).as_slice(), theta_units].concat(),
         };

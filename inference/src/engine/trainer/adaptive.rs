@@ -5,6 +5,7 @@ mod window;
 use self::window::{Average, WATCHED, Window};
 use crate::engine::checkpoint::{NamedVectors, named, prefixed, with_prefix};
 use crate::engine::explosion::{real, whole};
+use crate::engine::trainer::units::MeanUnit;
 
 /// The rate of a phase in that of the one before.
 const FACTOR: f64 = 0.5;
@@ -61,8 +62,7 @@ pub(crate) struct Adaptive {
     last: u64,
     done: u64,
     rate: f64,
-    /// The unit in which means move, in standard deviations.
-    means: f64,
+    means: MeanUnit,
     stage: Stage,
     /// Steps of the present phase.
     age: u64,
@@ -118,7 +118,7 @@ impl Adaptive {
             last: LAST[0],
             done: 0,
             rate: initial,
-            means: 1.0,
+            means: MeanUnit::Own(1.0),
             stage: Stage::Phases,
             age: 0,
             stride: 1,
@@ -134,22 +134,25 @@ impl Adaptive {
     /// Makes the run that of so many coordinates, which are many from 2,048 on.
     ///
     /// Many globals alone, such as the weights of a network, begin lower and fall to zero over half of the limit: at a higher rate their
-    /// deviations grow before their means have found their places, and what is lost to noise then does not come back. Latents of rows
-    /// move at the same rate, and would lag. Beside these the means of many globals, such as the words of topics, move in units of four
-    /// standard deviations: they are far from their places, and rows and encoders that find theirs first hold them back.
+    /// deviations grow before their means have found their places, and what is lost to noise then does not come back. Their means
+    /// move in units between their own standard deviations and that of all: in their own alone those of weights that the data
+    /// determine lag behind. Latents of rows move at the same rate, and would lag. Beside these the means of many globals, such as the
+    /// words of topics, move in units of four standard deviations: they are far from their places, and rows and encoders that find
+    /// theirs first hold them back.
     pub(crate) fn know_rows(&mut self, count: usize, have_latents: bool) {
         match (is_many(count), have_latents) {
             (false, _) => {}
-            (true, true) => self.means = MEANS,
+            (true, true) => self.means = MeanUnit::Own(MEANS),
             (true, false) => {
                 self.rate *= OF_MANY;
                 self.last = LAST[1];
+                self.means = MeanUnit::Between;
             }
         }
     }
 
-    /// The unit in which the means of a family move, in their standard deviations.
-    pub(crate) fn means(&self) -> f64 {
+    /// The unit in which the means of a family move.
+    pub(crate) fn means(&self) -> MeanUnit {
         self.means
     }
 
@@ -287,7 +290,7 @@ impl Adaptive {
             ("counts".to_owned(), counts.to_vec()),
             ("rate".to_owned(), vec![self.rate]),
             ("last".to_owned(), vec![real(self.last)]),
-            ("means".to_owned(), vec![self.means]),
+            ("means".to_owned(), self.means.save()),
             ("anchor".to_owned(), self.anchor.clone()),
         ];
         state.push(("answer".to_owned(), [&[real(self.answer.count)], self.answer.sum.as_slice()].concat()));
@@ -327,8 +330,8 @@ impl Adaptive {
         if let Some([last]) = find("last") {
             self.last = whole(*last).max(1);
         }
-        if let Some([means]) = find("means") {
-            self.means = *means;
+        if let Some(means) = find("means") {
+            self.means = MeanUnit::load(means);
         }
         [self.done, self.age, self.stride, self.setbacks] = [done, age, stride, setbacks].map(whole);
         (self.rate, self.anchor, self.window) = (*rate, anchor.to_vec(), restored);

@@ -7,12 +7,52 @@ pub(crate) fn power_of_two(size: f64) -> f64 {
     if size > 0.0 && size.is_finite() { size.log2().round().exp2() } else { 1.0 }
 }
 
-/// The units of a family's parameters: of means `means` of their standard deviations, of the rest one; those of `known` where a
-/// component has no standard deviation.
-pub(crate) fn of_family(family: &dyn Family, parameters: &[f64], means: f64, known: Option<&[f64]>) -> Vec<f64> {
+/// The unit in which a mean moves.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) enum MeanUnit {
+    /// So many of its own standard deviations.
+    Own(f64),
+    /// The geometric mean of its own standard deviation and the root mean square of all, at most 16 of its own and at least
+    /// a sixteenth.
+    Between,
+}
+
+/// The most that a unit between is of a mean's own standard deviation, and its inverse the least.
+const APART: f64 = 16.0;
+
+impl MeanUnit {
+    /// The unit of a mean whose standard deviation is this, where the root mean square of all is that.
+    fn of(self, deviation: f64, root_mean_square: f64) -> f64 {
+        match self {
+            Self::Own(many) => many * power_of_two(deviation),
+            Self::Between => {
+                let apart = (root_mean_square / deviation).sqrt();
+                power_of_two(deviation * apart.clamp(APART.recip(), APART))
+            }
+        }
+    }
+
+    /// As numbers: how many standard deviations, none for a unit between.
+    pub(crate) fn save(self) -> Vec<f64> {
+        match self {
+            Self::Own(many) => vec![many],
+            Self::Between => Vec::new(),
+        }
+    }
+
+    /// What [`MeanUnit::save`] gave.
+    pub(crate) fn load(saved: &[f64]) -> Self {
+        saved.first().map_or(Self::Between, |many| Self::Own(*many))
+    }
+}
+
+/// The units of a family's parameters: of means this one, of the rest one; those of `known` where a component has no
+/// standard deviation.
+pub(crate) fn of_family(family: &dyn Family, parameters: &[f64], means: MeanUnit, known: Option<&[f64]>) -> Vec<f64> {
     let deviations = family.deviations(parameters);
+    let root_mean_square = root_mean_square(&deviations);
     let by_component: Vec<f64> =
-        deviations.iter().map(|sd| if *sd > 0.0 { means * power_of_two(*sd) } else { f64::NAN }).collect();
+        deviations.iter().map(|sd| if *sd > 0.0 { means.of(*sd, root_mean_square) } else { f64::NAN }).collect();
     let mut units = vec![1.0; parameters.len()];
     family.set_mean(&mut units, &by_component);
     for (index, unit) in units.iter_mut().enumerate().filter(|(_, unit)| unit.is_nan()) {
@@ -21,15 +61,18 @@ pub(crate) fn of_family(family: &dyn Family, parameters: &[f64], means: f64, kno
     units
 }
 
+fn root_mean_square(values: &[f64]) -> f64 {
+    (values.iter().map(|value| value * value).sum::<f64>() / values.len().max(1) as f64).sqrt()
+}
+
 /// The units of θ in tensors of these lengths: of each the root mean square of its values. A tensor whose values are all
 /// the same has no size: it takes the unit of the tensor before, as a bias that starts at zero, and one number alone one.
 pub(crate) fn of_theta(values: &[f64], lengths: &[usize]) -> Vec<f64> {
     let (mut rest, mut units, mut last) = (values, Vec::with_capacity(values.len()), 1.0);
     for length in lengths {
         let (own, after) = rest.split_at((*length).min(rest.len()));
-        let square = own.iter().map(|value| value * value).sum::<f64>() / own.len().max(1) as f64;
         if own.iter().any(|value| (*value - own[0]).abs() > 0.0) {
-            last = power_of_two(square.sqrt());
+            last = power_of_two(root_mean_square(own));
         }
         units.resize(units.len() + own.len(), if own.len() == 1 { 1.0 } else { last });
         rest = after;
@@ -70,10 +113,25 @@ mod tests {
     #[test]
     fn means_have_their_standard_deviations_as_units_and_the_rest_one() {
         let parameters = [5.0, -1.0, 1000.0_f64.ln(), 0.001_f64.ln()];
-        let units = of_family(&DiagonalGaussian::new(2), &parameters, 1.0, None);
+        let units = of_family(&DiagonalGaussian::new(2), &parameters, MeanUnit::Own(1.0), None);
         assert_eq!(units, [1024.0, 1.0 / 1024.0, 1.0, 1.0]);
-        assert_eq!(of_family(&DiagonalGaussian::new(2), &parameters, 4.0, None)[..2], [4096.0, 1.0 / 256.0]);
-        assert_eq!(of_family(&Delta::new(1), &[3.0], 4.0, Some(&[0.25])), [0.25]);
+        assert_eq!(
+            of_family(&DiagonalGaussian::new(2), &parameters, MeanUnit::Own(4.0), None)[..2],
+            [4096.0, 1.0 / 256.0]
+        );
+        assert_eq!(of_family(&Delta::new(1), &[3.0], MeanUnit::Own(4.0), Some(&[0.25])), [0.25]);
+    }
+
+    #[test]
+    fn units_between_are_geometric_means_and_not_far_from_standard_deviations() {
+        // Standard deviations of 8, 8 / 64 and 8 / 4,096: their root mean square is about 8 / sqrt(3) = 4.6.
+        let deviations = [8.0_f64, 0.125, 8.0 / 4_096.0];
+        let parameters = [[5.0; 3], deviations.map(f64::ln)].concat();
+        let units = of_family(&DiagonalGaussian::new(3), &parameters, MeanUnit::Between, None);
+        // sqrt(8 * 4.6) = 6.1, sqrt(0.125 * 4.6) = 0.76 and 16 * 8 / 4,096.
+        assert_eq!(units, [8.0, 1.0, 1.0 / 32.0, 1.0, 1.0, 1.0]);
+        let alike = [[5.0; 3], [0.25_f64.ln(); 3]].concat();
+        assert_eq!(of_family(&DiagonalGaussian::new(3), &alike, MeanUnit::Between, None)[..3], [0.25; 3]);
     }
 
     #[test]
@@ -85,7 +143,7 @@ mod tests {
         let mut parameters = family.initial(0.25);
         // Standard deviations of 8, and of 4 √(1 + 3²) = 12.6.
         parameters[2 * count + 2..].copy_from_slice(&[8.0_f64.ln(), 4.0_f64.ln(), 3.0]);
-        let units = of_family(&family, &parameters, 1.0, None);
+        let units = of_family(&family, &parameters, MeanUnit::Own(1.0), None);
         assert!(units[..2 * count] == [vec![0.25; count], vec![1.0; count]].concat());
         assert_eq!(units[2 * count..], [8.0, 16.0, 1.0, 1.0, 1.0]);
     }

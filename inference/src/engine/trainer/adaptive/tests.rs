@@ -6,6 +6,7 @@ use super::{Adaptive, Next};
 use crate::engine::family::DiagonalGaussian;
 use crate::engine::optimiser::Schedule;
 use crate::engine::settings::Settings;
+use crate::engine::trainer::units::MeanUnit;
 use crate::engine::trainer::{Descent, Trainer};
 
 /// Independent normal densities, fitted by sticking the landing with noise as minibatches add it.
@@ -55,7 +56,11 @@ impl Quadratic {
     }
 
     fn fit(&self, limit: u64) -> Fitted {
-        let (mut trainer, mut steps) = (self.trainer(limit), 0);
+        self.fit_by(self.trainer(limit), limit)
+    }
+
+    fn fit_by(&self, mut trainer: Trainer, limit: u64) -> Fitted {
+        let mut steps = 0;
         while steps < limit && !trainer.has_converged() {
             let (bound, mut gradient) = self.sample(trainer.parameters(), steps);
             trainer.step(steps, bound, &mut gradient);
@@ -97,6 +102,17 @@ fn a_run_of_many_coordinates_ends_where_its_bound_rests() {
 }
 
 #[test]
+fn a_run_of_many_globals_alone_finds_scales_from_a_thousandth_to_a_thousand() {
+    let Quadratic { means, sds, noise } = badly_scaled(3.0);
+    let many = Quadratic { means: means.repeat(512), sds: sds.repeat(512), noise };
+    let mut trainer = many.trainer(100_000);
+    trainer.know_rows(false);
+    let fitted = many.fit_by(trainer, 100_000);
+    assert!(fitted.trainer.has_converged() && fitted.steps < 20_000, "{} steps", fitted.steps);
+    assert!(fitted.error < 0.5, "{}", fitted.error);
+}
+
+#[test]
 fn many_globals_alone_begin_lower_and_fall_to_zero_for_longer() {
     let found = |length: usize| {
         let (mut own, iterate) = (Adaptive::new(0.05, 400), vec![0.0; length]);
@@ -113,17 +129,20 @@ fn many_globals_alone_begin_lower_and_fall_to_zero_for_longer() {
 }
 
 #[test]
-fn means_of_many_globals_beside_latents_of_rows_move_in_longer_units_also_after_a_restart() {
-    let found = |length: usize| {
+fn means_of_many_globals_move_in_units_of_their_own_also_after_a_restart() {
+    let found = |length: usize, have_latents: bool| {
         let (mut own, iterate) = (Adaptive::new(0.05, 400), vec![0.0; length]);
-        own.know_rows(length, true);
+        own.know_rows(length, have_latents);
         let rate = own.rates(1, &iterate)[0];
         let mut restored = Adaptive::new(0.05, 400);
         assert!(restored.load(&own.save(), length));
-        assert_eq!(restored.means().to_bits(), own.means().to_bits());
+        assert_eq!(restored.means(), own.means());
         (rate, own.means())
     };
-    assert_eq!((found(2_047), found(2_048)), ((0.05, 1.0), (0.05, 4.0)));
+    assert_eq!(found(2_047, true), (0.05, MeanUnit::Own(1.0)));
+    assert_eq!(found(2_047, false), (0.05, MeanUnit::Own(1.0)));
+    assert_eq!(found(2_048, true), (0.05, MeanUnit::Own(4.0)));
+    assert_eq!(found(2_048, false), (0.03, MeanUnit::Between));
 }
 
 #[test]
