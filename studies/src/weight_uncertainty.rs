@@ -159,7 +159,7 @@ fn fitted(
         algorithm: if options.silos == 1 { AlgorithmChoice::Central } else { AlgorithmChoice::Sfvi },
         settings: settings(options),
         threads: options.shared.threads,
-        elbo_draws: 2,
+        elbo_draws: 32,
         summary_draws: 0,
         checkpoint: Some((folder, 1_000)),
         resume,
