@@ -115,7 +115,7 @@ impl Raised {
         let square = inverse * inverse;
         let error = inverse * polynomial(&LOG_GAMMA, square);
         let (inverses, excess) = if DERIVATIVE {
-            (derivative / product, 0.5f64.mul_add(inverse, square * polynomial(&DIGAMMA, square)))
+            (derivative / product, 0.5_f64.mul_add(inverse, square * polynomial(&DIGAMMA, square)))
         } else {
             (0.0, 0.0)
         };
