@@ -5,7 +5,7 @@ use std::ops::RangeInclusive;
 use super::gamma::{LARGE_CONCENTRATION, log_gamma_draw};
 use super::tail::{Tail, tails};
 use super::{Batch, Density, Gradient, Term, distribution};
-use crate::math::kernel::{BetaTerms, beta};
+use crate::math::kernel::{BetaTerms, at, beta};
 use crate::math::special::{
     Chance, LogChance, binomial_kernel, digamma_difference, ln_beta, log_incomplete_beta, sigmoid,
 };
@@ -71,7 +71,6 @@ impl Density for Beta {
         if !batch.serves(0) || !batch.serves(1) || !plain(ones) || !plain(zeros) {
             return None;
         }
-        let at = |numbers: &[f64], event: usize| numbers[if numbers.len() == 1 { 0 } else { event }];
         for (event, (slot, value)) in batch.value_gradient.iter_mut().zip(batch.values).enumerate() {
             *slot = batch.scale * ((at(ones, event) - 1.0) / value - (at(zeros, event) - 1.0) / (1.0 - value));
         }

@@ -3,11 +3,11 @@
 use std::sync::LazyLock;
 
 use super::Batch;
-use crate::math::kernel::{BinomialTerms, binomial_logit};
+use crate::math::kernel::{BinomialTerms, at, binomial_logit};
 use crate::math::special::ln_gamma;
 
 /// The least count that has no plain formula: parts of that are up to 10⁵ nats, and digits beyond the tenth are lost.
-pub(super) const COUNTS: usize = 10_000;
+const COUNTS: usize = 10_000;
 /// The largest concentration that has one: parts grow with its logarithm.
 const MOST: f64 = 1e6;
 
@@ -39,10 +39,9 @@ pub(super) fn binomial(batch: &mut Batch<'_>) -> Option<f64> {
     if !batch.serves(0) || !batch.serves(1) || !batch.parameter_gradients[0].is_empty() {
         return None;
     }
-    let of = |event: usize| trials[if trials.len() == 1 { 0 } else { event }];
     let events = || batch.values.iter().enumerate();
-    let constants: Vec<f64> = events().map(|(event, k)| coefficient(*k, of(event))).collect::<Option<_>>()?;
-    let failures: Vec<f64> = events().map(|(event, k)| of(event) - k).collect();
+    let constants: Vec<f64> = events().map(|(event, k)| coefficient(*k, at(trials, event))).collect::<Option<_>>()?;
+    let failures: Vec<f64> = events().map(|(event, k)| at(trials, event) - k).collect();
     batch.value_gradient.fill(0.0);
     let (by_logits, by_failures, terms) = (&mut *batch.parameter_gradients[1], &mut [][..], &mut *batch.events);
     let (successes, failures, scale) = (batch.values, failures.as_slice(), batch.scale);

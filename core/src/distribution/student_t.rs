@@ -2,6 +2,7 @@
 
 use super::tail::{Standard, Tail, tails};
 use super::{Batch, Density, Gradient, Term, distribution};
+use crate::math::kernel::at;
 use crate::math::special::{
     Chance, LogTails, digamma_difference, ln_gamma_difference, log_incomplete_beta, log_one_minus_exp, log1p_square,
 };
@@ -103,7 +104,6 @@ impl Density for StudentT {
         let mut by = [&mut *batch.value_gradient, by_degrees, by_location, by_scale];
         let has_slope = by.iter().any(|own| !own.is_empty());
         let own = Degrees::of(*degrees, has_slope);
-        let at = |own: &[f64], event: usize| own[if own.len() == 1 { 0 } else { event }];
         let log_scale = if let [scale] = scale { scale.ln() } else { 0.0 };
         let mut total = 0.0;
         for (event, value) in batch.values.iter().enumerate() {

@@ -92,6 +92,7 @@ pub use bernoulli::bernoulli_logit;
 pub use beta::{BetaTerms, beta};
 pub use binomial::{BinomialTerms, binomial_logit};
 pub use block::BLOCK;
+pub(crate) use block::at;
 pub use box_muller::box_muller;
 pub use categorical::categorical_logit;
 pub use diagonal::{DiagonalDraw, DiagonalSlopes, diagonal_draw, diagonal_slopes};

@@ -1,6 +1,6 @@
 //! Sums the log probability of many zeros and ones given their logits, with the derivatives, in one pass.
 
-use super::block::{BLOCK, serves, sum_blocks, takes};
+use super::block::{BLOCK, at, serves, sum_blocks, takes};
 use super::polynomial::{exp_below_zero, log1p_of_unit};
 
 dispatch! {
@@ -69,9 +69,8 @@ fn blocks<const DERIVATIVE: bool>(
 
 fn scalar(logits: &[f64], y: &[f64], scale: f64, residual: &mut [f64], terms: &mut [f64]) -> f64 {
     let mut sum = 0.0;
-    let shared = logits.len() == 1;
     for (index, y) in y.iter().enumerate() {
-        let l = logits[if shared { 0 } else { index }];
+        let l = at(logits, index);
         let small = (-l.abs()).exp();
         let (far, near) = (1.0 / (1.0 + small), small / (1.0 + small));
         let (one, zero) = if l > 0.0 { (far, near) } else { (near, far) };

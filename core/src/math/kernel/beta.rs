@@ -1,6 +1,6 @@
 //! Sums the log density of many numbers between zero and one under beta distributions, with the derivatives, in one pass.
 
-use super::block::{BLOCK, serves, sum_blocks, takes};
+use super::block::{BLOCK, at, serves, sum_blocks, takes};
 use super::polynomial::log;
 use crate::math::special::{HALF_LOG_TWO_PI, digamma_difference, ln_beta};
 
@@ -39,7 +39,7 @@ dispatch! {
     /// with $x$ = `values`, $a$ = `ones` and $b$ = `zeros`. The sum is not multiplied by `scale`.
     ///
     /// # Numerics
-    /// For concentrations from 1e-30 to 1e30. Gamma functions are those of arguments eight higher, by Stirling's series, over the product of
+    /// For concentrations from 1e-30 to 1e15. Gamma functions are those of arguments eight higher, by Stirling's series, over the product of
     /// the eight numbers passed. Against the libm loop: sum, terms and derivatives 1e-15, relative to the size of their parts.
     ///
     /// # Panics
@@ -169,7 +169,6 @@ fn blocks<const DERIVATIVE: bool>(own: &mut BetaTerms<'_>) -> f64 {
 
 fn scalar(own: &mut BetaTerms<'_>) -> f64 {
     let BetaTerms { values, ones, zeros, scale, by_ones, by_zeros, terms } = own;
-    let at = |numbers: &[f64], index: usize| numbers[if numbers.len() == 1 { 0 } else { index }];
     let mut sum = 0.0;
     for (index, value) in values.iter().enumerate() {
         let (one, zero, log_value, log_rest) = (at(ones, index), at(zeros, index), value.ln(), (-value).ln_1p());

@@ -1,6 +1,6 @@
 //! Sums the log probability of many counts of successes and failures given their logits, with the derivatives, in one pass.
 
-use super::block::{BLOCK, serves, sum_blocks, takes};
+use super::block::{BLOCK, at, serves, sum_blocks, takes};
 use super::polynomial::{exp_below_zero, log1p_of_unit};
 
 /// Trials with their log odds, and where what is found goes.
@@ -96,7 +96,6 @@ fn blocks<const DERIVATIVE: bool>(own: &mut BinomialTerms<'_>) -> f64 {
 
 fn scalar(own: &mut BinomialTerms<'_>) -> f64 {
     let BinomialTerms { logits, successes, failures, scale, by_logits, by_failures, terms } = own;
-    let at = |numbers: &[f64], index: usize| numbers[if numbers.len() == 1 { 0 } else { index }];
     let mut sum = 0.0;
     for (index, k) in successes.iter().enumerate() {
         let (l, f) = (at(logits, index), at(failures, index));

@@ -55,6 +55,12 @@ pub(super) fn serves(parameter: &[f64], count: usize) -> bool {
     parameter.len() == count || parameter.len() == 1
 }
 
+/// The number of an event, or the one that serves all.
+#[inline]
+pub(crate) fn at(parameter: &[f64], event: usize) -> f64 {
+    if let [shared] = parameter { *shared } else { parameter[event] }
+}
+
 /// Whether an output has one slot for each of `count` events, or none because nobody asks for it.
 #[inline]
 pub(super) fn takes(output: &[f64], count: usize) -> bool {

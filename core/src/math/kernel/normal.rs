@@ -1,6 +1,6 @@
 //! Sums the log density of many normal numbers, with derivatives by value, location and scale, in one pass.
 
-use super::block::{BLOCK, serves, sum_blocks, takes};
+use super::block::{BLOCK, at, serves, sum_blocks, takes};
 use super::polynomial::log;
 use crate::math::special::HALF_LOG_TWO_PI;
 
@@ -106,7 +106,6 @@ fn blocks<const SHARED: bool>(terms: &mut NormalTerms<'_>) -> f64 {
 
 fn scalar(terms: &mut NormalTerms<'_>) -> f64 {
     let mut sum = 0.0;
-    let at = |numbers: &[f64], index: usize| numbers[if numbers.len() == 1 { 0 } else { index }];
     for (index, x) in terms.x.iter().enumerate() {
         let (location, scale) = (at(terms.location, index), at(terms.scale, index));
         let deviation = (x - location) / scale;

@@ -1,6 +1,6 @@
 //! Sums the log probability of many counts given their log rates, with the derivatives, in one pass.
 
-use super::block::{BLOCK, serves, sum_blocks, takes};
+use super::block::{BLOCK, at, serves, sum_blocks, takes};
 use super::polynomial::exp;
 
 dispatch! {
@@ -43,9 +43,8 @@ fn vector(log_rate: &[f64], y: &[f64], scale: f64, residual: &mut [f64], terms: 
 
 fn scalar(log_rate: &[f64], y: &[f64], scale: f64, residual: &mut [f64], terms: &mut [f64]) -> f64 {
     let mut sum = 0.0;
-    let shared = log_rate.len() == 1;
     for (index, count) in y.iter().enumerate() {
-        let log_rate = log_rate[if shared { 0 } else { index }];
+        let log_rate = at(log_rate, index);
         let rate = log_rate.exp();
         let term = count * log_rate - rate;
         sum += term;
