@@ -14,6 +14,7 @@ use crate::engine::exchange::{Outcome, Request};
 use crate::engine::family::Family;
 use crate::engine::settings::{Settings, StartFrom};
 use crate::engine::trainer::Trainer;
+use crate::engine::trainer::adaptive::is_many;
 use crate::engine::wire::message::Message;
 
 /// A log density with its gradient by the globals, where the model has one.
@@ -59,6 +60,15 @@ pub(crate) fn climb(
     Climb::new(family.mean(parameters), scales)
 }
 
+/// A climb from where a trainer stands, if it is wanted, and leads to where steps are better begun.
+///
+/// θ stays as it is on the way, and steps move it later. The scale of the prior may be in it: from a mode at another scale than it will
+/// have, many globals have a longer way than from where the model says.
+pub(crate) fn climb_of(trainer: &Trainer, settings: &Settings, device: &Device, table: &SiteTable) -> Option<Climb> {
+    let is_far = is_many(2 * trainer.family.len()) && !trainer.theta().is_empty();
+    if is_far { None } else { climb(settings, device, table, (&*trainer.family, trainer.parameters())) }
+}
+
 /// Starts what is trained at a mode.
 pub(crate) fn begin_at(summit: &Summit, trainer: &mut Trainer, steps: Steps) {
     if let Some(footing) = summit.footing(&*trainer.family) {
@@ -93,8 +103,7 @@ pub(crate) fn summit(
 impl Coordinator {
     /// Lets the run begin with a climb, if its settings ask for one and it can be made.
     pub(crate) fn begin_climb(&mut self, steps: Steps) {
-        let trained = (&*self.trainer.family, self.trainer.parameters());
-        let climb = climb(&self.settings, &self.device, &self.table, trained);
+        let climb = climb_of(&self.trainer, &self.settings, &self.device, &self.table);
         self.ascent = climb.map(|climb| Ascent { climb, steps });
         if self.ascent.is_some() {
             // A silo's answers to a climb.

@@ -9,7 +9,7 @@ use crate::engine::error::{Error, Result};
 use crate::engine::party::{Commit, Program, Standing};
 use crate::engine::settings::Settings;
 use crate::engine::terms::Silo;
-use crate::engine::terms::climbing::{Steps, begin_at, climb};
+use crate::engine::terms::climbing::{Steps, begin_at, climb_of};
 use crate::engine::terms::coordinator::tensors;
 use crate::engine::terms::joint::NoiseAhead;
 use crate::engine::trainer::{Descent, Moved, Trainer};
@@ -45,8 +45,7 @@ impl CentralSilo {
     fn climb(&self) -> Option<Climb> {
         let Silo { settings, device, table, .. } = &self.silo;
         let is_first = self.silo.step == 0 && !self.trainer.has_begun();
-        let trained = (&*self.trainer.family, self.trainer.parameters());
-        is_first.then(|| climb(settings, device, table, trained)).flatten()
+        is_first.then(|| climb_of(&self.trainer, settings, device, table)).flatten()
     }
 
     fn step(&mut self, step: u64) -> Result<Message> {
