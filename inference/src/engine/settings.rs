@@ -35,7 +35,7 @@ pub enum StartFrom {
     /// make it for models of 1 to 20,000 globals without modules and local latents, in 64 bits; so does each silo of
     /// PVI, alone and before its first visit, to the mode of its local problem. Other methods and models, private silos,
     /// point masses, and a log density without a mode within reach, start as declared. θ stays as it is: where it is the
-    /// scale of the prior of many globals, the way from such a mode is long, and with θ and 1,024 globals or more SFVI, SFVI-Avg and pooled
+    /// scale of many non-centred globals, the way from such a mode is long, and with θ and 1,024 of these or more SFVI, SFVI-Avg and pooled
     /// fits start as declared too.
     Mode,
 }

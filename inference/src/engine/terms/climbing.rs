@@ -1,7 +1,7 @@
 //! Lets parties climb to the mode of the globals before their stochastic steps, by exact gradients.
 
 use partita_core::{
-    AnyData, AnyModel, Device, Latents, LogDensity, Precision, Result as Read, SiteTable, ValueAndGradient,
+    AnyData, AnyModel, Device, Latents, LogDensity, Part, Precision, Result as Read, Site, SiteTable, ValueAndGradient,
 };
 
 use super::coordinator::Coordinator;
@@ -62,10 +62,14 @@ pub(crate) fn climb(
 
 /// A climb from where a trainer stands, if it is wanted, and leads to where steps are better begun.
 ///
-/// θ stays as it is on the way, and steps move it later. The scale of the prior may be in it: from a mode at another scale than it will
-/// have, many globals have a longer way than from where the model says.
+/// θ stays as it is on the way, and steps move it later. Where non-centred globals are multiplied by a scale in it, all of them have to
+/// move back as it grows: many have a longer way from the mode at another scale than from where the model says, which is in units of their
+/// prior.
 pub(crate) fn climb_of(trainer: &Trainer, settings: &Settings, device: &Device, table: &SiteTable) -> Option<Climb> {
-    let is_far = is_many(2 * trainer.family.len()) && !trainer.theta().is_empty();
+    let globals = table.latents(Part::Global);
+    let non_centred: usize = globals.filter(|site| site.non_centred).map(Site::width).sum();
+    // Each has a mean and a standard deviation.
+    let is_far = is_many(2 * non_centred) && !trainer.theta().is_empty();
     if is_far { None } else { climb(settings, device, table, (&*trainer.family, trainer.parameters())) }
 }
 
