@@ -7,6 +7,7 @@ mod baselines;
 mod checks;
 mod evaluation;
 mod held_out;
+mod many_effects;
 mod private;
 mod private_rounds;
 mod resume;
