@@ -8,7 +8,9 @@ use rayon::prelude::*;
 
 use crate::array::Array;
 use crate::handle::Handle;
+use crate::math::kernel::add_scaled_single;
 use crate::noise::{Key, Noise};
+use crate::number::{Number, Numbers};
 
 /// The floating-point precision of a run's tensors.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -148,6 +150,24 @@ impl Device {
         self.unregistered_leaf(values, shape).require_grad()
     }
 
+    /// The same of numbers of either precision.
+    pub(crate) fn leaf_of<const D: usize>(&self, values: Numbers<'_>, shape: [usize; D]) -> Tensor<D> {
+        match (self.precision, values) {
+            (Precision::Single, Numbers::Single(values)) => self.unregistered_single(values, shape).require_grad(),
+            _ => self.leaf(values.wide(), shape),
+        }
+    }
+
+    /// As [`Device::unregistered_leaf`], of numbers in single precision, which is that of the device.
+    pub(crate) fn unregistered_single<const D: usize>(&self, values: &[f32], shape: [usize; D]) -> Tensor<D> {
+        Tensor::from_data(TensorData::new(values.to_vec(), shape), self.options(&self.tracked))
+    }
+
+    /// As [`Device::constant`], of numbers in single precision, which is that of the device.
+    pub(crate) fn single<const D: usize>(&self, values: &[f32], shape: [usize; D]) -> Tensor<D> {
+        Tensor::from_data(TensorData::new(values.to_vec(), shape), self.options(&self.plain))
+    }
+
     /// Makes a tensor of the kind that operations track, of which Burn keeps no record: a leaf of Partita's own tape.
     pub(crate) fn unregistered_leaf<'v, const D: usize>(
         &self,
@@ -261,28 +281,54 @@ fn vec_of<T: Element>(data: TensorData) -> Vec<T> {
 }
 
 /// Reads a tensor to the host and adds its numbers, as [`add_at`] does.
-pub(crate) fn add_data_at(data: TensorData, others: &[f64], start: usize, out: &mut Vec<f64>) {
-    if let (DType::F32, Ok(numbers)) = (data.dtype(), data.as_slice::<f32>()) {
-        count_read();
-        return add_at(numbers, others, start, out);
+pub(crate) fn add_data_at<T: Number>(data: TensorData, others: &[f64], start: usize, out: &mut Vec<T>) {
+    match (data.dtype(), data.as_slice::<f32>()) {
+        (DType::F32, Ok(numbers)) if others.is_empty() && T::as_single(out).is_some() => {
+            count_read();
+            add_singles(numbers, start, out);
+        }
+        (DType::F32, Ok(numbers)) => {
+            count_read();
+            add_at(numbers, others, start, out);
+        }
+        _ => add_at(&data_to_array(data).values, others, start, out),
     }
-    add_at(&data_to_array(data).values, others, start, out);
+}
+
+/// [`add_at`] of numbers in single precision, at once where the vector is in it too: they are copied or moved behind its end, and
+/// their sums with what is there are rounded once.
+pub(crate) fn add_singles<'n, T: Number>(numbers: impl Into<Cow<'n, [f32]>>, start: usize, out: &mut Vec<T>) {
+    let numbers = numbers.into();
+    let Some(out) = T::as_single(out) else { return add_at(&numbers, &[], start, out) };
+    if out.is_empty() && start == 0 && out.capacity() <= numbers.len() {
+        *out = numbers.into_owned();
+    } else if out.len() <= start {
+        out.resize(start, 0.0);
+        out.extend_from_slice(&numbers);
+    } else {
+        out.resize(out.len().max(start + numbers.len()), 0.0);
+        if numbers.len() <= PART {
+            return add_scaled_single(&mut out[start..start + numbers.len()], 1.0, &numbers);
+        }
+        let parts = out[start..].par_chunks_mut(PART).zip(numbers.par_chunks(PART));
+        parts.for_each(|(out, numbers)| add_scaled_single(&mut out[..numbers.len()], 1.0, numbers));
+    }
 }
 
 /// Adds numbers, and those of `others` if there are any, to those of `out` from `start` on; behind its end `out` has zeros.
 ///
 /// Long vectors grow in the order of their numbers: each is then written once, in memory that nobody clears before.
-pub(crate) fn add_at<T: Copy + Into<f64> + Sync>(numbers: &[T], others: &[f64], start: usize, out: &mut Vec<f64>) {
+pub(crate) fn add_at<N: Number, T: Number>(numbers: &[N], others: &[f64], start: usize, out: &mut Vec<T>) {
     assert!(
         others.is_empty() || others.len() == numbers.len(),
         "invariant: both gradients of a leaf are by its numbers"
     );
     let end = start + numbers.len();
     if out.len() <= start {
-        out.resize(start, 0.0);
+        out.resize(start, T::default());
         // Added to zero, as what is there already: a negative zero becomes zero.
-        let alone = |number: &T| 0.0 + (*number).into();
-        let both = |(number, other): (&T, &f64)| 0.0 + ((*number).into() + other);
+        let alone = |number: &N| T::nearest(0.0 + (*number).into());
+        let both = |(number, other): (&N, &f64)| T::nearest(0.0 + ((*number).into() + other));
         let long = || numbers.par_iter().with_min_len(PART);
         match (numbers.len() > PART, others) {
             (false, []) => out.extend(numbers.iter().map(alone)),
@@ -292,11 +338,12 @@ pub(crate) fn add_at<T: Copy + Into<f64> + Sync>(numbers: &[T], others: &[f64], 
         }
         return;
     }
-    out.resize(out.len().max(end), 0.0);
+    out.resize(out.len().max(end), T::default());
     let slots = out[start..end].iter_mut().zip(numbers);
+    let add = |slot: &mut T, number: f64| *slot = T::nearest((*slot).into() + number);
     match others {
-        [] => slots.for_each(|(slot, number)| *slot += (*number).into()),
-        _ => slots.zip(others).for_each(|((slot, number), other)| *slot += (*number).into() + other),
+        [] => slots.for_each(|(slot, number)| add(slot, (*number).into())),
+        _ => slots.zip(others).for_each(|((slot, number), other)| add(slot, (*number).into() + other)),
     }
 }
 

@@ -283,6 +283,20 @@ pub trait Density: Signature + Debug + Send + Sync {
         None
     }
 
+    /// The same of values in single precision that share all parameters, as the weights of a network: writes `scale` times the
+    /// derivative by each value.
+    ///
+    /// `None` selects evaluation in double precision, from which derivatives may differ by their rounding.
+    fn batch_single(
+        &self,
+        _values: &[f32],
+        _parameters: [&[f64]; 3],
+        _scale: f64,
+        _gradient: &mut [f32],
+    ) -> Option<f64> {
+        None
+    }
+
     /// The log density in tensor operations, for readings that leave everything on the device.
     ///
     /// Returns terms whose sum over events is the log density, each a number (counted once an event) or a tensor;

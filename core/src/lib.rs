@@ -23,6 +23,7 @@ mod error;
 mod handle;
 mod math;
 mod noise;
+mod number;
 #[cfg(feature = "ode")]
 pub mod ode;
 mod read;
@@ -55,6 +56,7 @@ pub use math::operation::{
 pub use math::real::Real;
 pub use math::{kernel, special};
 pub use noise::{DrawNoise, Key, Noise, NoiseKind, NoiseStream, Purpose};
+pub use number::Number;
 pub use read::{
     DeviceEncoded, DeviceLevels, DeviceValueAndGradient, Draw, Encoded, Enhanced, Latents, Levels, LogDensity,
     Predictive, SiloNoise, Simulated, SimulatedData, ValueAndGradient, expected_values, natural_values,

@@ -167,9 +167,18 @@ impl Noise {
         if out.len() <= STREAM_LENGTH { self.stream(key).normal(out) } else { self.long(key, out, f64::from) }
     }
 
-    /// The noise of [`Noise::normal`] rounded to single precision.
+    /// Fills `out` with the noise of [`Noise::normal`] rounded to single precision.
+    ///
+    /// # Example
+    /// ```
+    /// use partita_core::{Key, Noise, Purpose};
+    /// let (mut single, mut double) = ([0.0_f32; 2], [0.0; 2]);
+    /// Noise::new(1).normal_single(Key::new(Purpose::Fit, 0), &mut single);
+    /// Noise::new(1).normal(Key::new(Purpose::Fit, 0), &mut double);
+    /// assert_eq!(single, double.map(|number| number as f32));
+    /// ```
     #[expect(clippy::cast_possible_truncation, reason = "single precision is what was asked for")]
-    pub(crate) fn normal_single(&self, key: Key, out: &mut [f32]) {
+    pub fn normal_single(&self, key: Key, out: &mut [f32]) {
         let is_dependent = key.purpose == Purpose::Fit && self.kind != NoiseKind::Independent;
         if !is_dependent && out.len() > STREAM_LENGTH {
             return self.long(key, out, |number| number);

@@ -1,7 +1,7 @@
 //! Checks the laws of variational families: density, score, pull-back, entropy and moments, at random parameters.
 
 use partita_core::{Key, Noise, NoiseStream, Purpose};
-use partita_inference::{CovarianceGradient, DrawGradient, Family, FamilyDraw, MomentGradient};
+use partita_inference::{CovarianceGradient, DiagonalGaussian, DrawGradient, Family, FamilyDraw, MomentGradient};
 
 use crate::difference::within;
 use crate::family_violation::FamilyLaw;
@@ -167,7 +167,10 @@ impl Place<'_> {
         if without.score.is_empty() {
             without.score.clone_from(&expected.score);
         }
-        for (law, found) in [("a draw into other memory", with_score), ("a draw without score", without)] {
+        let same =
+            self.diagonal()?.map(|diagonal| ("the diagonal family", diagonal.draw(&self.parameters, &self.noise)));
+        let own = [("a draw into other memory", with_score), ("a draw without score", without)];
+        for (law, found) in own.into_iter().chain(same) {
             let numbers = |draw: &FamilyDraw| {
                 [draw.latent.as_slice(), &draw.deviation, &draw.score, &[draw.log_density]].concat()
             };
@@ -182,6 +185,16 @@ impl Place<'_> {
             }
         }
         Ok(())
+    }
+
+    /// The diagonal family that it says it is.
+    fn diagonal(&self) -> Result<Option<DiagonalGaussian>, FamilyLaw> {
+        let Some(own) = self.family.diagonal() else { return Ok(None) };
+        let (found, expected) = (own.parameter_len(), self.parameters.len());
+        if found != expected {
+            return Err(FamilyLaw::Length { vector: "the parameters of the same diagonal family", found, expected });
+        }
+        Ok(Some(own))
     }
 
     /// Checks the paths through the mean and through the offset apart.

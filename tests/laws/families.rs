@@ -229,6 +229,7 @@ enum Mistake {
     Score,
     Memory,
     Unscored,
+    Diagonal,
     Location,
     Path,
     Assignment,
@@ -297,6 +298,10 @@ impl Family for Mistake {
         }
     }
 
+    fn diagonal(&self) -> Option<DiagonalGaussian> {
+        (*self == Self::Diagonal).then(|| DiagonalGaussian::new(3))
+    }
+
     fn vjp(&self, parameters: &[f64], noise: &[f64], grad_mean: &[f64], grad_offset: &[f64], out: &mut [f64]) {
         if *self == Self::Assignment {
             out.fill(0.0);
@@ -355,6 +360,7 @@ fn the_laws_find_every_planted_mistake() {
     let found = |mistake: Mistake| family(&mistake).unwrap_err().law;
     assert!(matches!(found(Mistake::Length), Law::Length { expected: 9, found: 10, .. }));
     assert!(matches!(found(Mistake::Start), Law::Start { moment: "standard deviation", .. }));
+    assert!(matches!(found(Mistake::Diagonal), Law::Length { expected: 9, found: 6, .. }));
     assert!(matches!(found(Mistake::StandardDeviation), Law::Deviation { index: 1, .. }));
     assert!(matches!(found(Mistake::Deviation), Law::Draw { index: 1, .. }));
     assert!(matches!(found(Mistake::LogDensity), Law::LogDensity { .. }));

@@ -320,6 +320,87 @@ fn maps_and_draws_agree_with_libm() {
     }
 }
 
+fn single(numbers: &[f64]) -> Vec<f32> {
+    numbers.iter().map(|number| *number as f32).collect()
+}
+
+fn wide(numbers: &[f32]) -> Vec<f64> {
+    numbers.iter().map(|number| f64::from(*number)).collect()
+}
+
+/// Draws of independent components, their gradients and variances in single precision, of [`DiagonalSlopes`] with factor -0.7.
+fn diagonal_single(
+    set: InstructionSet,
+    [mean, log_scale, noise, gradient, curvature]: &[Vec<f64>; 5],
+) -> Vec<Vec<f64>> {
+    let length = mean.len();
+    let [noise, gradient, curvature] = [noise, gradient, curvature].map(|numbers| single(numbers));
+    let [mut latent, mut deviation, mut score, mut variances] = [(); 4].map(|()| vec![0.0_f32; length]);
+    let (latent_of, deviation_of, score_of) = (&mut latent, &mut deviation, &mut score);
+    let draw =
+        DiagonalDraw { mean, log_scale, noise: &noise, latent: latent_of, deviation: deviation_of, score: score_of };
+    let sum = set.diagonal_draw_single(&mut { draw });
+    set.diagonal_variances_single(log_scale, &mut variances);
+    let slopes = |by_variance: &[f32], kept: &[f32]| {
+        let [mut by_mean, mut out] = [mean.clone(), mean.clone()];
+        set.diagonal_slopes_single(&mut DiagonalSlopes {
+            log_scale,
+            noise: &noise,
+            deviation: kept,
+            by_mean: &curvature,
+            by_offset: &gradient,
+            by_variance,
+            other: 1.0,
+            factor: -0.7,
+            is_first: false,
+            mean: &mut by_mean,
+            out: &mut out,
+        });
+        [by_mean, out]
+    };
+    let [by_mean, alone] = slopes(&[], &[]);
+    assert_eq!(slopes(&[], &deviation).map(|own| bits(&own)), [bits(&by_mean), bits(&alone)]);
+    let [_, both] = slopes(&curvature, &[]);
+    [&latent, &deviation, &score, &variances]
+        .map(|own| wide(own))
+        .into_iter()
+        .chain([vec![sum], by_mean, alone, both])
+        .collect()
+}
+
+#[test]
+fn draws_in_single_precision_are_those_of_double_precision() {
+    for length in LENGTHS {
+        let [mean, log_scale, noise] = [(-2.0, 2.0), (-4.0, 1.0), (-3.0, 3.0)].map(|(l, h)| scattered(length, l, h));
+        let (gradient, curvature) = (scattered(length, -5.0, 2.0), scattered(length, -1.0, 1.0));
+        let inputs = [mean, log_scale, noise, gradient, curvature];
+        // Numbers below 10, 9, 180, 8 and 60, each with up to five roundings of 6e-8; a sum of double precision.
+        let sizes = [10.0, 9.0, 180.0, 8.0, 1.0 + 10.0 * length as f64, 1.0, 60.0, 60.0];
+        let name = format!("single draw {length}");
+        agrees(&name, 3e-7, |output, _, _| sizes[output], |set| diagonal_single(set, &inputs));
+        let found = diagonal_single(InstructionSet::of_this_machine(), &inputs);
+        let [mean, log_scale, noise, gradient, curvature] = &inputs;
+        let scales = log_scale.iter().map(|own| own.exp());
+        let places = || mean.iter().zip(scales.clone()).zip(noise).zip(gradient.iter().zip(curvature));
+        let each = |of: &dyn Fn(f64, f64, f64, f64, f64) -> f64| -> Vec<f64> {
+            places().map(|(((m, s), e), (b, c))| of(*m, s, *e, *b, *c)).collect()
+        };
+        let expected = [
+            each(&|m, s, e, _, _| m + s * e),
+            each(&|_, s, e, _, _| s * e),
+            each(&|_, s, e, _, _| -e / s),
+            each(&|_, s, _, _, _| s * s),
+            vec![each(&|_, s, e, _, _| -s.ln() - 0.5 * e * e).iter().sum()],
+            each(&|m, _, _, _, c| m - 0.7 * c),
+            each(&|m, s, e, b, _| m - 0.7 * (b * s * e + 1.0)),
+            each(&|m, s, e, b, c| m - 0.7 * (b * s * e + 1.0) - 1.4 * s * s * c),
+        ];
+        for (output, (found, expected)) in found.iter().zip(&expected).enumerate() {
+            close(&format!("{name}, output {output}"), found, expected, 3e-7, |_, _| sizes[output]);
+        }
+    }
+}
+
 #[test]
 fn products_in_single_precision_have_the_same_bits_everywhere() {
     for length in LENGTHS {

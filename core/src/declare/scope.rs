@@ -10,12 +10,14 @@ mod outcome;
 mod outcomes;
 mod plate;
 mod reading;
+mod single;
 mod start;
 mod statement;
 
 pub(crate) use outcome::{Leaf, Level, Outcome, Quantity, RowPlace, RowTape};
 pub(crate) use outcomes::Outcomes;
 pub use plate::{Minibatch, PlateRows};
+pub(crate) use reading::LayerMoments;
 pub use reading::Moments;
 pub(crate) use reading::{Density, Layers, OnDevice, Origin, Reading, Score, Source, Tape, Terms};
 

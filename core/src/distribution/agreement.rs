@@ -1,9 +1,12 @@
 //! Checks the vectorised batches of densities against the same densities event by event.
 
+use super::evaluate::Wanted;
+use super::law::Law;
 use super::{
-    Batch, Bernoulli, Beta, Binomial, Categorical, Density, Gradient, NegativeBinomial, Normal, OrderedLogistic,
-    Poisson, StudentT,
+    Batch, Bernoulli, Beta, Binomial, Categorical, Density, Gradient, Laplace, Mixture, NegativeBinomial, Normal,
+    OrderedLogistic, Poisson, StudentT,
 };
+use crate::device::Device;
 use crate::math::kernel::at;
 use crate::math::kernel::testing::{LENGTHS, scattered};
 
@@ -259,4 +262,31 @@ fn large_counts_and_odd_shapes_are_left_to_events() {
     none(&Bernoulli, &[1.0; 3], [&[1.0; 2], &[], &[]]);
     none(&Normal, &[1.0; 3], [&[1.0; 3], &[1.0; 2], &[]]);
     none(&Categorical, &[1.0; 3], [&[1.0; 4], &[], &[]]);
+}
+
+#[test]
+fn laws_of_single_precision_have_the_numbers_of_double_precision() {
+    // Beyond the numbers of one thread, with a last part that is not full.
+    let values: Vec<f32> = scattered(40_001, -4.0, 6.0).into_iter().map(|own| own as f32).collect();
+    let double: Vec<f64> = values.iter().map(|own| f64::from(*own)).collect();
+    let device = Device::flex();
+    let each = device.tensor::<1>(double.iter().map(|own| 0.5 + own.abs()).collect(), [40_001]);
+    let weights = device.tensor::<1>(vec![0.4, 0.6], [2]);
+    let laws: [Law; 4] = [
+        Normal::new(0.3, 1.7).iid([40_001]).law,
+        Laplace::new(-0.2, 0.9).iid([40_001]).law,
+        // Without a batch of its own, and with a parameter for each event.
+        Mixture::weights(weights, vec![Normal::new(0.0, 1.0), Normal::new(0.5, 3.0)]).iid([40_001]).law,
+        Normal::new(0.0, each).law,
+    ];
+    for law in laws {
+        let arrays = law.arrays().unwrap();
+        let view = law.view(&arrays);
+        let mut gradient = Vec::new();
+        let total = view.evaluate_single(&values, 0.6, &mut gradient);
+        let expected = view.evaluate(&double, 0.6, &Wanted { value: true, ..Wanted::default() });
+        assert!((total - expected.total).abs() <= 1e-12 * expected.total.abs(), "{total} {}", expected.total);
+        let rounded: Vec<f32> = expected.value.iter().map(|own| *own as f32).collect();
+        assert!(gradient == rounded, "{}", law.density.name());
+    }
 }

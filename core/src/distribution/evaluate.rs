@@ -3,9 +3,13 @@
 use super::few::Few;
 use super::formula::{Form, Refusal, Slots, three};
 use super::tape::Wish;
-use super::{Batch, Domain, Support};
+use super::{Batch, Density, Domain, Support};
+use crate::device::{to_single, widened};
 use crate::error::{Error, Result};
 use crate::math::kernel::add_scaled;
+
+/// Values of single precision that are evaluated at once.
+const FEW: usize = 2_048;
 
 /// What is asked for beside the sum: derivatives by the value and by each parameter (none where the list ends early),
 /// and whether all of it event by event.
@@ -167,6 +171,33 @@ impl<'a> View<'a> {
         self.evaluate_batch(values, scale, wanted)
             .or_else(event_by_event)
             .unwrap_or_else(|| self.evaluate_events(values, scale, wanted))
+    }
+
+    /// [`View::evaluate`] of values in single precision; the derivatives by them, in it too, are put behind the end of `gradient`.
+    ///
+    /// They are evaluated in double precision: where all events share their parameters, few enough at a time that what is in double
+    /// precision stays near the processor.
+    pub(crate) fn evaluate_single(&self, values: &[f32], scale: f64, gradient: &mut Vec<f32>) -> f64 {
+        let is_alike = (0..self.parameters.len()).all(|place| self.is_shared(place));
+        let event = self.event.max(1);
+        let few = if is_alike { (FEW / event).max(1) * event } else { values.len().max(1) };
+        let density = self.density.leaf().filter(|_| is_alike && event == 1);
+        let wanted = Wanted { value: true, ..Wanted::default() };
+        let mut slopes = vec![0.0; few.min(values.len())];
+        let parts = values.chunks(few).map(|values| {
+            let slopes = &mut slopes[..values.len()];
+            let batch = |density: &dyn Density| {
+                density.batch_single(values, three(&self.parameters), scale, slopes).map(|sum| scale * sum)
+            };
+            let total = density.and_then(batch).unwrap_or_else(|| {
+                let found = self.evaluate(&widened(values), scale, &wanted);
+                slopes.iter_mut().zip(found.value).for_each(|(slot, slope)| *slot = to_single(slope));
+                found.total
+            });
+            gradient.extend_from_slice(slopes);
+            total
+        });
+        parts.sum()
     }
 
     /// As [`View::evaluate_events`] with every parameter of one number repeated, so that it has a derivative for every

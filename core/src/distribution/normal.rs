@@ -4,7 +4,7 @@ use rayon::prelude::*;
 
 use super::tail::{Standard, Tail, tails};
 use super::{Batch, Density, Gradient, Term, distribution};
-use crate::math::kernel::{NormalTerms, normal};
+use crate::math::kernel::{NormalTerms, normal, normal_single};
 use crate::math::special::HALF_LOG_TWO_PI;
 use crate::noise::NoiseStream;
 
@@ -75,6 +75,16 @@ impl Density for Normal {
             return Some(in_parts(x, [location[0], scale[0]], *factor, by_x));
         }
         Some(normal(&mut NormalTerms { x, location, scale, factor: *factor, by_x, by_location, by_scale, terms }))
+    }
+
+    fn batch_single(
+        &self,
+        values: &[f32],
+        [location, scale, _]: [&[f64]; 3],
+        factor: f64,
+        gradient: &mut [f32],
+    ) -> Option<f64> {
+        Some(normal_single(values, location[0], scale[0], factor, gradient))
     }
 
     tails!();

@@ -95,12 +95,15 @@ pub use block::BLOCK;
 pub(crate) use block::at;
 pub use box_muller::box_muller;
 pub use categorical::categorical_logit;
-pub use diagonal::{DiagonalDraw, DiagonalSlopes, diagonal_draw, diagonal_slopes};
+pub use diagonal::{
+    DiagonalDraw, DiagonalSlopes, diagonal_draw, diagonal_draw_single, diagonal_slopes, diagonal_slopes_single,
+    diagonal_variances_single,
+};
 pub use draw_slopes::{DrawEntropy, DrawSlopes, draw_slopes};
 pub use exponential::exponential;
 pub use linear::{add_scaled, add_scaled_single, dot, dot_single};
 pub use low_rank::{ROWS, low_rank_factors, low_rank_loadings, low_rank_logits};
-pub use normal::{NormalTerms, normal};
+pub use normal::{NormalTerms, normal, normal_single};
 pub use poisson::poisson_log;
 pub use sparse::{SparseColumns, SparseEntries, sparse_columns, sparse_product, sparse_transposed};
 pub use stick::stick;

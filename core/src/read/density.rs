@@ -8,7 +8,7 @@ use super::gradient::{ValueAndGradient, collect, collect_own};
 use super::latents::Latents;
 use crate::declare::model::Model;
 use crate::declare::scope::{
-    Density, Layers, LocalPart, Minibatch, Moments, Outcome, Reading, Scope, Source, Tape, Terms,
+    Density, LayerMoments, Layers, LocalPart, Minibatch, Moments, Outcome, Reading, Scope, Source, Tape, Terms,
 };
 use crate::declare::site::{Part, SiteTable};
 use crate::declare::theta;
@@ -17,6 +17,7 @@ use crate::distribution::Loss;
 use crate::error::{Error, Result};
 use crate::handle::Handle;
 use crate::math::operation::own_tape;
+use crate::number::Number;
 
 /// A model bound to a device and a site table, ready to be evaluated as a log density.
 ///
@@ -54,7 +55,7 @@ pub struct LogDensity<'a, M> {
     pub(super) weight: f64,
     prior: f64,
     pub(super) loss: Loss,
-    moments: Option<Moments<'a>>,
+    moments: Option<LayerMoments<'a>>,
     on_burn_tape: bool,
 }
 
@@ -105,8 +106,8 @@ impl<'a, M: Model> LogDensity<'a, M> {
     /// Passes rows through linear layers by local reparameterisation: [`LogDensity::local`] then reads these moments,
     /// and not the latents, of every site that [`crate::Site::is_layer`].
     #[must_use]
-    pub fn moments(mut self, moments: Moments<'a>) -> Self {
-        self.moments = Some(moments);
+    pub fn moments<T: Number>(mut self, moments: Moments<'a, T>) -> Self {
+        self.moments = Some(moments.into());
         self
     }
 
@@ -123,6 +124,14 @@ impl<'a, M: Model> LogDensity<'a, M> {
     /// # Errors
     /// [`Error::Length`] for a vector of the wrong length; otherwise what the model's statements refuse.
     pub fn global(&self, globals: &[f64]) -> Result<ValueAndGradient> {
+        self.global_of(globals)
+    }
+
+    /// [`LogDensity::global`] of a vector of either precision.
+    ///
+    /// # Errors
+    /// As for [`LogDensity::global`].
+    pub fn global_of<T: Number>(&self, globals: &[T]) -> Result<ValueAndGradient<T>> {
         self.table.check_latents(globals, None, |_| 0)?;
         let evaluate = |latents: Tape| -> Result<Outcome> {
             let reading = Density { latents, ..self.reading(Terms::Joint) };
@@ -142,6 +151,14 @@ impl<'a, M: Model> LogDensity<'a, M> {
     /// # Errors
     /// As for [`LogDensity::global`].
     pub fn local(&self, latents: Latents<'_>, data: &M::Data) -> Result<ValueAndGradient> {
+        self.local_of(latents, data)
+    }
+
+    /// [`LogDensity::local`] at globals of either precision.
+    ///
+    /// # Errors
+    /// As for [`LogDensity::global`].
+    pub fn local_of<T: Number>(&self, latents: Latents<'_, T>, data: &M::Data) -> Result<ValueAndGradient<T>> {
         self.with_locals(latents, data, self.given_globals(), &[])
     }
 
@@ -181,24 +198,32 @@ impl<'a, M: Model> LogDensity<'a, M> {
     /// # Errors
     /// As for [`LogDensity::global`].
     pub fn joint(&self, latents: Latents<'_>, data: &M::Data) -> Result<ValueAndGradient> {
+        self.joint_of(latents, data)
+    }
+
+    /// [`LogDensity::joint`] at globals of either precision.
+    ///
+    /// # Errors
+    /// As for [`LogDensity::global`].
+    pub fn joint_of<T: Number>(&self, latents: Latents<'_, T>, data: &M::Data) -> Result<ValueAndGradient<T>> {
         self.with_locals(latents, data, self.reading(Terms::Joint), &[])
     }
 
     /// The log density that `reading` asks for: once, or once for each of `particles` where there are any.
-    fn with_locals(
+    fn with_locals<T: Number>(
         &self,
-        latents: Latents<'_>,
+        latents: Latents<'_, T>,
         data: &M::Data,
         reading: Density<'_>,
         particles: &[u32],
-    ) -> Result<ValueAndGradient> {
+    ) -> Result<ValueAndGradient<T>> {
         self.table.check_minibatch(self.minibatch)?;
         self.table.check_latents(latents.globals, Some(latents.locals), |block| self.rows(block))?;
         self.loss.check()?;
         let blank = self.blank(latents);
         if let Some(Layers { moments, .. }) = &reading.layers {
-            self.table.check_latents(moments.means, None, |_| 0)?;
-            self.table.check_latents(moments.variances, None, |_| 0)?;
+            self.table.check_globals(moments.means.len())?;
+            self.table.check_globals(moments.variances.len())?;
             return self.finish(self.outcome(latents, data, reading, particles)?, blank, &[]);
         }
         let terms = reading.terms;
@@ -208,9 +233,9 @@ impl<'a, M: Model> LogDensity<'a, M> {
     }
 
     /// What the whole model gives at these latents.
-    fn outcome(
+    fn outcome<T: Number>(
         &self,
-        latents: Latents<'_>,
+        latents: Latents<'_, T>,
         data: &M::Data,
         reading: Density<'_>,
         particles: &[u32],
@@ -231,12 +256,12 @@ impl<'a, M: Model> LogDensity<'a, M> {
 
     /// What `evaluate` gives with latents on Partita's own tape, or on Burn's where the sum of densities has met an
     /// operation that is not Partita's, and for a model with θ.
-    fn on_either_tape(
+    fn on_either_tape<T: Number>(
         &self,
         part: Part,
-        blank: ValueAndGradient,
+        blank: ValueAndGradient<T>,
         evaluate: impl Fn(Tape) -> Result<Outcome>,
-    ) -> Result<ValueAndGradient> {
+    ) -> Result<ValueAndGradient<T>> {
         if self.tries_own_tape(part) {
             let (outcome, tape) = own_tape::during(|| evaluate(Tape::Own));
             let mut outcome = outcome?;
@@ -291,7 +316,7 @@ impl<'a, M: Model> LogDensity<'a, M> {
     }
 
     /// Gradients of zero for the local blocks.
-    pub(super) fn blank(&self, latents: Latents<'_>) -> ValueAndGradient {
+    pub(super) fn blank<T: Number>(&self, latents: Latents<'_, T>) -> ValueAndGradient<T> {
         ValueAndGradient {
             locals: latents.locals.iter().map(|block| vec![0.0; block.len()]).collect(),
             ..ValueAndGradient::default()
@@ -303,12 +328,12 @@ impl<'a, M: Model> LogDensity<'a, M> {
         self.table.chosen(block, self.minibatch).map_or(self.table.blocks[block].rows, |(rows, _)| rows.len())
     }
 
-    pub(super) fn finish(
+    pub(super) fn finish<T: Number>(
         &self,
         outcome: Outcome,
-        blank: ValueAndGradient,
+        blank: ValueAndGradient<T>,
         row_weights: &[f64],
-    ) -> Result<ValueAndGradient> {
+    ) -> Result<ValueAndGradient<T>> {
         collect(outcome, self.table, blank, row_weights, |gradients| theta::gradient(self.model, gradients))
     }
 }

@@ -8,6 +8,7 @@ use crate::declare::site::SiteTable;
 use crate::device::Device;
 use crate::error::Result;
 use crate::noise::DrawNoise;
+use crate::number::Numbers;
 
 /// Values of all sites from one draw, on the natural scale.
 #[derive(Debug, Clone, PartialEq)]
@@ -43,7 +44,7 @@ impl<'a> Predictive<'a> {
     fn source(self, table: &SiteTable) -> Result<Source<'a>> {
         table.check_latents(self.globals, self.locals, |block| table.blocks[block].rows)?;
         let locals = self.locals.map_or(Origin::Prior(self.noise), Origin::Given);
-        Ok(Source { globals: Origin::Given(self.globals), locals })
+        Ok(Source { globals: Origin::Given(Numbers::Double(self.globals)), locals })
     }
 }
 

@@ -4,27 +4,28 @@ use burn::tensor::{Gradients, Tensor, TensorData};
 
 use crate::declare::scope::{Leaf, Outcome, Quantity, Score};
 use crate::declare::site::{Part, Site, SiteTable};
-use crate::device::{add_at, add_data_at, data_to_array};
+use crate::device::{add_at, add_data_at, add_singles, data_to_array};
 use crate::error::{Error, Result};
 use crate::math::kernel::add_scaled;
 use crate::math::operation::own_tape::OwnGradients;
+use crate::number::Number;
 
 /// A log density (nats) and its gradient by the unconstrained latents and by θ.
 #[derive(Debug, Clone, PartialEq, Default)]
-pub struct ValueAndGradient {
+pub struct ValueAndGradient<T = f64> {
     /// The log density, including log-Jacobians of the maps to the supports.
     pub value: f64,
     /// Gradient by the global vector; empty where linear layers hold all of it and moments are given in its place.
-    pub globals: Vec<f64>,
+    pub globals: Vec<T>,
     /// Gradient by each local block.
     pub locals: Vec<Vec<f64>>,
     /// Gradient by the model's own trainable parameters, in the order Burn visits them.
     pub theta: Vec<f64>,
     /// Gradient by the means of linear layers, zero for other globals, which have theirs in `globals`; empty unless
     /// [`crate::LogDensity::moments`] were given, and without layers.
-    pub means: Vec<f64>,
+    pub means: Vec<T>,
     /// Gradient by the variances of linear layers, zero for other globals; empty where `means` is.
-    pub variances: Vec<f64>,
+    pub variances: Vec<T>,
 }
 
 /// The value and the gradients by the globals of a reading of globals alone, with `theta` those by point parameters.
@@ -37,13 +38,13 @@ pub(crate) fn gradients_of(
 }
 
 /// Runs Burn's tape of a reading backward and puts every gradient in its place of `evaluated`.
-pub(super) fn collect(
+pub(super) fn collect<T: Number>(
     mut outcome: Outcome,
     table: &SiteTable,
-    evaluated: ValueAndGradient,
+    evaluated: ValueAndGradient<T>,
     row_weights: &[f64],
     theta: impl FnOnce(Option<&Gradients>) -> Result<Vec<f64>>,
-) -> Result<ValueAndGradient> {
+) -> Result<ValueAndGradient<T>> {
     let mut gradients = outcome.tape.take().map(|tape| tape.backward());
     let of_leaf = |leaf: &Leaf| gradients.as_mut().map_or(Ok(None), |gradients| tape_gradient(leaf, gradients));
     let mut evaluated = placed(outcome, table, evaluated, row_weights, of_leaf)?;
@@ -52,12 +53,12 @@ pub(super) fn collect(
 }
 
 /// Puts every gradient of Partita's own tape in its place of `evaluated`; `None` where no density is on the tape.
-pub(super) fn collect_own(
+pub(super) fn collect_own<T: Number>(
     outcome: Outcome,
     table: &SiteTable,
-    evaluated: ValueAndGradient,
+    evaluated: ValueAndGradient<T>,
     mut gradients: Option<OwnGradients>,
-) -> Result<ValueAndGradient> {
+) -> Result<ValueAndGradient<T>> {
     placed(outcome, table, evaluated, &[], |leaf| {
         let numbers = gradients.as_mut().and_then(|gradients| gradients.take(&leaf.handle));
         Ok(numbers.map(|numbers| {
@@ -68,14 +69,15 @@ pub(super) fn collect_own(
 }
 
 /// Puts what `of_leaf` has for every leaf, and the gradients found off the tape, in their places of `evaluated`.
-fn placed(
+fn placed<T: Number>(
     outcome: Outcome,
     table: &SiteTable,
-    mut evaluated: ValueAndGradient,
+    mut evaluated: ValueAndGradient<T>,
     row_weights: &[f64],
     mut of_leaf: impl FnMut(&Leaf) -> Result<Option<TensorData>>,
-) -> Result<ValueAndGradient> {
+) -> Result<ValueAndGradient<T>> {
     evaluated.value = outcome.total;
+    add_singles(outcome.by_single, 0, &mut evaluated.globals);
     let by_moments = outcome.leaves.iter().any(|leaf| leaf.quantity == Quantity::Variance);
     for leaf in outcome.leaves {
         match of_leaf(&leaf)? {
@@ -89,22 +91,22 @@ fn placed(
     }
     let length = table.global_len;
     if by_moments {
-        evaluated.means.resize(length, 0.0);
-        evaluated.variances.resize(length, 0.0);
+        evaluated.means.resize(length, T::default());
+        evaluated.variances.resize(length, T::default());
     }
     if !by_moments || table.latents(Part::Global).any(|site| !site.layer) {
-        evaluated.globals.resize(length, 0.0);
+        evaluated.globals.resize(length, T::default());
     }
     Ok(evaluated)
 }
 
 /// Takes a leaf's gradient back to unconstrained numbers and adds it at the site's place.
-fn vjp(
+fn vjp<T: Number>(
     table: &SiteTable,
     mut leaf: Leaf,
     tape: Option<TensorData>,
     row_weights: &[f64],
-    out: &mut ValueAndGradient,
+    out: &mut ValueAndGradient<T>,
 ) -> Result<()> {
     let site = &table.sites[leaf.site];
     let mut gradient = match tape {
@@ -163,7 +165,7 @@ fn unconstrained(site: &Site, leaf: &Leaf, gradient: &[f64], row_weights: &[f64]
 }
 
 /// The vector over all globals that the gradient by this quantity of a site belongs to.
-fn by_globals<'o>(table: &SiteTable, quantity: Quantity, out: &'o mut ValueAndGradient) -> &'o mut Vec<f64> {
+fn by_globals<'o, T>(table: &SiteTable, quantity: Quantity, out: &'o mut ValueAndGradient<T>) -> &'o mut Vec<T> {
     let vector = match quantity {
         Quantity::Value => &mut out.globals,
         Quantity::Mean => &mut out.means,

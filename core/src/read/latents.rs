@@ -3,6 +3,7 @@
 use crate::declare::scope::{Origin, Source};
 use crate::declare::site::SiteTable;
 use crate::error::{Error, Result};
+use crate::number::Number;
 
 /// Unconstrained values of all latents of one silo.
 ///
@@ -10,29 +11,34 @@ use crate::error::{Error, Result};
 /// `globals`: [`SiteTable::global_len`]; `locals[k]`: rows × width of block k of [`SiteTable::blocks`], row-major (the
 /// rows of the minibatch where there is one). A plate without latents is a block of width 0, and has an empty vector.
 #[derive(Debug, Clone, Copy)]
-pub struct Latents<'a> {
+pub struct Latents<'a, T = f64> {
     /// The global vector.
-    pub globals: &'a [f64],
+    pub globals: &'a [T],
     /// One vector for each local block.
     pub locals: &'a [Vec<f64>],
 }
 
-impl<'a> Latents<'a> {
+impl<'a, T: Number> Latents<'a, T> {
     /// The source of a reading at these values.
     pub(crate) fn source(self) -> Source<'a> {
-        Source { globals: Origin::Given(self.globals), locals: Origin::Given(self.locals) }
+        Source { globals: Origin::Given(T::numbers(self.globals)), locals: Origin::Given(self.locals) }
     }
 }
 
 impl SiteTable {
+    /// Refuses a global vector of this length, where it is the wrong one.
+    pub(crate) fn check_globals(&self, found: usize) -> Result<()> {
+        length("global vector", found, self.global_len)
+    }
+
     /// Refuses latent vectors of the wrong length.
-    pub(crate) fn check_latents(
+    pub(crate) fn check_latents<T>(
         &self,
-        globals: &[f64],
+        globals: &[T],
         locals: Option<&[Vec<f64>]>,
         rows: impl Fn(usize) -> usize,
     ) -> Result<()> {
-        length("global vector", globals.len(), self.global_len)?;
+        self.check_globals(globals.len())?;
         let Some(locals) = locals else { return Ok(()) };
         length("local blocks", locals.len(), self.blocks.len())?;
         for (index, (values, block)) in locals.iter().zip(&self.blocks).enumerate() {

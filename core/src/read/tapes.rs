@@ -416,3 +416,56 @@ fn a_sum_of_a_handle_and_itself_counts_twice() {
     });
     assert_eq!(tape.backward(&root).unwrap().take(&x).unwrap(), [2.0]);
 }
+
+/// Asserts that numbers are what these round to, but for roundings of so many units of one.
+fn rounds(found: &[f32], expected: &[f64], units: f64) {
+    assert_eq!(found.len(), expected.len());
+    for (found, expected) in found.iter().zip(expected) {
+        let error = (f64::from(*found) - expected).abs();
+        assert!(error <= units * f64::from(f32::EPSILON) * expected.abs().max(1.0), "{found} {expected}");
+    }
+}
+
+#[test]
+fn globals_of_single_precision_have_the_density_and_the_gradient_of_the_same_numbers() {
+    for precision in [Precision::Double, Precision::Single] {
+        let device = Device::flex().with_precision(precision);
+        for kind in OWN.into_iter().chain(FOREIGN) {
+            let data = data(kind, &device);
+            let table = table(&data, &device);
+            let locals = locals(&table, None);
+            let density = LogDensity::new(&Tested {}, &device, &table).weight(2.5).prior(0.75);
+            for single in GLOBALS.map(|globals| globals.map(|own| own as f32)) {
+                let double = single.map(f64::from);
+                let (found, expected) = (density.global_of(&single).unwrap(), density.global(&double).unwrap());
+                assert_eq!(found.value.to_bits(), expected.value.to_bits(), "{kind:?}, {precision:?}");
+                // The level's prior is on the tape with the scale: there sums are rounded as the tape has them.
+                rounds(&found.globals, &expected.globals, 1.0);
+                let [found, local] = [true, false].map(|joint| {
+                    let latents = Latents { globals: &single, locals: &locals };
+                    if joint { density.joint_of(latents, &data) } else { density.local_of(latents, &data) }.unwrap()
+                });
+                let [expected, expected_local] = [true, false].map(|joint| {
+                    let latents = Latents { globals: &double, locals: &locals };
+                    if joint { density.joint_of(latents, &data) } else { density.local_of(latents, &data) }.unwrap()
+                });
+                for (found, expected) in [(found, expected), (local, expected_local)] {
+                    assert_eq!(found.value.to_bits(), expected.value.to_bits(), "{kind:?}, {precision:?}");
+                    assert_eq!(found.locals, expected.locals);
+                    rounds(&found.globals, &expected.globals, 4.0);
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn globals_of_single_precision_that_are_too_many_or_not_finite_are_refused() {
+    let device = Device::flex().with_precision(Precision::Single);
+    let data = data(Kind::Linear, &device);
+    let table = table(&data, &device);
+    let density = LogDensity::new(&Tested {}, &device, &table);
+    assert!(density.global_of(&[0.5_f32; 5]).unwrap_err().to_string().contains('5'));
+    let error = density.global_of(&[f32::NAN, 0.1, 0.2, 0.3]).unwrap_err();
+    assert!(matches!(error, Error::NotFiniteMade { .. }) && error.to_string().contains("beta"), "{error}");
+}

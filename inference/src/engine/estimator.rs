@@ -7,16 +7,15 @@ mod local_reparameterisation;
 pub use importance::ImportanceGradient;
 pub(crate) use importance::{DrawWeights, check_points, descent};
 pub(crate) use local_bound::{Repeats, enhanced_elbo_term};
-pub(crate) use local_reparameterisation::{LayerMoments, check_layers, particles_join, tapes};
+pub(crate) use local_reparameterisation::{LayerMoments, LayerNumber, check_layers, particles_join, tapes};
 
-use partita_core::kernel::add_scaled;
 use partita_core::{Latents, LogDensity, Model, ValueAndGradient};
 use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 
 use crate::engine::PART;
 use crate::engine::error::Result;
-use crate::engine::family::{Family, FamilyDraw, RowDraw, RowGaussian, RowGradient, RowInputs};
+use crate::engine::family::{DrawNumber, Family, FamilyDraw, RowDraw, RowGaussian, RowGradient, RowInputs, Score};
 
 /// How the gradient of the ELBO is estimated from a draw.
 ///
@@ -122,15 +121,15 @@ impl Estimator {
 
     /// The bound, the gradient that reaches mean and offset alike, and that by θ, of
     /// [`Estimator::global_elbo_term`].
-    pub(crate) fn global_terms(
+    pub(crate) fn global_terms<T: DrawNumber>(
         self,
-        prior: ValueAndGradient,
+        prior: ValueAndGradient<T>,
         family: &dyn Family,
         parameters: &[f64],
-        draw: &FamilyDraw,
-    ) -> (f64, Vec<f64>, Vec<f64>) {
+        draw: &FamilyDraw<T>,
+    ) -> (f64, Vec<T>, Vec<f64>) {
         let mut grad_mean = prior.globals;
-        if self.reads_score() {
+        if self.score() == Score::Wanted {
             add_times(&mut grad_mean, -1.0, &draw.score);
         }
         let elbo = match self.of_draw() {
@@ -141,16 +140,22 @@ impl Estimator {
     }
 
     /// Whether the score of a draw of the globals is read.
-    fn reads_score(self) -> bool {
-        matches!(self.of_draw(), Self::StickingTheLanding | Self::LocallyEnhanced { .. })
+    fn score(self) -> Score {
+        match self.of_draw() {
+            Self::StickingTheLanding | Self::LocallyEnhanced { .. } => Score::Wanted,
+            _ => Score::Unread,
+        }
     }
 
     /// Draws the globals with what is read of a draw, in the memory of an earlier one.
-    pub(crate) fn draw_into(self, family: &dyn Family, parameters: &[f64], noise: &[f64], draw: &mut FamilyDraw) {
-        match self.reads_score() {
-            true => family.draw_into(parameters, noise, draw),
-            false => family.draw_without_score(parameters, noise, draw),
-        }
+    pub(crate) fn draw_into<T: DrawNumber>(
+        self,
+        family: &dyn Family,
+        parameters: &[f64],
+        noise: &[T],
+        draw: &mut FamilyDraw<T>,
+    ) {
+        T::draw(family, parameters, noise, self.score(), draw);
     }
 
     /// The same in memory of its own.
@@ -363,16 +368,16 @@ pub(crate) fn with_latents<T>(draws: &mut [DrawnRows], evaluate: impl FnOnce(&[V
 }
 
 /// Adds `terms` to `out`.
-pub(crate) fn add(out: &mut [f64], terms: &[f64]) {
+pub(crate) fn add<T: DrawNumber>(out: &mut [T], terms: &[T]) {
     add_times(out, 1.0, terms);
 }
 
 /// Adds `factor` times `terms` to `out`, on idle threads too where they are many.
-pub(crate) fn add_times(out: &mut [f64], factor: f64, terms: &[f64]) {
+pub(crate) fn add_times<T: DrawNumber>(out: &mut [T], factor: f64, terms: &[T]) {
     if out.len() <= PART {
-        return add_scaled(out, factor, terms);
+        return T::add_scaled(out, factor, terms);
     }
     assert_eq!(out.len(), terms.len(), "invariant: vectors that are added are of one length");
     let parts = out.par_chunks_mut(PART).zip(terms.par_chunks(PART));
-    parts.for_each(|(out, terms)| add_scaled(out, factor, terms));
+    parts.for_each(|(out, terms)| T::add_scaled(out, factor, terms));
 }

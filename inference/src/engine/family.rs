@@ -12,6 +12,7 @@ mod isotropic;
 mod low_rank;
 mod moment_gradient;
 mod named;
+mod number;
 mod plan;
 mod rows;
 mod site;
@@ -34,6 +35,7 @@ pub use site::{Gaussian, PointMass, SiteFamily};
 pub(crate) use blocks::Blocks;
 pub(crate) use covariance_matrix::row_major;
 pub(crate) use isotropic::shared_variance;
+pub(crate) use number::{DrawNumber, MeansAndVariances, Score};
 
 use std::borrow::Cow;
 use std::fmt::Debug;
@@ -44,37 +46,37 @@ use crate::engine::error::{Error, Result};
 
 /// One draw from a family with what gradients need of it.
 #[derive(Debug, Clone, PartialEq, Default)]
-pub struct FamilyDraw {
+pub struct FamilyDraw<T = f64> {
     /// The draw $Z$.
-    pub latent: Vec<f64>,
+    pub latent: Vec<T>,
     /// $Z - \mu$: the part of the draw that does not contain the location.
-    pub deviation: Vec<f64>,
+    pub deviation: Vec<T>,
     /// $\log q(Z)$ in nats.
     pub log_density: f64,
     /// $\nabla_Z \log q(Z)$ at fixed parameters; empty where it was not asked for ([`Family::draw_without_score`]).
-    pub score: Vec<f64>,
+    pub score: Vec<T>,
 }
 
 /// The gradient of a number by a draw, on its way to the parameters of the family.
 #[derive(Debug, Clone, Copy)]
-pub struct DrawGradient<'a> {
+pub struct DrawGradient<'a, T = f64> {
     /// What reaches the mean $\mu$.
-    pub grad_mean: &'a [f64],
+    pub grad_mean: &'a [T],
     /// What reaches the offset $Z - \mu$.
-    pub grad_offset: &'a [f64],
+    pub grad_offset: &'a [T],
     /// What all is multiplied by.
     pub factor: f64,
     /// Whether the gradient of the entropy is added to it.
     pub with_entropy: bool,
     /// What reaches the variance of each component, as that of a linear layer under local reparameterisation; empty for nothing.
-    pub by_variance: &'a [f64],
+    pub by_variance: &'a [T],
     /// The offset $Z - \mu$ of the draw, where it was kept; empty where it was not, and found again where it is needed.
-    pub deviation: &'a [f64],
+    pub deviation: &'a [T],
     /// Whether it is the first: it is then written in place of what is there, and not added to it.
     pub is_first: bool,
 }
 
-impl<'a> DrawGradient<'a> {
+impl<'a, T> DrawGradient<'a, T> {
     /// The gradient alone, as [`Family::vjp`] takes it.
     ///
     /// # Example
@@ -87,7 +89,7 @@ impl<'a> DrawGradient<'a> {
     /// # Ok::<(), partita_inference::Error>(())
     /// ```
     #[must_use]
-    pub fn new(grad_mean: &'a [f64], grad_offset: &'a [f64]) -> Self {
+    pub fn new(grad_mean: &'a [T], grad_offset: &'a [T]) -> Self {
         Self {
             grad_mean,
             grad_offset,
@@ -106,7 +108,7 @@ impl<'a> DrawGradient<'a> {
 /// `laws::family` checks that `draw` and its `log_density` agree with the moments and with draws into other memory, that
 /// `score` is the gradient of the log density, that `vjp` is the transpose of the draw's Jacobian and `vjp_moments` that of mean and
 /// covariance, that `entropy` is the mean of $-\log q$ and `add_entropy_gradient` its gradient, that `add_gradient` adds
-/// what `vjp`, `add_entropy_gradient` and `vjp_variance` do, and that `deviations` are those of the covariance.
+/// what `vjp`, `add_entropy_gradient` and `vjp_variance` do, that `deviations` are those of the covariance, and that `diagonal` draws the same.
 pub trait Family: Debug + Send + Sync {
     /// The length of the vector.
     fn len(&self) -> usize;
@@ -207,6 +209,12 @@ pub trait Family: Debug + Send + Sync {
     /// The same family, if it is the full-rank Gaussian with its parameters: its steps may be taken in coordinates of a
     /// covariance.
     fn full_rank(&self) -> Option<FullRankGaussian> {
+        None
+    }
+
+    /// The same family, if its components are independent and its parameters are their means, then the logarithms of their standard
+    /// deviations: many of its draws may be in single precision.
+    fn diagonal(&self) -> Option<DiagonalGaussian> {
         None
     }
 

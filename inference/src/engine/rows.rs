@@ -14,7 +14,7 @@ use partita_core::{AnyData, AnyModel, Device, Encoded, Key, Minibatch, Moments, 
 
 use self::private::PrivateTheta;
 use crate::engine::error::{Error, Result};
-use crate::engine::estimator::{BlockDraw, ElboTerm, LayerMoments, OuterRows};
+use crate::engine::estimator::{BlockDraw, ElboTerm, LayerMoments, LayerNumber, OuterRows};
 use crate::engine::family::{CovarianceMatrix, MarginalOver, OuterMarginals, RowGaussian, RowMarginals};
 use crate::engine::optimiser::{Schedule, UpdateRule};
 use crate::engine::settings::Settings;
@@ -195,7 +195,7 @@ impl Locals {
     }
 
     /// What linear layers read under local reparameterisation, with the noise of one particle's pre-activations.
-    pub(crate) fn layer_moments<'a>(&self, layers: &'a LayerMoments<'_>, key: Key) -> Moments<'a> {
+    pub(crate) fn layer_moments<'a, T: LayerNumber>(&self, layers: &'a LayerMoments<'_>, key: Key) -> Moments<'a, T> {
         layers.with_noise(self.noise, key.silo(self.silo))
     }
 

@@ -54,8 +54,12 @@ impl<'a> Scope<'a> {
         if self.stays_on_device() {
             return self.latent_on_device(entered, outer);
         }
-        let values = self.value(&entered)?;
         let shape: [usize; D] = self.shape_of(name, &entered.law)?;
+        if let Some(numbers) = self.single(&entered) {
+            let handle = self.scored_single(&entered, numbers, shape)?;
+            return self.placed(name, handle, outer);
+        }
+        let values = self.value(&entered)?;
         let handle = match &self.reading {
             Reading::Density(density) => {
                 let levels = density.terms == Terms::LocalByLevel && self.place.part == Part::Local;
@@ -64,6 +68,11 @@ impl<'a> Scope<'a> {
             }
             _ => Handle::from(self.device.tensor(values.constrained.into_owned(), shape)),
         };
+        self.placed(name, handle, outer)
+    }
+
+    /// The value of a latent where its parametrisation has it; kept for reports.
+    fn placed<const D: usize>(&mut self, name: &str, handle: Handle, outer: Option<Affine>) -> Result<Tensor<D>> {
         let natural = match outer {
             Some(outer) => affine(outer, handle)?,
             None => handle,
@@ -179,7 +188,7 @@ impl<'a> Scope<'a> {
         let site = &self.table().sites[*index];
         let numbers = law.shape().iter().product::<usize>();
         let given = match self.place.part {
-            Part::Global => self.source.globals.map(|all| Cow::Borrowed(&all[site.offset..site.offset + site.width])),
+            Part::Global => self.source.globals.map(|all| all.part(site.offset..site.offset + site.width).wide()),
             Part::Local => self.source.locals.map(|all| Cow::Owned(self.gather(&all[site.block], *index))),
         };
         let Some(bijector) = &site.bijector else { unreachable!("invariant: a latent site has a bijector") };
@@ -253,7 +262,7 @@ impl<'a> Scope<'a> {
 }
 
 /// A latent that is not finite comes from a step that was too long, not from the data.
-fn made(error: Error) -> Error {
+pub(super) fn made(error: Error) -> Error {
     match error {
         Error::NotFinite { operation, found, .. } => Error::NotFiniteMade { operation, found },
         other => other,

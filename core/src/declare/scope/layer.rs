@@ -10,6 +10,7 @@ use crate::declare::site::Part;
 use crate::distribution::{Distribution, Support};
 use crate::error::{Error, Result};
 use crate::handle::Handle;
+use crate::number::Numbers;
 
 impl<'a> Scope<'a> {
     /// Makes a linear layer Bayesian: weight and bias become latents with the prior `prior`.
@@ -105,14 +106,14 @@ impl<'a> Scope<'a> {
     }
 
     /// The variances of a layer's site as a leaf of the tape.
-    fn variance_leaf<const D: usize>(&mut self, index: usize, variances: &[f64]) -> Result<Tensor<D>> {
+    fn variance_leaf<const D: usize>(&mut self, index: usize, variances: Numbers<'_>) -> Result<Tensor<D>> {
         let site = &self.table().sites[index];
-        let values = &variances[site.offset..site.offset + site.width];
+        let values = variances.part(site.offset..site.offset + site.width);
         let shape: [usize; D] = match site.shape.as_slice().try_into() {
             Ok(shape) => shape,
             Err(_) => unreachable!("invariant: a layer has a weight of rank 2 and a bias of rank 1"),
         };
-        let value: Tensor<D> = self.device.leaf(values, shape);
+        let value: Tensor<D> = self.device.leaf_of(values, shape);
         self.outcome.leaves.push(Leaf {
             site: index,
             quantity: Quantity::Variance,

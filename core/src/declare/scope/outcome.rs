@@ -14,6 +14,8 @@ pub(crate) struct Outcome {
     pub(crate) total: f64,
     pub(crate) tape: Option<Tensor<1>>,
     pub(crate) leaves: Vec<Leaf>,
+    /// The gradient of densities evaluated off the tape by global latents of single precision; it ends with the last of them.
+    pub(crate) by_single: Vec<f32>,
     pub(crate) values: Vec<(String, Array)>,
     pub(crate) observed: Vec<(String, Array)>,
     /// Log densities row by row, level by level, and the parts of them on the tape.

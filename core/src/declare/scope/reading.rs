@@ -7,6 +7,7 @@ use burn::tensor::Tensor;
 use crate::declare::linear::Passes;
 use crate::distribution::Loss;
 use crate::noise::{DrawNoise, Key, Noise};
+use crate::number::{Number, Numbers};
 
 /// A reading of a model.
 ///
@@ -91,22 +92,37 @@ pub(crate) enum Tape {
 /// Linear layers evaluated with moments.
 #[derive(Debug)]
 pub(crate) struct Layers<'a> {
-    pub(crate) moments: Moments<'a>,
+    pub(crate) moments: LayerMoments<'a>,
     /// The passes through each layer.
     pub(crate) passes: Vec<Arc<Mutex<Passes>>>,
 }
 
 /// Means and variances of the globals, with which linear layers are evaluated in place of a draw.
 #[derive(Debug, Clone, Copy)]
-pub struct Moments<'a> {
+pub struct Moments<'a, T = f64> {
     /// The means; those of linear layers are read.
-    pub means: &'a [f64],
+    pub means: &'a [T],
     /// The variances; those of linear layers are read.
-    pub variances: &'a [f64],
+    pub variances: &'a [T],
     /// The seed of the noise of pre-activations.
     pub noise: Noise,
     /// The key of that noise: purpose, step, silo and particle. Its block is chosen by layer and pass.
     pub key: Key,
+}
+
+/// The same in either precision.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct LayerMoments<'a> {
+    pub(crate) means: Numbers<'a>,
+    pub(crate) variances: Numbers<'a>,
+    pub(crate) noise: Noise,
+    pub(crate) key: Key,
+}
+
+impl<'a, T: Number> From<Moments<'a, T>> for LayerMoments<'a> {
+    fn from(Moments { means, variances, noise, key }: Moments<'a, T>) -> Self {
+        Self { means: T::numbers(means), variances: T::numbers(variances), noise, key }
+    }
 }
 
 /// The unconstrained latents of a reading that stays on the device, one tensor a latent site in the order of
@@ -136,7 +152,7 @@ pub(crate) enum Score {
 /// The origin of the values of latents, by part.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Source<'a> {
-    pub(crate) globals: Origin<&'a [f64]>,
+    pub(crate) globals: Origin<Numbers<'a>>,
     pub(crate) locals: Origin<&'a [Vec<f64>]>,
 }
 
@@ -167,7 +183,7 @@ impl<'a> Source<'a> {
     pub(crate) const START: Self = Self { globals: Origin::Start, locals: Origin::Start };
 
     /// These globals; locals, if evaluated, at their start.
-    pub(crate) fn globals(globals: &'a [f64]) -> Self {
-        Self { globals: Origin::Given(globals), locals: Origin::Start }
+    pub(crate) fn globals<T: Number>(globals: &'a [T]) -> Self {
+        Self { globals: Origin::Given(T::numbers(globals)), locals: Origin::Start }
     }
 }

@@ -11,6 +11,7 @@ pub(super) trait Lane:
 {
     const ZERO: Self;
     const ONE: Self;
+    const NAN: Self;
 
     /// This number plus $ab$, with one rounding.
     fn fused(self, a: Self, b: Self) -> Self;
@@ -27,6 +28,7 @@ macro_rules! lane {
         impl Lane for $kind {
             const ZERO: Self = 0.0;
             const ONE: Self = 1.0;
+            const NAN: Self = <$kind>::NAN;
 
             #[inline(always)]
             fn fused(self, a: Self, b: Self) -> Self {
@@ -63,7 +65,7 @@ pub(crate) fn at(parameter: &[f64], event: usize) -> f64 {
 
 /// Whether an output has one slot for each of `count` events, or none because nobody asks for it.
 #[inline]
-pub(super) fn takes(output: &[f64], count: usize) -> bool {
+pub(super) fn takes<T>(output: &[T], count: usize) -> bool {
     output.len() == count || output.is_empty()
 }
 
@@ -81,8 +83,8 @@ pub(super) struct Whole;
 impl Whole {
     /// The block from `start` on.
     #[inline(always)]
-    pub(super) fn load(self, numbers: &[f64], start: usize) -> [f64; BLOCK] {
-        numbers.get(start..).and_then(<[f64]>::first_chunk).copied().unwrap_or([f64::NAN; BLOCK])
+    pub(super) fn load<F: Lane>(self, numbers: &[F], start: usize) -> [F; BLOCK] {
+        numbers.get(start..).and_then(<[F]>::first_chunk).copied().unwrap_or([F::NAN; BLOCK])
     }
 
     /// The block from `start` on, or the one number that serves every event.
@@ -93,8 +95,8 @@ impl Whole {
 
     /// Writes the block from `start` on; an empty slice takes nothing.
     #[inline(always)]
-    pub(super) fn store(self, numbers: &mut [f64], start: usize, block: &[f64; BLOCK]) {
-        if let Some(place) = numbers.get_mut(start..).and_then(<[f64]>::first_chunk_mut) {
+    pub(super) fn store<F: Lane>(self, numbers: &mut [F], start: usize, block: &[F; BLOCK]) {
+        if let Some(place) = numbers.get_mut(start..).and_then(<[F]>::first_chunk_mut) {
             *place = *block;
         }
     }
@@ -107,8 +109,8 @@ pub(super) struct Padded;
 impl Padded {
     /// The numbers from `start` on, the last of them repeated: padding is always a number that a kernel accepts.
     #[inline(always)]
-    pub(super) fn load(self, numbers: &[f64], start: usize) -> [f64; BLOCK] {
-        let mut block = [numbers.last().copied().unwrap_or(f64::NAN); BLOCK];
+    pub(super) fn load<F: Lane>(self, numbers: &[F], start: usize) -> [F; BLOCK] {
+        let mut block = [numbers.last().copied().unwrap_or(F::NAN); BLOCK];
         for (slot, number) in block.iter_mut().zip(numbers.get(start..).unwrap_or(&[])) {
             *slot = *number;
         }
@@ -123,7 +125,7 @@ impl Padded {
 
     /// Writes the block from `start` on as far as there are slots.
     #[inline(always)]
-    pub(super) fn store(self, numbers: &mut [f64], start: usize, block: &[f64; BLOCK]) {
+    pub(super) fn store<F: Lane>(self, numbers: &mut [F], start: usize, block: &[F; BLOCK]) {
         for (slot, number) in numbers.get_mut(start..).unwrap_or(&mut []).iter_mut().zip(block) {
             *slot = *number;
         }

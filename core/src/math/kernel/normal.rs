@@ -1,6 +1,6 @@
 //! Sums the log density of many normal numbers, with derivatives by value, location and scale, in one pass.
 
-use super::block::{BLOCK, at, serves, sum_blocks, takes};
+use super::block::{BLOCK, Lane, at, serves, sum_blocks, takes};
 use super::polynomial::log;
 use crate::math::special::HALF_LOG_TWO_PI;
 
@@ -53,6 +53,46 @@ dispatch! {
     normal(terms: &mut NormalTerms<'_>) -> f64
     where terms.fit();
     vector, scalar
+}
+
+dispatch! {
+    /// [`normal`] of values in single precision that share location and scale, with the derivatives by them in it.
+    ///
+    /// # Numerics
+    /// All is computed in double precision, and the derivatives are rounded once.
+    ///
+    /// # Panics
+    /// If the lengths disagree: callers have checked them.
+    normal_single(x: &[f32], location: f64, scale: f64, factor: f64, by_x: &mut [f32]) -> f64
+    where x.len() == by_x.len();
+    single, plain_single
+}
+
+#[inline(always)]
+fn single(x: &[f32], location: f64, scale: f64, factor: f64, by_x: &mut [f32]) -> f64 {
+    let (inverse, constant) = (1.0 / scale, HALF_LOG_TWO_PI + scale.ln());
+    let sum = sum_blocks!(x.len(), |io, start| {
+        let x = io.load(x, start);
+        let (mut slope, mut parts) = (x, [0.0; BLOCK]);
+        for lane in 0..BLOCK {
+            let deviation = (x[lane].wide() - location) * inverse;
+            parts[lane] = -0.5 * deviation * deviation;
+            slope[lane] = f32::of(-(factor * inverse * deviation));
+        }
+        io.store(by_x, start, &slope);
+        parts
+    });
+    sum - x.len() as f64 * constant
+}
+
+fn plain_single(x: &[f32], location: f64, scale: f64, factor: f64, by_x: &mut [f32]) -> f64 {
+    let mut sum = 0.0;
+    for (x, slot) in x.iter().zip(by_x) {
+        let deviation = (x.wide() - location) / scale;
+        sum += -0.5 * deviation * deviation - scale.ln() - HALF_LOG_TWO_PI;
+        *slot = f32::of(factor * (-deviation / scale));
+    }
+    sum
 }
 
 #[inline(always)]

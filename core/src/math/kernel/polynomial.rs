@@ -91,16 +91,40 @@ const LN_2_HIGH_SINGLE: f32 = 0.693_359_4;
 const LN_2_LOW_SINGLE: f32 = -2.121_944_4e-4;
 const ONE_SINGLE: u32 = 0x3f80_0000;
 
-/// [`exp_below_zero`] in single precision; below -87 it stays at $e^{-87}$.
+/// $e^x / 2^k$ in single precision, and $k$ + [`ROUND_SINGLE`].
 #[inline(always)]
-pub(super) fn exp_below_zero_single(x: f32) -> f32 {
-    let x = if x < -87.0 { -87.0 } else { x };
+fn reduced_single(x: f32) -> (f32, f32) {
     let shifted = x.mul_add(std::f32::consts::LOG2_E, ROUND_SINGLE);
     let k = shifted - ROUND_SINGLE;
     let r = k.mul_add(-LN_2_LOW_SINGLE, k.mul_add(-LN_2_HIGH_SINGLE, x));
     let (r2, pair) = (r * r, |i: usize| EXPONENTIAL_SINGLE[i].mul_add(r, EXPONENTIAL_SINGLE[i + 1]));
     let tail = pair(0).mul_add(r2, pair(2)).mul_add(r2, pair(4));
-    (tail.mul_add(r2, r) + 1.0) * f32::from_bits((shifted.to_bits() << 23).wrapping_add(ONE_SINGLE))
+    (tail.mul_add(r2, r) + 1.0, shifted)
+}
+
+/// $2^k$ from $k$ + [`ROUND_SINGLE`], for $-126 \le k \le 127$.
+#[inline(always)]
+fn power_of_two_single(shifted: f32) -> f32 {
+    f32::from_bits((shifted.to_bits() << 23).wrapping_add(ONE_SINGLE))
+}
+
+/// [`exp`] in single precision: infinite above 88.72, subnormal below -87.3, zero below -104.
+#[inline(always)]
+pub(super) fn exp_single(x: f32) -> f32 {
+    let x = if x < -105.0 { -105.0 } else { x };
+    let x = if x > 89.0 { 89.0 } else { x };
+    let (value, shifted) = reduced_single(x);
+    let k = shifted - ROUND_SINGLE;
+    let half = 0.5_f32.mul_add(k, ROUND_SINGLE);
+    let rest = (k - (half - ROUND_SINGLE)) + ROUND_SINGLE;
+    value * power_of_two_single(half) * power_of_two_single(rest)
+}
+
+/// [`exp_below_zero`] in single precision; below -87 it stays at $e^{-87}$.
+#[inline(always)]
+pub(super) fn exp_below_zero_single(x: f32) -> f32 {
+    let (value, shifted) = reduced_single(if x < -87.0 { -87.0 } else { x });
+    value * power_of_two_single(shifted)
 }
 
 /// $\mathrm{base} + 2\thinspace \mathrm{artanh}(s)$ for $|s| \le 3 - 2\sqrt2$.
@@ -177,6 +201,12 @@ mod tests {
         assert!(far.max() <= Some(2));
         assert_eq!(exp_below_zero_single(-1e30).to_bits(), exp_below_zero_single(-87.0).to_bits());
         assert!(exp_below_zero_single(f32::NAN).is_nan());
+        let units = |x: f32| exp_single(x).to_bits().abs_diff((f64::from(x).exp() as f32).to_bits());
+        let largest = evenly(-110.0, 95.0, 400_000).map(|x| units(x as f32)).max();
+        assert!(largest <= Some(2), "{largest:?}");
+        let ends = [-1e30, 0.0, 1e30].map(|x| exp_single(x).to_bits());
+        assert_eq!(ends, [0.0, 1.0, f32::INFINITY].map(f32::to_bits));
+        assert!(exp_single(f32::NAN).is_nan());
     }
 
     #[test]

@@ -1,33 +1,54 @@
 //! Says what local reparameterisation needs: layers with a diagonal posterior, on which nothing local depends.
 
-use std::borrow::Cow;
+use std::sync::OnceLock;
 
 use partita_core::{Key, Moments, Noise, Part, SiteTable, ValueAndGradient};
 
 use super::{ElboTerm, Estimator, add};
 use crate::engine::error::{Error, Result};
-use crate::engine::family::{Family, FamilyDraw};
+use crate::engine::family::{DrawNumber, Family, FamilyDraw, MeansAndVariances};
 
-/// Means and variances of the global posterior, for the linear layers of one step.
+/// Means and variances of the global posterior, for the linear layers of one step; found where they are asked for.
 pub(crate) struct LayerMoments<'a> {
-    means: Cow<'a, [f64]>,
-    variances: Vec<f64>,
+    family: &'a dyn Family,
+    parameters: &'a [f64],
+    double: OnceLock<MeansAndVariances<'a, f64>>,
+    single: OnceLock<MeansAndVariances<'a, f32>>,
+}
+
+/// A number that layers may read moments in.
+pub(crate) trait LayerNumber: DrawNumber {
+    /// The moments in this precision.
+    fn of<'m, 'a>(layers: &'m LayerMoments<'a>) -> &'m MeansAndVariances<'a, Self>;
+}
+
+impl LayerNumber for f64 {
+    fn of<'m, 'a>(layers: &'m LayerMoments<'a>) -> &'m MeansAndVariances<'a, Self> {
+        layers.double.get_or_init(|| Self::moments(layers.family, layers.parameters))
+    }
+}
+
+impl LayerNumber for f32 {
+    fn of<'m, 'a>(layers: &'m LayerMoments<'a>) -> &'m MeansAndVariances<'a, Self> {
+        layers.single.get_or_init(|| Self::moments(layers.family, layers.parameters))
+    }
 }
 
 impl<'a> LayerMoments<'a> {
-    pub(crate) fn new(family: &dyn Family, parameters: &'a [f64]) -> Self {
-        Self { means: family.location(parameters), variances: family.variances(parameters) }
+    pub(crate) fn new(family: &'a dyn Family, parameters: &'a [f64]) -> Self {
+        Self { family, parameters, double: OnceLock::new(), single: OnceLock::new() }
     }
 
     /// What stands for a draw where layers hold all globals: nothing reads more of it than the means.
     pub(crate) fn undrawn(&self) -> FamilyDraw {
-        let deviation = vec![0.0; self.means.len()];
-        FamilyDraw { latent: self.means.to_vec(), deviation, log_density: 0.0, score: Vec::new() }
+        let latent = self.family.mean(self.parameters);
+        FamilyDraw { deviation: vec![0.0; latent.len()], latent, log_density: 0.0, score: Vec::new() }
     }
 
     /// The same with the noise of pre-activations.
-    pub(crate) fn with_noise(&self, noise: Noise, key: Key) -> Moments<'_> {
-        Moments { means: &self.means, variances: &self.variances, noise, key }
+    pub(crate) fn with_noise<T: LayerNumber>(&self, noise: Noise, key: Key) -> Moments<'_, T> {
+        let MeansAndVariances { means, variances } = T::of(self);
+        Moments { means, variances, noise, key }
     }
 }
 

@@ -2,12 +2,14 @@
 
 use std::borrow::Cow;
 
-use partita_core::kernel::{
-    BLOCK, DiagonalDraw, DiagonalSlopes, add_scaled, diagonal_draw, diagonal_slopes, exponential,
-};
+use partita_core::Number;
+use partita_core::kernel::{BLOCK, DiagonalDraw, DiagonalSlopes, add_scaled, diagonal_variances_single, exponential};
 use rayon::prelude::*;
 
-use super::{CovarianceGradient, CovarianceMatrix, DrawGradient, Family, FamilyDraw, HALF_LOG_TWO_PI, MomentGradient};
+use super::{
+    CovarianceGradient, CovarianceMatrix, DrawGradient, DrawNumber, Family, FamilyDraw, HALF_LOG_TWO_PI,
+    MeansAndVariances, MomentGradient, Score,
+};
 use crate::engine::PART;
 use crate::engine::error::Result;
 
@@ -48,17 +50,24 @@ impl DiagonalGaussian {
         Self { len }
     }
 
-    /// Draws into memory as long as the draw, with the score only where there is room for it.
-    fn fill(&self, parameters: &[f64], noise: &[f64], draw: &mut FamilyDraw) {
+    /// Draws into the memory of an earlier draw.
+    pub(super) fn draw_in<T: DrawNumber>(
+        &self,
+        parameters: &[f64],
+        noise: &[T],
+        wanted: Score,
+        draw: &mut FamilyDraw<T>,
+    ) {
         let (mean, log_scale) = parameters.split_at(self.len);
         let FamilyDraw { latent, deviation, score, log_density } = draw;
         for vector in [&mut *latent, &mut *deviation] {
-            vector.resize(self.len, 0.0);
+            vector.resize(self.len, T::default());
         }
+        score.resize(if wanted == Score::Wanted { self.len } else { 0 }, T::default());
         let inputs = mean.par_chunks(PART).zip(log_scale.par_chunks(PART)).zip(noise.par_chunks(PART));
         let outputs = latent.par_chunks_mut(PART).zip(deviation.par_chunks_mut(PART));
-        let part = |(((mean, log_scale), noise), (latent, deviation)), score: &mut [f64]| {
-            diagonal_draw(&mut DiagonalDraw { mean, log_scale, noise, latent, deviation, score })
+        let part = |(((mean, log_scale), noise), (latent, deviation)), score: &mut [T]| {
+            T::diagonal_draw(DiagonalDraw { mean, log_scale, noise, latent, deviation, score })
         };
         let sums: Vec<f64> = if score.is_empty() {
             inputs.zip(outputs).map(|own| part(own, &mut [])).collect()
@@ -69,9 +78,15 @@ impl DiagonalGaussian {
     }
 
     /// Adds what [`Family::add_gradient`] says.
-    fn pull_back(&self, parameters: &[f64], noise: &[f64], gradient: DrawGradient<'_>, out: &mut [f64]) {
+    pub(super) fn pull_back<T: DrawNumber>(
+        &self,
+        parameters: &[f64],
+        noise: &[T],
+        gradient: DrawGradient<'_, T>,
+        out: &mut [f64],
+    ) {
         let DrawGradient { grad_mean, grad_offset, factor, with_entropy, by_variance, deviation, is_first } = gradient;
-        let given = [by_variance, deviation].map(<[f64]>::len);
+        let given = [by_variance, deviation].map(<[T]>::len);
         assert!(given.iter().all(|own| [0, self.len].contains(own)), "invariant: each component has one number");
         let other = f64::from(u8::from(with_entropy));
         let (mean, out) = out.split_at_mut(self.len);
@@ -81,7 +96,7 @@ impl DiagonalGaussian {
         outputs.zip(inputs).for_each(|((mean, out), (part, ((log_scale, noise), (by_mean, by_offset))))| {
             let [by_variance, deviation] =
                 [by_variance, deviation].map(|all| all.get(part * PART..part * PART + out.len()).unwrap_or(&[]));
-            diagonal_slopes(&mut DiagonalSlopes {
+            T::diagonal_slopes(DiagonalSlopes {
                 log_scale,
                 noise,
                 deviation,
@@ -95,6 +110,16 @@ impl DiagonalGaussian {
                 out,
             });
         });
+    }
+
+    /// Means and variances in single precision.
+    pub(super) fn single_moments<'p>(&self, parameters: &[f64]) -> MeansAndVariances<'p, f32> {
+        let (mean, log_scale) = parameters.split_at(self.len);
+        let means: Vec<f32> = mean.par_iter().with_min_len(PART).map(|mean| f32::nearest(*mean)).collect();
+        let mut variances = vec![0.0; self.len];
+        let parts = variances.par_chunks_mut(PART).zip(log_scale.par_chunks(PART));
+        parts.for_each(|(variances, log_scale)| diagonal_variances_single(log_scale, variances));
+        MeansAndVariances { means: means.into(), variances }
     }
 
     /// Adds to `out` what a gradient by the variances is by the logarithms of the scales: d/d log σ = 2 σ² d/dσ².
@@ -133,13 +158,15 @@ impl Family for DiagonalGaussian {
     }
 
     fn draw_into(&self, parameters: &[f64], noise: &[f64], draw: &mut FamilyDraw) {
-        draw.score.resize(self.len, 0.0);
-        self.fill(parameters, noise, draw);
+        self.draw_in(parameters, noise, Score::Wanted, draw);
     }
 
     fn draw_without_score(&self, parameters: &[f64], noise: &[f64], draw: &mut FamilyDraw) {
-        draw.score.clear();
-        self.fill(parameters, noise, draw);
+        self.draw_in(parameters, noise, Score::Unread, draw);
+    }
+
+    fn diagonal(&self) -> Option<DiagonalGaussian> {
+        Some(*self)
     }
 
     fn vjp(&self, parameters: &[f64], noise: &[f64], grad_mean: &[f64], grad_offset: &[f64], out: &mut [f64]) {

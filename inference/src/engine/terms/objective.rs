@@ -7,7 +7,7 @@ use crate::engine::algorithm::movable;
 use crate::engine::divergence::{Diverged, Divergence};
 use crate::engine::error::{Error, Result};
 use crate::engine::estimator::{DrawWeights, ElboTerm};
-use crate::engine::family::DrawGradient;
+use crate::engine::family::{DrawGradient, DrawNumber};
 use crate::engine::natural::{ExponentialFamily, NormalFamily, dot};
 use crate::engine::rows::StepRows;
 use crate::engine::terms::noised::TermsAndLocal;
@@ -50,16 +50,16 @@ pub(crate) struct LocalMove {
 
 /// A draw of the objective, with what reaches the parameters of the global family and θ.
 #[derive(Debug, Default)]
-pub(super) struct Drawn {
+pub(super) struct Drawn<T = f64> {
     pub(super) elbo: f64,
-    pub(super) noise: Vec<f64>,
+    pub(super) noise: Vec<T>,
     /// $`Z_G - \mu_G`$, where it was kept.
-    pub(super) deviation: Vec<f64>,
-    pub(super) grad_mean: Vec<f64>,
+    pub(super) deviation: Vec<T>,
+    pub(super) grad_mean: Vec<T>,
     /// What reaches $`Z_G - \mu_G`$, where it differs from `grad_mean`: most models have no other, and many globals.
-    pub(super) grad_offset: Option<Vec<f64>>,
+    pub(super) grad_offset: Option<Vec<T>>,
     /// The gradient by the variances of linear layers under local reparameterisation.
-    pub(super) variance: Vec<f64>,
+    pub(super) variance: Vec<T>,
     pub(super) theta: Vec<f64>,
     /// Whether the entropy of the global posterior is part of it, where the estimator adds its gradient apart.
     pub(super) has_entropy: bool,
@@ -142,11 +142,11 @@ impl Silo {
 
     /// What draws weigh, and the gradient of the negative bound by the parameters of the global family, then by θ of
     /// this length, in the memory of an earlier one; `joined` is what all draws have in common.
-    pub(super) fn weighed(
+    pub(super) fn weighed<T: DrawNumber>(
         &self,
         globals: &[f64],
-        draws: &[Drawn],
-        joined: Option<&Drawn>,
+        draws: &[Drawn<T>],
+        joined: Option<&Drawn<T>>,
         theta_len: usize,
         memory: Vec<f64>,
     ) -> Result<(DrawWeights, Vec<f64>)> {
@@ -167,10 +167,10 @@ impl Silo {
 
     /// Adds the gradients of a draw by the parameters of the global family and by θ, each times its factor; the first is written in
     /// place of what is there for the family.
-    fn add_gradient(
+    fn add_gradient<T: DrawNumber>(
         &self,
         globals: &[f64],
-        own: &Drawn,
+        own: &Drawn<T>,
         [family, theta]: [f64; 2],
         is_first: bool,
         out: &mut [f64],
@@ -186,7 +186,7 @@ impl Silo {
             is_first,
         };
         add_scaled(&mut by_theta[..own.theta.len()], theta, &own.theta);
-        self.family.add_gradient(globals, &own.noise, gradient, by_global)
+        T::add_gradient(&*self.family, globals, &own.noise, gradient, by_global)
     }
 
     /// The norm of a gradient by the parameters of the global family and θ; refuses one by which they could not move.

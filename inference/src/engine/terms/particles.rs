@@ -164,7 +164,7 @@ impl Context<'_> {
             return Ok(None);
         };
         let weight = weight / count as f64;
-        let (tapes, moments) = (tapes(count), self.locals.layer_moments(layers, self.key(0)));
+        let (tapes, moments) = (tapes(count), self.locals.layer_moments::<f64>(layers, self.key(0)));
         let parts = spread(workers, tapes.len(), |Worker { model, data }: &Worker, tape| {
             let density = self.density(model, weight).moments(moments);
             Ok(ElboTerm::of_layers(density.local_sum(moments.means, data, &tapes[tape])?))
@@ -204,7 +204,9 @@ impl Context<'_> {
         }
         let Worker { model, data } = worker;
         let density = match &self.layers {
-            Some(layers) => self.density(model, weight).moments(self.locals.layer_moments(layers, self.key(particle))),
+            Some(layers) => {
+                self.density(model, weight).moments(self.locals.layer_moments::<f64>(layers, self.key(particle)))
+            }
             None => self.density(model, weight),
         };
         let noise = self.locals.noise(self.rows, self.key(particle));

@@ -9,7 +9,7 @@ use crate::engine::algorithm::{finite, movable};
 use crate::engine::checkpoint::{NamedVectors, named};
 use crate::engine::error::{Error, Result};
 use crate::engine::estimator::{DrawWeights, ElboTerm, Estimator, LayerMoments, add, check_layers, check_points};
-use crate::engine::family::{CovarianceMatrix, Family};
+use crate::engine::family::{CovarianceMatrix, DrawNumber, Family};
 use crate::engine::party::{Commit, Program, Standing};
 use crate::engine::rows::{Locals, StepRows};
 use crate::engine::settings::Settings;
@@ -427,9 +427,9 @@ pub(crate) fn noise_of(family: &dyn Family, settings: &Settings, key: Key) -> Ve
 }
 
 /// The same in place of other noise.
-pub(crate) fn fill_noise(family: &dyn Family, settings: &Settings, key: Key, noise: &mut Vec<f64>) {
-    noise.resize(family.noise_len(), 0.0);
-    Noise::new(settings.seed).kind(settings.noise).normal(key, noise);
+pub(crate) fn fill_noise<T: DrawNumber>(family: &dyn Family, settings: &Settings, key: Key, noise: &mut Vec<T>) {
+    noise.resize(family.noise_len(), T::default());
+    T::fill_noise(Noise::new(settings.seed).kind(settings.noise), key, noise);
 }
 
 /// One vector of every share.

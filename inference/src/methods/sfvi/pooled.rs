@@ -11,7 +11,7 @@ use crate::engine::settings::Settings;
 use crate::engine::terms::Silo;
 use crate::engine::terms::climbing::{Steps, begin_at, climb_of};
 use crate::engine::terms::coordinator::tensors;
-use crate::engine::terms::joint::NoiseAhead;
+use crate::engine::terms::joint::Ahead;
 use crate::engine::trainer::{Descent, Moved, Trainer};
 use crate::engine::wire::message::Message;
 use crate::engine::wire::typed::{Written, length};
@@ -21,7 +21,7 @@ use crate::engine::wire::typed::{Written, length};
 pub struct CentralSilo {
     silo: Silo,
     trainer: Trainer,
-    ahead: NoiseAhead,
+    ahead: Ahead,
 }
 
 impl CentralSilo {
@@ -38,7 +38,7 @@ impl CentralSilo {
         let mut trainer = Trainer::new(family, start, &shared_theta(model)?, Descent::new(settings, device));
         trainer.adapt(&tensors(model));
         trainer.know_rows(silo.table.has_local_latents());
-        Ok(Self { silo, trainer, ahead: NoiseAhead::default() })
+        Ok(Self { silo, trainer, ahead: Ahead::default() })
     }
 
     /// The way to the start, where no step was taken yet.
