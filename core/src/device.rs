@@ -160,12 +160,12 @@ impl Device {
 
     /// As [`Device::unregistered_leaf`], of numbers in single precision, which is that of the device.
     pub(crate) fn unregistered_single<const D: usize>(&self, values: &[f32], shape: [usize; D]) -> Tensor<D> {
-        Tensor::from_data(TensorData::new(values.to_vec(), shape), self.options(&self.tracked))
+        Tensor::from_data(TensorData::new(copied(values), shape), self.options(&self.tracked))
     }
 
     /// As [`Device::constant`], of numbers in single precision, which is that of the device.
     pub(crate) fn single<const D: usize>(&self, values: &[f32], shape: [usize; D]) -> Tensor<D> {
-        Tensor::from_data(TensorData::new(values.to_vec(), shape), self.options(&self.plain))
+        Tensor::from_data(TensorData::new(copied(values), shape), self.options(&self.plain))
     }
 
     /// Makes a tensor of the kind that operations track, of which Burn keeps no record: a leaf of Partita's own tape.
@@ -304,7 +304,7 @@ pub(crate) fn add_singles<'n, T: Number>(numbers: impl Into<Cow<'n, [f32]>>, sta
         *out = numbers.into_owned();
     } else if out.len() <= start {
         out.resize(start, 0.0);
-        out.extend_from_slice(&numbers);
+        extend(out, &numbers);
     } else {
         out.resize(out.len().max(start + numbers.len()), 0.0);
         if numbers.len() <= PART {
@@ -313,6 +313,22 @@ pub(crate) fn add_singles<'n, T: Number>(numbers: impl Into<Cow<'n, [f32]>>, sta
         let parts = out[start..].par_chunks_mut(PART).zip(numbers.par_chunks(PART));
         parts.for_each(|(out, numbers)| add_scaled_single(&mut out[..numbers.len()], 1.0, numbers));
     }
+}
+
+/// Puts numbers behind the end of a vector: long ones on idle threads, where there are any.
+fn extend(out: &mut Vec<f32>, numbers: &[f32]) {
+    if numbers.len() > PART && rayon::current_num_threads() > 1 {
+        out.par_extend(numbers.par_iter().with_min_len(PART).copied());
+    } else {
+        out.extend_from_slice(numbers);
+    }
+}
+
+/// A copy of numbers, made as [`extend`] does.
+fn copied(numbers: &[f32]) -> Vec<f32> {
+    let mut copy = Vec::with_capacity(numbers.len());
+    extend(&mut copy, numbers);
+    copy
 }
 
 /// Adds numbers, and those of `others` if there are any, to those of `out` from `start` on; behind its end `out` has zeros.

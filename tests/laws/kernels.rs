@@ -335,12 +335,13 @@ fn diagonal_single(
 ) -> Vec<Vec<f64>> {
     let length = mean.len();
     let [noise, gradient, curvature] = [noise, gradient, curvature].map(|numbers| single(numbers));
-    let [mut latent, mut deviation, mut score, mut variances] = [(); 4].map(|()| vec![0.0_f32; length]);
+    let [mut latent, mut deviation, mut score] = [(); 3].map(|()| vec![0.0_f32; length]);
     let (latent_of, deviation_of, score_of) = (&mut latent, &mut deviation, &mut score);
     let draw =
         DiagonalDraw { mean, log_scale, noise: &noise, latent: latent_of, deviation: deviation_of, score: score_of };
     let sum = set.diagonal_draw_single(&mut { draw });
-    set.diagonal_variances_single(log_scale, &mut variances);
+    let mut variances = single(log_scale);
+    set.diagonal_variances_single(&mut variances);
     let slopes = |by_variance: &[f32], kept: &[f32]| {
         let [mut by_mean, mut out] = [mean.clone(), mean.clone()];
         set.diagonal_slopes_single(&mut DiagonalSlopes {

@@ -7,7 +7,7 @@ use burn::tensor::Tensor;
 
 use crate::device::Device;
 use crate::handle::Handle;
-use crate::math::operation::{affine, parts, roots};
+use crate::math::operation::{affine, parts, roots, squares};
 use crate::noise::{Key, Noise, NoiseStream};
 
 /// A linear layer, $xW + b$, for [`crate::Scope::linear`] to make Bayesian.
@@ -156,7 +156,7 @@ impl LocalNoise {
             return kept.moments.clone();
         }
         let mean = affine(rows.clone(), weight, bias);
-        let variance = affine(rows.clone() * rows, self.weight.clone(), self.bias.clone());
+        let variance = affine(squares(rows), self.weight.clone(), self.bias.clone());
         let moments = (mean, roots(variance));
         if is_shared {
             passes.kept.push(KeptMoments { inputs, moments: moments.clone() });

@@ -31,7 +31,7 @@ pub mod taped;
 mod triangle;
 mod triangular_solve;
 
-pub(crate) use affine::{affine, roots};
+pub(crate) use affine::{affine, roots, squares};
 pub use cholesky::cholesky;
 pub use custom::{Differentiable, custom_vjp, custom_vjp_outputs};
 pub use digamma::digamma;

@@ -127,29 +127,26 @@ fn scalar<F: Exponential>(draw: &mut DiagonalDraw<'_, F>) -> f64 {
 }
 
 dispatch! {
-    /// Writes the variances $e^{2\rho}$ in single precision, from the logarithms $\rho$ of the standard deviations.
+    /// Writes the variances $e^{2\rho}$ in single precision in place of the logarithms $\rho$ of the standard deviations.
     ///
     /// # Numerics
     /// They err by at most five units of single precision.
-    ///
-    /// # Panics
-    /// If the lengths disagree: callers have checked them.
-    diagonal_variances_single(log_scale: &[f64], variances: &mut [f32]) -> ()
-    where log_scale.len() == variances.len();
+    diagonal_variances_single(log_scale: &mut [f32]) -> ()
+    where true;
     fast_variances, plain_variances
 }
 
 #[inline(always)]
-fn fast_variances(log_scale: &[f64], variances: &mut [f32]) {
-    for (slot, log_scale) in variances.iter_mut().zip(log_scale) {
-        let scale = f32::of(*log_scale).fast();
+fn fast_variances(log_scale: &mut [f32]) {
+    for slot in log_scale {
+        let scale = slot.fast();
         *slot = scale * scale;
     }
 }
 
-fn plain_variances(log_scale: &[f64], variances: &mut [f32]) {
-    for (slot, log_scale) in variances.iter_mut().zip(log_scale) {
-        let scale = f32::of(*log_scale).plain();
+fn plain_variances(log_scale: &mut [f32]) {
+    for slot in log_scale {
+        let scale = slot.plain();
         *slot = scale * scale;
     }
 }

@@ -1,4 +1,4 @@
-//! Multiplies rows by weights and adds biases as one node of the tape, with products on all threads both ways; takes roots.
+//! Multiplies rows by weights and adds biases as one node of the tape, with products on all threads both ways; takes squares and roots.
 
 use burn::backend::{Autodiff, Backend, TensorMetadata, backend_extension, tensor::FloatTensor};
 use burn::tensor::{DType, Tensor};
@@ -34,6 +34,11 @@ pub(crate) fn roots(variances: Tensor<2>) -> Tensor<2> {
     Handle { tensor: HostDispatch::roots(Handle::from(variances).tensor) }.typed()
 }
 
+/// The squares of rows, which multiply variances of weights: one node with one pass back, where a product of the rows with themselves has two.
+pub(crate) fn squares(rows: Tensor<2>) -> Tensor<2> {
+    Handle { tensor: HostDispatch::squares(Handle::from(rows).tensor) }.typed()
+}
+
 /// The same numbers as a constant of the tape, where there is one.
 fn on_tape<const D: usize>(handle: Handle, is_tracked: bool) -> Handle {
     if is_tracked && !handle.is_tracked() { Tensor::<D>::from_inner(handle.typed()).into() } else { handle }
@@ -50,6 +55,8 @@ pub(crate) trait AffineOperations: Backend {
     fn affine(rows: FloatTensor<Self>, weight: FloatTensor<Self>, bias: FloatTensor<Self>) -> FloatTensor<Self>;
 
     fn roots(variances: FloatTensor<Self>) -> FloatTensor<Self>;
+
+    fn squares(rows: FloatTensor<Self>) -> FloatTensor<Self>;
 }
 
 /// Matrix products of a backend without a tape.
@@ -125,6 +132,10 @@ macro_rules! affine_operations {
             fn roots(variances: FloatTensor<Self>) -> FloatTensor<Self> {
                 <Self as burn::backend::ops::FloatTensorOps<Self>>::float_sqrt(variances)
             }
+
+            fn squares(rows: FloatTensor<Self>) -> FloatTensor<Self> {
+                <Self as burn::backend::ops::FloatTensorOps<Self>>::float_mul(rows.clone(), rows)
+            }
         }
     };
 }
@@ -156,6 +167,32 @@ impl<B: AffineOperations + Products, C: CheckpointStrategy> AffineOperations for
             OpsKind::UnTracked(preparation) => preparation.finish(roots),
         }
     }
+
+    fn squares(rows: FloatTensor<Self>) -> FloatTensor<Self> {
+        let node = rows.node();
+        let rows = rows.into_primitive();
+        let squares = B::squares(rows.clone());
+        match SquareBackward.prepare::<C>([node]).compute_bound().stateful() {
+            OpsKind::Tracked(preparation) => preparation.finish(rows, squares),
+            OpsKind::UnTracked(preparation) => preparation.finish(squares),
+        }
+    }
+}
+
+#[derive(Debug)]
+struct SquareBackward;
+
+impl<B: Backend> Backward<B, 1> for SquareBackward {
+    /// The rows.
+    type State = FloatTensor<B>;
+
+    fn backward(self, ops: Ops<Self::State, 1>, gradients: &mut Gradients, _: &mut Checkpointer) {
+        let gradient = gradients.consume::<B>(&ops.node);
+        let ([by_rows], rows) = (ops.parents, ops.state);
+        let Some(node) = by_rows else { return };
+        let slopes = B::float_mul_scalar(B::float_mul(gradient, rows), 2.0.into());
+        gradients.register::<B>(node.id, slopes);
+    }
 }
 
 #[derive(Debug)]
@@ -171,10 +208,13 @@ impl<B: Backend> Backward<B, 1> for RootBackward {
         let Some(node) = by_variances else { return };
         let slopes = match roots.dtype() {
             // As Burn has it, with a call for the power of each number.
-            DType::F64 => B::float_div_scalar(B::float_powf_scalar(variances, (-0.5).into()), 2.0.into()),
-            _ => B::float_recip(B::float_mul_scalar(roots, 2.0.into())),
+            DType::F64 => {
+                let each = B::float_div_scalar(B::float_powf_scalar(variances, (-0.5).into()), 2.0.into());
+                B::float_mul(gradient, each)
+            }
+            _ => B::float_mul_scalar(B::float_div(gradient, roots), 0.5.into()),
         };
-        gradients.register::<B>(node.id, B::float_mul(gradient, slopes));
+        gradients.register::<B>(node.id, slopes);
     }
 }
 
@@ -258,6 +298,21 @@ mod tests {
             assert!(own[1].iter().zip(&burns[1]).all(|(a, b)| (a - b).abs() <= bound * b.abs()), "{own:?} {burns:?}");
         }
         assert!(!Handle::from(roots(Device::flex().tensor(vec![4.0], [1, 1]))).is_tracked());
+    }
+
+    #[test]
+    fn squares_have_the_values_and_the_slopes_of_products() {
+        for precision in [Precision::Double, Precision::Single] {
+            let device = Device::flex().with_precision(precision);
+            let [own, burns] = [squares, |x: Tensor<2>| x.clone() * x].map(|square: fn(Tensor<2>) -> Tensor<2>| {
+                let x = device.leaf::<2>(scattered(12, -3.0, 9.0), [4, 3]);
+                let y = square(x.clone());
+                let found = (y.clone() * y.clone().tanh()).sum().backward();
+                [values(y), gradient(&x, &found)]
+            });
+            assert_eq!(own, burns);
+        }
+        assert!(!Handle::from(squares(Device::flex().tensor(vec![4.0], [1, 1]))).is_tracked());
     }
 
     fn of_shapes(rows: usize, weight: [usize; 2], biases: usize) -> Tensor<2> {

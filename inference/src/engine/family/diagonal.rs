@@ -115,10 +115,10 @@ impl DiagonalGaussian {
     /// Means and variances in single precision.
     pub(super) fn single_moments<'p>(&self, parameters: &[f64]) -> MeansAndVariances<'p, f32> {
         let (mean, log_scale) = parameters.split_at(self.len);
-        let means: Vec<f32> = mean.par_iter().with_min_len(PART).map(|mean| f32::nearest(*mean)).collect();
-        let mut variances = vec![0.0; self.len];
-        let parts = variances.par_chunks_mut(PART).zip(log_scale.par_chunks(PART));
-        parts.for_each(|(variances, log_scale)| diagonal_variances_single(log_scale, variances));
+        let [means, mut variances] = [mean, log_scale].map(|numbers| -> Vec<f32> {
+            numbers.par_iter().with_min_len(PART).map(|number| f32::nearest(*number)).collect()
+        });
+        variances.par_chunks_mut(PART).for_each(diagonal_variances_single);
         MeansAndVariances { means: means.into(), variances }
     }
 
