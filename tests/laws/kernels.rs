@@ -235,6 +235,18 @@ fn maps_and_draws_agree_with_libm() {
                 },
             );
         }
+        // Of numbers on both sides of one, where a logarithm has no large part.
+        agrees(
+            &format!("logarithm {length}"),
+            2.0 * f64::EPSILON,
+            |_, _, b| b.abs(),
+            |set| {
+                let mut x = scattered(length, -300.0, 300.0).iter().map(|own| own.exp()).collect::<Vec<f64>>();
+                x.extend(scattered(length, 0.5, 2.0));
+                set.logarithm(&mut x);
+                vec![x]
+            },
+        );
         let u = scattered(length, -60.0, 60.0);
         agrees(
             &format!("stick {length}"),

@@ -78,6 +78,7 @@ mod diagonal;
 mod draw_slopes;
 mod exponential;
 mod linear;
+mod logarithm;
 mod low_rank;
 mod normal;
 pub mod on_device;
@@ -102,6 +103,7 @@ pub use diagonal::{
 pub use draw_slopes::{DrawEntropy, DrawSlopes, draw_slopes};
 pub use exponential::exponential;
 pub use linear::{add_scaled, add_scaled_single, dot, dot_single};
+pub use logarithm::logarithm;
 pub use low_rank::{ROWS, low_rank_factors, low_rank_loadings, low_rank_logits};
 pub use normal::{NormalTerms, normal, normal_single};
 pub use poisson::poisson_log;

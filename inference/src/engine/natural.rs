@@ -102,15 +102,20 @@ pub trait ExponentialFamily: Debug + Send + Sync {
 
     /// $`\mathrm{KL}(q\,\|\,p) = (\eta_q - \eta_p)^\top m_q - A(\eta_q) + A(\eta_p)`$ in nats, both proper.
     fn kl_divergence(&self, q: &[f64], p: &[f64]) -> f64 {
-        let means = self.mean_parameters(q);
-        let difference: f64 = q.iter().zip(p).zip(&means).map(|((q, p), m)| (q - p) * m).sum();
-        difference - self.log_partition(q) + self.log_partition(p)
+        kl_by_means(self, q, p)
     }
 
     /// Whether the vector has no components.
     fn is_empty(&self) -> bool {
         self.len() == 0
     }
+}
+
+/// What [`ExponentialFamily::kl_divergence`] says, for any family.
+fn kl_by_means<F: ExponentialFamily + ?Sized>(family: &F, q: &[f64], p: &[f64]) -> f64 {
+    let means = family.mean_parameters(q);
+    let difference: f64 = q.iter().zip(p).zip(&means).map(|((q, p), m)| (q - p) * m).sum();
+    difference - family.log_partition(q) + family.log_partition(p)
 }
 
 /// The sum of products.

@@ -1,5 +1,6 @@
 //! Gives the divergence of Kullback and Leibler from the posterior's side, for cavities that need be no density.
 
+use partita_core::kernel::logarithm;
 use rayon::prelude::*;
 
 use super::axes::Axes;
@@ -56,9 +57,11 @@ impl Divergence for KullbackLeibler {
 
 /// Whether independent components with these moments have natural parameters; looked at without a branch.
 fn is_density(mean: &[f64], deviations: &[f64]) -> bool {
-    mean.iter().zip(deviations).fold(true, |all, (mean, deviation)| {
-        let precision = (deviation * deviation).recip();
-        all & (precision > 0.0) & precision.is_finite() & (precision * mean).is_finite()
+    mean.par_chunks(PART).zip(deviations.par_chunks(PART)).all(|(mean, deviations)| {
+        mean.iter().zip(deviations).fold(true, |all, (mean, deviation)| {
+            let precision = (deviation * deviation).recip();
+            all & (precision > 0.0) & precision.is_finite() & (precision * mean).is_finite()
+        })
     })
 }
 
@@ -78,6 +81,9 @@ fn independent(mean: &[f64], deviations: &[f64], p: &[f64], is_proper: bool) -> 
     }
 }
 
+/// Numbers of a part whose logarithms are taken at once.
+const FEW: usize = 1_024;
+
 /// The divergence of some components, with its gradients written.
 fn part(
     (mean, deviations): (&[f64], &[f64]),
@@ -85,21 +91,30 @@ fn part(
     (by_mean, by_variance): (&mut [f64], &mut [f64]),
     is_proper: bool,
 ) -> f64 {
-    let mut value = 0.0;
-    let inputs = mean.iter().zip(deviations).zip(linear.iter().zip(second));
-    for (((mean, deviation), (linear, second)), (by_mean, by_variance)) in
-        inputs.zip(by_mean.iter_mut().zip(by_variance))
+    let (mut value, mut logarithms) = (0.0, [0.0; FEW]);
+    let inputs = mean.chunks(FEW).zip(deviations.chunks(FEW)).zip(linear.chunks(FEW).zip(second.chunks(FEW)));
+    for (((mean, deviations), (linear, second)), (by_mean, by_variance)) in
+        inputs.zip(by_mean.chunks_mut(FEW).zip(by_variance.chunks_mut(FEW)))
     {
-        let (variance, precision) = (deviation * deviation, -2.0 * second);
-        let slope = precision * mean - linear;
-        value += if is_proper {
-            let ratio = precision * variance;
-            0.5 * (ratio - 1.0 - ratio.ln() + slope * slope / precision)
-        } else {
-            -(deviation.ln() + 0.5 + HALF_LOG_TWO_PI) - linear * mean - second * (mean * mean + variance)
-        };
-        *by_mean = slope;
-        *by_variance = 0.5 * (precision - variance.recip());
+        let logarithms = &mut logarithms[..mean.len()];
+        let inputs = mean.iter().zip(deviations).zip(linear.iter().zip(second));
+        let outputs = by_mean.iter_mut().zip(by_variance).zip(logarithms.iter_mut());
+        for (((mean, deviation), (linear, second)), ((by_mean, by_variance), logarithm)) in inputs.zip(outputs) {
+            let (variance, precision) = (deviation * deviation, -2.0 * second);
+            let slope = precision * mean - linear;
+            if is_proper {
+                let ratio = precision * variance;
+                value += 0.5 * (ratio - 1.0 + slope * slope / precision);
+                *logarithm = ratio;
+            } else {
+                value -= 0.5 + HALF_LOG_TWO_PI + linear * mean + second * (mean * mean + variance);
+                *logarithm = variance;
+            }
+            *by_mean = slope;
+            *by_variance = 0.5 * (precision - variance.recip());
+        }
+        logarithm(logarithms);
+        value -= 0.5 * logarithms.iter().sum::<f64>();
     }
     value
 }

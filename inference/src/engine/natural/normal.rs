@@ -1,6 +1,7 @@
 //! Gives the normal densities as an exponential family: independent components, any covariance, or parts of either.
 
 mod gradient;
+mod independent;
 mod piece;
 
 pub(crate) use gradient::PartFactor;
@@ -13,7 +14,7 @@ use faer::linalg::solvers::{DenseSolveCore, Llt};
 use partita_core::NoiseStream;
 
 use super::triangle::{each, pack, unpack};
-use super::{ExponentialFamily, Impropriety, dot};
+use super::{ExponentialFamily, Impropriety, dot, kl_by_means};
 use crate::engine::error::{Error, Result};
 use crate::engine::family::{CovarianceMatrix, Family, real, shared_variance};
 use piece::{Part, Piece};
@@ -350,11 +351,18 @@ impl ExponentialFamily for NormalFamily {
     }
 
     fn impropriety(&self, natural: &[f64]) -> Option<Impropriety> {
+        if self.is_plain() && independent::is_proper(natural) {
+            return None;
+        }
         self.pieces(natural).find_map(|piece| piece.impropriety())
     }
 
     fn log_partition(&self, natural: &[f64]) -> f64 {
         self.pieces(natural).map(|piece| piece.log_partition()).sum()
+    }
+
+    fn kl_divergence(&self, q: &[f64], p: &[f64]) -> f64 {
+        if self.is_plain() { independent::kl_divergence(q, p) } else { kl_by_means(self, q, p) }
     }
 
     fn mean_parameters(&self, natural: &[f64]) -> Vec<f64> {

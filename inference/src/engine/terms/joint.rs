@@ -419,10 +419,13 @@ mod tests {
             for (index, (own, other)) in single.gradient.iter().zip(&double.gradient).enumerate() {
                 assert!((own - other).abs() < 2e-6 * size, "{estimator:?} {index}: {own} {other}");
             }
-            // Memory and noise of the step before change nothing.
+            // Neither the number of threads nor memory and noise of the step before change a bit.
             ahead.keep_gradient(single.gradient.clone());
-            let again = silo.joint_objective(&globals, 3, &mut ahead).unwrap();
-            assert!(again.gradient == single.gradient && again.bound.to_bits() == single.bound.to_bits());
+            for threads in [1, 3] {
+                let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().unwrap();
+                let again = pool.install(|| silo.joint_objective(&globals, 3, &mut ahead)).unwrap();
+                assert!(again.gradient == single.gradient && again.bound.to_bits() == single.bound.to_bits());
+            }
         }
     }
 

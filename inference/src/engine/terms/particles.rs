@@ -3,7 +3,9 @@
 use std::ops::Range;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use partita_core::{AnyData, AnyModel, Device, Key, LogDensity, Part, Purpose, SiteTable, at_work, keep_awake};
+use partita_core::{
+    AnyData, AnyModel, Device, Key, LogDensity, Part, Precision, Purpose, SiteTable, at_work, keep_awake,
+};
 use rayon::prelude::*;
 
 use crate::engine::error::Result;
@@ -164,10 +166,10 @@ impl Context<'_> {
             return Ok(None);
         };
         let weight = weight / count as f64;
-        let (tapes, moments) = (tapes(count), self.locals.layer_moments::<f64>(layers, self.key(0)));
+        let (tapes, means) = (tapes(count), self.family.location(self.globals));
         let parts = spread(workers, tapes.len(), |Worker { model, data }: &Worker, tape| {
-            let density = self.density(model, weight).moments(moments);
-            Ok(ElboTerm::of_layers(density.local_sum(moments.means, data, &tapes[tape])?))
+            let density = self.with_layers(self.density(model, weight), layers, 0);
+            Ok(ElboTerm::of_layers(density.local_sum(&means, data, &tapes[tape])?))
         })?;
         Ok(Some(parts.into_iter().reduce(ElboTerm::plus).unwrap_or_default()))
     }
@@ -176,6 +178,21 @@ impl Context<'_> {
     pub(super) fn density<'a>(&'a self, model: &'a AnyModel, weight: f64) -> LogDensity<'a, AnyModel> {
         let density = LogDensity::new(model, self.device, self.table);
         density.minibatch(&self.rows.minibatch).weight(weight).loss(self.settings.loss)
+    }
+
+    /// The same with moments of layers, in the precision of tensors where the family has them in it.
+    fn with_layers<'a>(
+        &'a self,
+        density: LogDensity<'a, AnyModel>,
+        layers: &'a LayerMoments<'_>,
+        particle: u32,
+    ) -> LogDensity<'a, AnyModel> {
+        let key = self.key(particle);
+        if self.device.precision() == Precision::Single && self.family.diagonal().is_some() {
+            density.moments(self.locals.layer_moments::<f32>(layers, key))
+        } else {
+            density.moments(self.locals.layer_moments::<f64>(layers, key))
+        }
     }
 
     /// The key of a particle; whose noise it is, is for its maker to say.
@@ -204,9 +221,7 @@ impl Context<'_> {
         }
         let Worker { model, data } = worker;
         let density = match &self.layers {
-            Some(layers) => {
-                self.density(model, weight).moments(self.locals.layer_moments::<f64>(layers, self.key(particle)))
-            }
+            Some(layers) => self.with_layers(self.density(model, weight), layers, particle),
             None => self.density(model, weight),
         };
         let noise = self.locals.noise(self.rows, self.key(particle));
