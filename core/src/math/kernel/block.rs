@@ -162,6 +162,23 @@ macro_rules! sum_blocks {
 }
 pub(super) use sum_blocks;
 
+/// Replaces every number of a slice by what a function makes of it, block by block. A macro for the reason of [`sum_blocks`].
+macro_rules! map_blocks {
+    ($numbers:expr, $map:expr) => {{
+        let (blocks, rest) = $numbers.as_chunks_mut::<{ $crate::math::kernel::block::BLOCK }>();
+        for block in blocks {
+            for number in block {
+                *number = $map(*number);
+            }
+        }
+        if !rest.is_empty() {
+            let block = $crate::math::kernel::block::Padded.load(rest, 0).map($map);
+            $crate::math::kernel::block::Padded.store(rest, 0, &block);
+        }
+    }};
+}
+pub(super) use map_blocks;
+
 /// The sum of the lanes, added in pairs.
 ///
 /// It is a call of its own: where it is seen, LLVM keeps the running sums in pairs, in place of whole registers.

@@ -1,6 +1,6 @@
 //! Replaces numbers by their exponentials in place, as the log-scales of a family by its scales.
 
-use super::block::{BLOCK, Padded};
+use super::block::map_blocks;
 use super::polynomial::exp;
 
 dispatch! {
@@ -16,16 +16,7 @@ dispatch! {
 
 #[inline(always)]
 fn vector(x: &mut [f64]) {
-    let (blocks, rest) = x.as_chunks_mut::<BLOCK>();
-    for block in blocks {
-        for number in block {
-            *number = exp(*number);
-        }
-    }
-    if !rest.is_empty() {
-        let block = Padded.load(rest, 0).map(exp);
-        Padded.store(rest, 0, &block);
-    }
+    map_blocks!(x, exp);
 }
 
 fn scalar(x: &mut [f64]) {

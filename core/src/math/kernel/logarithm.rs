@@ -1,6 +1,6 @@
 //! Replaces numbers by their natural logarithms in place, as ratios of variances in a divergence.
 
-use super::block::{BLOCK, Padded};
+use super::block::map_blocks;
 use super::polynomial::log;
 
 dispatch! {
@@ -15,16 +15,7 @@ dispatch! {
 
 #[inline(always)]
 fn vector(x: &mut [f64]) {
-    let (blocks, rest) = x.as_chunks_mut::<BLOCK>();
-    for block in blocks {
-        for number in block {
-            *number = log(*number);
-        }
-    }
-    if !rest.is_empty() {
-        let block = Padded.load(rest, 0).map(log);
-        Padded.store(rest, 0, &block);
-    }
+    map_blocks!(x, log);
 }
 
 fn scalar(x: &mut [f64]) {

@@ -34,7 +34,8 @@ pub(crate) fn roots(variances: Tensor<2>) -> Tensor<2> {
     Handle { tensor: HostDispatch::roots(Handle::from(variances).tensor) }.typed()
 }
 
-/// The squares of rows, which multiply variances of weights: one node with one pass back, where a product of the rows with themselves has two.
+/// The squares of rows, which multiply variances of weights: one node with one gradient back, where a product of the rows with
+/// themselves has two.
 pub(crate) fn squares(rows: Tensor<2>) -> Tensor<2> {
     Handle { tensor: HostDispatch::squares(Handle::from(rows).tensor) }.typed()
 }
