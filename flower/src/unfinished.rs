@@ -138,7 +138,9 @@ pub(crate) fn settle(folder: &Path, carrier: &Carrier, log: &mut dyn FnMut(&str)
                 Api::Runtime => "If no other request comes within three minutes, restart the SuperNode",
                 Api::Fleet => "The coordinator asks again",
             };
-            log(&format!("a request that was not answered when this silo ended is lost: {error}. {remedy}"));
+            log(&format!(
+                "a request that was not answered when this silo ended is lost. {remedy}. The reason: {error}"
+            ));
         }
     }
     own.end();
