@@ -8,6 +8,7 @@ use partita::inference::{
     Algorithm, Error, InProcess, Message, Outcome, RunOptions, Silent, SiloProgram, VerticalOptions, VerticalParty,
     run, vertical,
 };
+use partita::models::vertical::Linear;
 use partita::vertical::{AuxiliaryFamily, Party};
 use partita::{AlgorithmChoice, Clip, Device, Estimator, FitOptions, Settings};
 
@@ -147,6 +148,25 @@ fn a_contribution_that_is_not_a_number_is_named_and_the_party_keeps_its_state() 
         on.store(false, Ordering::Relaxed);
         run(&mut *algorithm, &mut exchange, &run_options(STEPS), &mut Silent).unwrap();
     }
+}
+
+#[test]
+fn a_gradient_whose_square_overflows_is_refused_with_its_party_and_clipped_where_a_clip_is_set() {
+    // Adam would never move again what has such a square in its mean, and would say nothing.
+    let world = BinaryWorld::new(12, 2, 2);
+    let huge = world.inputs[1].iter().map(|value| value * 1e160).collect();
+    let ward = Party::new("ward", Linear::new(2), partita::Design::new(huge, [12, 1, 2]).unwrap());
+    let parties = [world.parties[0].clone(), ward];
+    let fit = |how, clip| {
+        let settings = Settings { clip, ..settings() };
+        let options = FitOptions { algorithm: AlgorithmChoice::Vertical(how), settings, ..FitOptions::default() };
+        vertical::fit(&parties, &world.labels, &Device::flex(), &options, None)
+    };
+    for how in [VerticalOptions::power_likelihood(1.0), VerticalOptions::direct()] {
+        let words = fit(how, None).unwrap_err().to_string();
+        assert!(words.contains("ward") && words.contains("the square of the gradient"), "{how:?}: {words}");
+    }
+    fit(VerticalOptions::direct(), Some(Clip { norm: 1.0 })).unwrap();
 }
 
 #[test]

@@ -255,15 +255,11 @@ impl Trainer {
         self.adapting.as_ref().is_some_and(|own| own.rate.has_converged())
     }
 
-    /// Takes the step of this number down the gradient by the parameters of the family, then by θ.
+    /// Takes the step of this number down the gradient by the parameters of the family, then by θ, of the norm that
+    /// [`crate::engine::algorithm::movable`] found.
     ///
     /// With a chart rule and clip see its coordinates and the gradient by these.
-    pub(crate) fn step(&mut self, step: u64, bound: f64, gradient: &mut [f64]) -> Moved {
-        self.step_by(step, bound, gradient, norm(gradient))
-    }
-
-    /// The same where the norm of the gradient is known.
-    pub(crate) fn step_by(&mut self, step: u64, bound: f64, gradient: &mut [f64], gradient_norm: f64) -> Moved {
+    pub(crate) fn step(&mut self, step: u64, bound: f64, gradient: &mut [f64], gradient_norm: f64) -> Moved {
         let rate = self.rate(step);
         self.find_units();
         let count = self.family.parameter_len();
@@ -311,9 +307,9 @@ impl Trainer {
             return true;
         };
         *steps += 1;
-        let moves_by_own = rate.means() == MeanUnit::Own(1.0);
+        let moves_by_own = rate.means() == MeanUnit::OWN;
         let deviations =
-            |known: Option<&[f64]>| units::of_family(&*self.family, &self.values[..count], MeanUnit::Own(1.0), known);
+            |known: Option<&[f64]>| units::of_family(&*self.family, &self.values[..count], MeanUnit::OWN, known);
         let units = || match &self.chart {
             Some(Chart::Units(units)) if moves_by_own => [units.as_slice(), theta_units].concat(),
             Some(Chart::Units(units)) => [deviations(Some(units.as_slice())).as_slice(), theta_units].concat(),
@@ -442,7 +438,7 @@ mod tests {
     #[test]
     fn a_step_clips_takes_the_rate_of_its_number_and_says_so() {
         let mut trainer = trainer();
-        let moved = trainer.step(5, 0.0, &mut [0.0, 3.0, 4.0]);
+        let moved = trainer.step(5, 0.0, &mut [0.0, 3.0, 4.0], 5.0);
         // Half of the cosine from 0.5 to 0; the gradient of norm 5 is cut to 1.
         assert_eq!(moved, Moved { gradient_norm: 5.0, is_clipped: true, rate: 0.25 });
         let expected = [1.0, 2.0 - 0.25 * 0.6, 3.0 - 0.25 * 0.8];
@@ -453,10 +449,10 @@ mod tests {
     #[test]
     fn a_restored_trainer_goes_on_with_the_same_bits_and_refuses_another_length() {
         let (mut one, mut two) = (trainer(), trainer());
-        one.step(0, 0.0, &mut [0.1, 0.2, 0.3]);
+        one.step(0, 0.0, &mut [0.1, 0.2, 0.3], 0.14_f64.sqrt());
         assert!(two.load(&one.save()));
-        one.step(1, 0.0, &mut [0.3, 0.1, 0.2]);
-        two.step(1, 0.0, &mut [0.3, 0.1, 0.2]);
+        one.step(1, 0.0, &mut [0.3, 0.1, 0.2], 0.14_f64.sqrt());
+        two.step(1, 0.0, &mut [0.3, 0.1, 0.2], 0.14_f64.sqrt());
         assert_eq!(one.values(), two.values());
         let mut short = one.save();
         short.iter_mut().filter(|(name, _)| name == "theta").for_each(|(_, values)| values.clear());

@@ -178,7 +178,7 @@ impl Coordinator {
         let who = "the coordinator";
         finite(who, step, |_| "the bound".into(), &[elbo])?;
         let norm = movable(who, step, self.settings.clip, |index| self.describe(index), &gradient)?;
-        let moved = self.trainer.step_by(step, elbo, &mut gradient, norm);
+        let moved = self.trainer.step(step, elbo, &mut gradient, norm);
         self.show_theta()?;
         if self.settings.estimator.weighs_draws() {
             self.last = LastWeights { step, weights: weights.family };

@@ -118,7 +118,7 @@ impl Adaptive {
             last: LAST[0],
             done: 0,
             rate: initial,
-            means: MeanUnit::Own(1.0),
+            means: MeanUnit::OWN,
             stage: Stage::Phases,
             age: 0,
             stride: 1,

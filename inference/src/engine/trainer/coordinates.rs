@@ -20,7 +20,7 @@ pub(crate) struct Coordinates {
 impl Coordinates {
     /// Units of a family's parameters at these, and of θ.
     pub(crate) fn of_units(family: &dyn Family, parameters: &[f64], theta: Vec<f64>) -> Self {
-        Self { chart: Chart::Units(units::of_family(family, parameters, MeanUnit::Own(1.0), None)), theta }
+        Self { chart: Chart::Units(units::of_family(family, parameters, MeanUnit::OWN, None)), theta }
     }
 
     /// Those of the covariance at these parameters, for a full-rank Gaussian of few numbers.
@@ -55,7 +55,7 @@ impl Coordinates {
     /// Finds units anew at these parameters; coordinates of a covariance stay.
     pub(crate) fn renew(&mut self, family: &dyn Family, parameters: &[f64]) {
         if let Chart::Units(known) = &mut self.chart {
-            *known = units::of_family(family, parameters, MeanUnit::Own(1.0), Some(known.as_slice()));
+            *known = units::of_family(family, parameters, MeanUnit::OWN, Some(known.as_slice()));
         }
     }
 

@@ -21,6 +21,9 @@ pub(crate) enum MeanUnit {
 const APART: f64 = 16.0;
 
 impl MeanUnit {
+    /// Its own standard deviation.
+    pub(crate) const OWN: Self = Self::Own(1.0);
+
     /// The unit of a mean whose standard deviation is this, where the root mean square of all is that.
     fn of(self, deviation: f64, root_mean_square: f64) -> f64 {
         match self {
@@ -113,7 +116,7 @@ mod tests {
     #[test]
     fn means_have_their_standard_deviations_as_units_and_the_rest_one() {
         let parameters = [5.0, -1.0, 1000.0_f64.ln(), 0.001_f64.ln()];
-        let units = of_family(&DiagonalGaussian::new(2), &parameters, MeanUnit::Own(1.0), None);
+        let units = of_family(&DiagonalGaussian::new(2), &parameters, MeanUnit::OWN, None);
         assert_eq!(units, [1024.0, 1.0 / 1024.0, 1.0, 1.0]);
         assert_eq!(
             of_family(&DiagonalGaussian::new(2), &parameters, MeanUnit::Own(4.0), None)[..2],
@@ -143,7 +146,7 @@ mod tests {
         let mut parameters = family.initial(0.25);
         // Standard deviations of 8, and of 4 √(1 + 3²) = 12.6.
         parameters[2 * count + 2..].copy_from_slice(&[8.0_f64.ln(), 4.0_f64.ln(), 3.0]);
-        let units = of_family(&family, &parameters, MeanUnit::Own(1.0), None);
+        let units = of_family(&family, &parameters, MeanUnit::OWN, None);
         assert!(units[..2 * count] == [vec![0.25; count], vec![1.0; count]].concat());
         assert_eq!(units[2 * count..], [8.0, 16.0, 1.0, 1.0, 1.0]);
     }

@@ -10,7 +10,7 @@ use partita_core::{Device, Key, Noise, Precision, SiteTable};
 use rayon::prelude::*;
 
 use crate::engine::algorithm::{
-    Algorithm, ElboFollowUp, ElboSamples, Posterior, StepInfo, Tally, finite, replies, same_run,
+    Algorithm, ElboFollowUp, ElboSamples, Posterior, StepInfo, Tally, finite, movable, replies, same_run,
 };
 use crate::engine::error::{Error, Result};
 use crate::engine::estimator::add;
@@ -280,11 +280,12 @@ impl VerticalCoordinator {
         let mut gradient = vec![0.0; self.trainer.values().len()];
         gradients.iter().for_each(|own| add_scaled(&mut gradient, -share, own));
         finite(who, step, |_| "the bound".into(), &[elbo])?;
-        finite(who, step, |index| format!("the gradient by parameter {index} of the head's posterior"), &gradient)?;
+        let quantity = |index: usize| format!("the gradient by parameter {index} of the head's posterior");
+        let norm = movable(who, step, self.settings.clip, quantity, &gradient)?;
         for gradient in &by_values {
             finite(who, step, |index| format!("the gradient by auxiliary variable {index}"), gradient)?;
         }
-        let moved = self.trainer.step(step, elbo, &mut gradient);
+        let moved = self.trainer.step(step, elbo, &mut gradient, norm);
         self.last = Some(Last { step, gradients: by_values.into_iter().map(Arc::new).collect() });
         self.step += 1;
         Ok(StepInfo::moved(self.step, elbo, moved, Tally::steps(1, self.parties.len())))

@@ -4,7 +4,7 @@ use partita_core::kernel::add_scaled;
 use partita_core::vertical::{Contributed, Labels, LikelihoodAt, Party};
 use partita_core::{Device, Key, Noise, Precision, Purpose, SiteTable};
 
-use crate::engine::algorithm::{Posterior, finite};
+use crate::engine::algorithm::{Posterior, movable};
 use crate::engine::error::{Error, Result};
 use crate::engine::family::Family;
 use crate::engine::report::SiteSummary;
@@ -306,7 +306,7 @@ impl VerticalParty {
         let share = 1.0 / draws as f64;
         sum.shared.iter_mut().chain(&mut sum.by_row).for_each(|g| *g *= share);
         let by_auxiliary = |index: usize| format!("the gradient by its auxiliary variable {index}");
-        finite(self.party.name(), step, by_auxiliary, &sum.by_row)?;
+        movable(self.party.name(), step, None, by_auxiliary, &sum.by_row)?;
         let moved = self.ascend_shared(sum.shared, step)?;
         self.auxiliary.ascend(moved.rate, rows, sum.by_row);
         Ok(moved.is_clipped)
@@ -314,10 +314,11 @@ impl VerticalParty {
 
     /// Moves what the trainer moves, and shows the contribution its point parameters.
     fn ascend_shared(&mut self, mut gradient: Vec<f64>, step: u64) -> Result<Moved> {
-        finite(self.party.name(), step, |index| format!("the gradient by its parameter {index}"), &gradient)?;
+        let quantity = |index: usize| format!("the gradient by its parameter {index}");
+        let norm = movable(self.party.name(), step, self.settings.clip, quantity, &gradient)?;
         // The optimisers descend; the bound is to ascend.
         gradient.iter_mut().for_each(|g| *g = -*g);
-        let moved = self.trainer.step(step, f64::NAN, &mut gradient);
+        let moved = self.trainer.step(step, f64::NAN, &mut gradient, norm);
         self.show_theta()?;
         Ok(moved)
     }

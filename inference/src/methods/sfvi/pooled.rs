@@ -64,7 +64,7 @@ impl CentralSilo {
             Err(error) => return Err(error),
             Ok(mut objective) => {
                 let (bound, norm) = (objective.bound, objective.gradient_norm);
-                let moved = self.trainer.step_by(step, bound, &mut objective.gradient, norm);
+                let moved = self.trainer.step(step, bound, &mut objective.gradient, norm);
                 self.ahead.keep_gradient(std::mem::take(&mut objective.gradient));
                 self.silo.move_locals(objective, moved.rate);
                 (bound, moved)

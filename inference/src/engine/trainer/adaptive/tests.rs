@@ -7,7 +7,7 @@ use crate::engine::family::DiagonalGaussian;
 use crate::engine::optimiser::Schedule;
 use crate::engine::settings::Settings;
 use crate::engine::trainer::units::MeanUnit;
-use crate::engine::trainer::{Descent, Trainer};
+use crate::engine::trainer::{Descent, Trainer, norm};
 
 /// Independent normal densities, fitted by sticking the landing with noise as minibatches add it.
 struct Quadratic {
@@ -63,7 +63,8 @@ impl Quadratic {
         let mut steps = 0;
         while steps < limit && !trainer.has_converged() {
             let (bound, mut gradient) = self.sample(trainer.parameters(), steps);
-            trainer.step(steps, bound, &mut gradient);
+            let length = norm(&gradient);
+            trainer.step(steps, bound, &mut gradient, length);
             steps += 1;
         }
         let (means, log_scales) = trainer.parameters().split_at(self.means.len());
@@ -139,8 +140,8 @@ fn means_of_many_globals_move_in_units_of_their_own_also_after_a_restart() {
         assert_eq!(restored.means(), own.means());
         (rate, own.means())
     };
-    assert_eq!(found(2_047, true), (0.05, MeanUnit::Own(1.0)));
-    assert_eq!(found(2_047, false), (0.05, MeanUnit::Own(1.0)));
+    assert_eq!(found(2_047, true), (0.05, MeanUnit::OWN));
+    assert_eq!(found(2_047, false), (0.05, MeanUnit::OWN));
     assert_eq!(found(2_048, true), (0.05, MeanUnit::Own(4.0)));
     assert_eq!(found(2_048, false), (0.03, MeanUnit::Between));
 }
@@ -166,7 +167,8 @@ fn a_restored_run_goes_on_with_the_same_bits_at_every_stage() {
                 trainer = restored;
             }
             let (bound, mut gradient) = quadratic.sample(trainer.parameters(), step);
-            trainer.step(step, bound, &mut gradient);
+            let length = norm(&gradient);
+            trainer.step(step, bound, &mut gradient, length);
         }
         assert!(trainer.has_converged());
         assert_eq!(trainer.parameters(), whole.trainer.parameters(), "cut at {cut}");
@@ -183,7 +185,8 @@ fn an_explosion_is_undone_at_a_lower_rate_and_not_for_ever() {
     for step in 0..4 {
         rates.push(trainer.rate(step));
         let (bound, mut gradient) = quadratic.sample(trainer.parameters(), step);
-        trainer.step(step, bound, &mut gradient);
+        let length = norm(&gradient);
+        trainer.step(step, bound, &mut gradient, length);
         assert_eq!(trainer.undo(), step < 3);
         assert_eq!(trainer.parameters() == start, step < 3);
     }
@@ -192,7 +195,8 @@ fn an_explosion_is_undone_at_a_lower_rate_and_not_for_ever() {
     let mut trainer = quadratic.trainer(30_000);
     for step in 0..40 {
         let (_, mut gradient) = quadratic.sample(trainer.parameters(), step);
-        trainer.step(step, if step < 20 { -1.0 } else { -1e9 }, &mut gradient);
+        let length = norm(&gradient);
+        trainer.step(step, if step < 20 { -1.0 } else { -1e9 }, &mut gradient, length);
     }
     assert!((trainer.rate(40) - 0.05 / 4.0).abs() < 1e-15);
 }
