@@ -98,7 +98,7 @@ pub struct PrivateOptions {
     /// Rounds, whose number is fixed before the run.
     pub rounds: u64,
     /// The folder in which every silo has its ledger, `NAME.ledger`, with the epsilon that its owner allows over all runs;
-    /// `None` for a run that nobody records.
+    /// `None` for a run without a record.
     pub ledgers: Option<(PathBuf, f64)>,
     /// The name of the study, such as the hash of its file: a ledger answers an identical request about the same study and
     /// the same rows from what it stores, and others anew until the study has had all its sums. A fit with other
@@ -298,7 +298,7 @@ pub fn fit<M: Model>(
     simulate(model, silos, device, options, privacy, &mut |_| Box::new(SystemEntropy::default()))
 }
 
-/// The same with the random bits that `bits` gives each silo: a simulation that can be repeated, and protects nobody.
+/// The same with the random bits that `bits` gives each silo: a simulation that can be repeated, and gives no protection.
 ///
 /// # Errors
 /// As for [`fit`].

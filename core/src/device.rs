@@ -333,7 +333,7 @@ fn copied(numbers: &[f32]) -> Vec<f32> {
 
 /// Adds numbers, and those of `others` if there are any, to those of `out` from `start` on; behind its end `out` has zeros.
 ///
-/// Long vectors grow in the order of their numbers: each is then written once, in memory that nobody clears before.
+/// Long vectors grow in the order of their numbers: each is then written once, in memory that is not cleared before.
 pub(crate) fn add_at<N: Number, T: Number>(numbers: &[N], others: &[f64], start: usize, out: &mut Vec<T>) {
     assert!(
         others.is_empty() || others.len() == numbers.len(),

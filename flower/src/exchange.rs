@@ -253,7 +253,7 @@ impl Flower {
             round,
             attempt,
             accepted,
-            // Without a checkpoint nobody goes back.
+            // Without a checkpoint no party goes back.
             kept: kept.unwrap_or(accepted),
             identity: self.identity.clone(),
             silo: silo.map(|silo| self.options.silos[silo].clone()).unwrap_or_default(),
@@ -356,7 +356,7 @@ impl Flower {
 /// The task of a run that was just started.
 ///
 /// The engine gives the oldest task. Where that is of another run, its coordinator is gone, or started moments ago and
-/// takes that of this run: no run has anything of its own yet, so that either serves, and nobody's run is ended.
+/// takes that of this run: no run has anything of its own yet, so that either serves, and no other run is ended.
 fn take_task(connection: &Connection, run_id: u64, seconds: u64, user: &User) -> Result<Task> {
     let (started, mut wait) = (Instant::now(), Wait::new(Duration::ZERO));
     loop {
@@ -368,7 +368,7 @@ fn take_task(connection: &Connection, run_id: u64, seconds: u64, user: &User) ->
                 operation: "starting a run",
                 status: 200,
                 detail: format!("run {run_id} has no task for its coordinator"),
-                remedy: "Start the SuperLink with `--isolation process`, so that nobody else takes it.",
+                remedy: "Start the SuperLink with `--isolation process`, so that no other process takes it.",
             });
         }
         wait.look(user, || "the engine to give this coordinator its task".into())?;

@@ -204,8 +204,8 @@ fn beat(connection: &Connection, node: u64) -> Result<bool> {
     }
 }
 
-/// The heartbeats of a node, which go on whatever becomes of one: the next may be taken, and while the silo computes nobody
-/// could start them again before the engine counts the node as gone. A node that the engine does not know any more finds
+/// The heartbeats of a node, which go on when one is lost: the next may be taken, and while the silo computes they could
+/// not be started again before the engine counts the node as gone. A node that the engine does not know any more finds
 /// out by its looks.
 fn heart_of(connection: &Connection, node: u64, interval: Duration) -> Result<Heart> {
     let own = connection.for_user(None);

@@ -90,7 +90,7 @@ impl Content {
 }
 
 /// Reads the message `id` of `objects` with its envelope; every field is checked, and what the message unfolds to has
-/// no more bytes than `limits` allows: nobody has signed it yet.
+/// no more bytes than `limits` allows: it is not signed yet.
 ///
 /// # Errors
 /// [`Error::Unwelcome`] for a message of another layout; [`Error::Malformed`] for anything that [`pack`] cannot write,

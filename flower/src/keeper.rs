@@ -43,7 +43,7 @@ pub struct Keeper {
     state: State,
     /// The most requests that are answered in a day.
     requests_a_day: Option<u64>,
-    /// The rows that the silo has; none where nobody said.
+    /// The rows that the silo has; none where they were not stated.
     rows: Option<u64>,
     /// What requests are sealed to.
     seal_key: SealKey,
@@ -67,7 +67,7 @@ struct State {
     run: String,
     began: u64,
     identity: String,
-    /// The rows with which the silo began the run; none where nobody said, or an earlier version began it.
+    /// The rows with which the silo began the run; none where they were not stated, or an earlier version began it.
     #[serde(default)]
     rows: Option<u64>,
     /// The round of the oldest state that is kept; 0 for the state before any.
@@ -153,7 +153,7 @@ impl Keeper {
         &self.folder
     }
 
-    /// The key to which a coordinator seals what nobody else may read.
+    /// The key to which a coordinator seals what only this silo may read.
     pub(crate) fn seal_key(&self) -> &SealKey {
         &self.seal_key
     }

@@ -128,7 +128,7 @@ mod tests {
     }
 
     #[test]
-    fn waits_that_become_shorter_are_found_out_at_once_and_a_single_long_one_delays_nobody() {
+    fn waits_that_become_shorter_are_found_out_at_once_and_a_single_long_one_delays_no_other() {
         let found = looks(&[1_600, 1_600, 400, 400, 400]);
         assert!(found[2].1 > Duration::from_secs(1) && found[4].1 < Duration::from_millis(250), "{found:?}");
         let found = looks(&[400, 400, 30_000, 400]);

@@ -355,7 +355,7 @@ impl RunFile {
         if self.secure_sums {
             return vec![MASKED];
         }
-        // Bounds are sums without noise, which nobody asks a private silo for.
+        // Bounds are sums without noise, which a private silo is never asked for.
         let is_asked = |word: &&&str| **word != BOUNDS || self.algorithm == AlgorithmName::Sfvi || !self.is_private();
         self.algorithm.verbs().iter().filter(is_asked).copied().collect()
     }

@@ -199,7 +199,7 @@ mod tests {
     }
 
     #[test]
-    fn an_answer_is_read_by_the_coordinator_of_this_start_in_its_place_and_by_nobody_else() {
+    fn an_answer_is_read_by_the_coordinator_of_this_start_in_its_place_and_by_no_other() {
         let answer = Message::new("pvi.answer").floats("change", &[1.25; 7]).setting("word", "a secret word");
         let key = SealKey::new().unwrap();
         let sealed = seal(&answer, &envelope(), &key.public(), Sealing::Answer).unwrap();

@@ -56,7 +56,7 @@ pub struct SiloOptions {
 
 /// The kind of the message by which a silo introduces itself.
 pub(crate) const HELLO: &str = "flower.hello";
-/// The name of the key in its answer, to which requests that nobody else may read are sealed.
+/// The name of the key in its answer, to which requests that only this silo may read are sealed.
 pub(crate) const SEAL: &str = "seal";
 /// The name of the entries of the file that all parties share, in a hello and in its answer.
 pub(crate) const ENTRIES: &str = "entries";

@@ -87,7 +87,7 @@ pub fn exchange<E: Exchange>(make: impl Fn(Vec<Box<dyn SiloProgram>>) -> Answer<
         ("two silos, the later first", &[2, 0]),
         ("one silo twice", &[1, 1]),
         ("a silo that does not exist", &[0, SILOS, 1]),
-        ("nobody", &[]),
+        ("none", &[]),
     ] {
         hold(&mut exchange, case, silos, None)?;
     }

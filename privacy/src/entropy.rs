@@ -58,7 +58,7 @@ impl Entropy for SystemEntropy {
     }
 }
 
-/// Bits that a seed repeats, SHA-256 of the seed and a counter: for tests and simulations, where they protect nobody.
+/// Bits that a seed repeats, SHA-256 of the seed and a counter: for tests and simulations: they give no protection.
 ///
 /// # Example
 /// ```

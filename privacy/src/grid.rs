@@ -90,7 +90,7 @@ impl Grid {
     /// The grid of a sum of which silos divide the noise: its unit is a power of two, and its clip is the whole number of units
     /// at or below `clip`, which is a millionth less at most.
     ///
-    /// A share has less noise than is promised, so that nobody may read more than the sum of all: where parts are written
+    /// A share has less noise than is promised, so that only the sum of all may be read: where parts are written
     /// as floats before they are added up, their rounding would tell of each part. Multiples of a power of two are written
     /// without any.
     ///

@@ -86,7 +86,7 @@ impl Teller {
     }
 
     fn tell(&self, done: String) {
-        // Where the thread has ended there is nobody to tell, and a fit goes on.
+        // Where the thread has ended the message is lost, and a fit goes on.
         drop(self.told.as_ref().map(|told| told.send(done)));
     }
 }

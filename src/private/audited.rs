@@ -82,7 +82,7 @@ pub(crate) fn audited(sums: Sums, noise: Noise, delta: f64, bits: &mut dyn Entro
     let all: Vec<usize> = (0..CANARIES).collect();
     let mut total = vec![0.0; CANARIES];
     let mut mechanism = NoisedSums::new(None, Box::new(SystemEntropy::default())).shared(shares);
-    let mut nobody = |_: &[usize]| Ok(Vec::<Vec<f64>>::new());
+    let mut no_rows = |_: &[usize]| Ok(Vec::<Vec<f64>>::new());
     for round in 0..releases {
         let released = match noise {
             Noise::On => {
@@ -90,7 +90,7 @@ pub(crate) fn audited(sums: Sums, noise: Noise, delta: f64, bits: &mut dyn Entro
                 let sum = RowSum { length, clip: 1.0, noise: scale, count, rate, sums, rows: &mut rows };
                 let mut released = mechanism.release(&round.to_le_bytes(), sum)?;
                 for _ in 1..shares.count {
-                    let sum = RowSum { length, clip: 1.0, noise: scale, count: 0, rate, sums, rows: &mut nobody };
+                    let sum = RowSum { length, clip: 1.0, noise: scale, count: 0, rate, sums, rows: &mut no_rows };
                     let own = mechanism.release(&round.to_le_bytes(), sum)?;
                     released.iter_mut().zip(own).for_each(|(sum, own)| *sum += own);
                 }

@@ -95,7 +95,7 @@ struct Counted {
     clip: f64,
 }
 
-/// Adds up what clipping takes from rows of nobody.
+/// Adds up what clipping takes from no rows.
 #[derive(Debug, Default, Clone)]
 struct Measured(Arc<Mutex<Counted>>);
 

@@ -29,7 +29,7 @@ impl Shares {
             Some((own, 0)) => Err(Error::Setting {
                 setting: "colluders",
                 found: format!("{own} of {silos} silos"),
-                expected: "fewer than there are silos: one that is protected works together with nobody",
+                expected: "fewer than there are silos: a silo that is protected does not work together with others",
             }),
             Some((own, count)) => Ok(Self { count, colluders: Some(own) }),
         }
@@ -51,8 +51,8 @@ mod tests {
 
     /// What a mechanism adds to each of some numbers that no row is in.
     fn noise_of(sums: &mut NoisedSums, length: usize) -> Result<Vec<f64>> {
-        let mut nobody = |_: &[usize]| Ok(Vec::<Vec<f64>>::new());
-        let sum = RowSum { length, clip: CLIP, noise: NOISE, count: 0, rate: 1.0, sums: 3, rows: &mut nobody };
+        let mut no_rows = |_: &[usize]| Ok(Vec::<Vec<f64>>::new());
+        let sum = RowSum { length, clip: CLIP, noise: NOISE, count: 0, rate: 1.0, sums: 3, rows: &mut no_rows };
         sums.release(b"request", sum)
     }
 

@@ -87,7 +87,7 @@ fn a_reliability_diagram_names_each_predictor_with_its_error() {
 }
 
 #[test]
-fn a_reliability_diagram_of_nobody_or_of_no_rows_is_refused() {
+fn a_reliability_diagram_of_no_models_or_of_no_rows_is_refused() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("reliability.svg");
     for (predictors, word) in [(vec![], "no predictor"), (vec![predictor("idle", 0.0, |_| 0)], "no rows of `idle`")] {

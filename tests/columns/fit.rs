@@ -91,7 +91,7 @@ fn one_party_with_an_amortised_family_that_knows_the_labels_finds_the_posterior_
     let zero = vec![0.0; joint.size()];
     let evidence = joint.log_density(&zero).0 - joint.log_posterior(&zero);
     assert!((fit.report.elbo - evidence).abs() < 0.01, "{} and {evidence}", fit.report.elbo);
-    // Why nobody weighed draws, and what to do instead.
+    // Why draws were not weighed, and what to do instead.
     let text = fit.report.to_string();
     assert!(text.contains("its columns follow") && text.contains("`vertical::predict`"), "{text}");
 }

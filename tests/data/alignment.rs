@@ -120,7 +120,7 @@ fn a_row_without_a_key_is_refused() {
 }
 
 #[test]
-fn parties_with_nobody_in_common_are_an_error_that_says_how_many_rows_each_has() {
+fn parties_without_a_row_in_common_are_an_error_that_says_how_many_rows_each_has() {
     let error = Alignment::of(&[&party("clinic", &[1, 2, 3]), &party("insurer", &[4, 5])]).unwrap_err();
     let parties = vec![("clinic".to_owned(), 3), ("insurer".to_owned(), 2)];
     assert_eq!(error, DataError::NoSharedKey { parties });

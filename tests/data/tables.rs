@@ -54,7 +54,7 @@ fn lines_are_counted_where_windows_ends_them_and_where_some_are_empty() {
 }
 
 #[test]
-fn a_column_that_nobody_asks_for_may_hold_anything() {
+fn a_column_that_is_not_asked_for_may_hold_anything() {
     assert_eq!(table("x,y\n1,NA\n").unwrap().numbers(["x"]).unwrap(), [vec![1.0]]);
 }
 

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Serves 418 over TLS to whoever shows a certificate that `ca.pem` has signed, and to nobody else.
+"""Serves 418 over TLS to whoever shows a certificate that `ca.pem` has signed, and refuses all others.
 
     python asks_for_a_certificate.py FOLDER PORT
 """

@@ -148,7 +148,7 @@ const STEPS: u64 = 10;
 impl Visit for Runs {
     fn world<M: Model>(&mut self, name: &str, model: &M, data: &M::Data, settings: &Settings) {
         for estimator in self.estimators.iter().copied() {
-            // Fits on the device start as declared and know no phases, and nobody climbs to a mode in single precision.
+            // Fits on the device start as declared and know no phases, and there is no climb to a mode in single precision.
             let (schedule, start) = (Schedule::cosine(), StartFrom::Declared);
             let settings = Settings { steps: STEPS, estimator, schedule, start, ..settings.clone() };
             let algorithm = self.algorithm.clone();

@@ -374,14 +374,14 @@ fn groups_without_rows_and_levels_without_rows_add_nothing() {
         covariates: Vec::new(),
         y: Vec::new(),
     };
-    let nobody = Clinics {
+    let empty = Clinics {
         patients: Groups::with_empty(Vec::new(), 3).unwrap(),
         visits: Groups::with_empty(Vec::new(), 0).unwrap(),
         age: Vec::new(),
         ..lone.clone()
     };
     let noise = DrawNoise { noise: Noise::new(3), index: 0 };
-    for data in [&lone, &nobody] {
+    for data in [&lone, &empty] {
         let (table, point) = (table(data), Point::of(data));
         let density = || LogDensity::new(&Levels {}, &device, &table);
         let whole = (0..3).map(|clinic| point.clinic(data, clinic)).sum::<f64>();
@@ -406,7 +406,7 @@ fn groups_without_rows_and_levels_without_rows_add_nothing() {
     }
     // Silos that have a level and silos that lack it are fitted together, with minibatches.
     let silos: Vec<_> =
-        [("full", full), ("lone", lone), ("nobody", nobody)].map(|(name, data)| (name.into(), data)).into();
+        [("full", full), ("lone", lone), ("empty", empty)].map(|(name, data)| (name.into(), data)).into();
     assert!(partita::check(&Levels {}, &silos, &device).unwrap().passed());
     let family = FamilyPlan::new().global(Gaussian::diagonal()).local(Gaussian::diagonal());
     let mut settings = Settings { steps: 3, family, ..Settings::default() };

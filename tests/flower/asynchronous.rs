@@ -34,7 +34,7 @@ fn options(schedule: SiloSchedule, damping: f64, steps: u64) -> FitOptions {
 }
 
 #[test]
-fn a_straggler_over_the_engine_holds_nobody_back_and_the_fixed_point_is_that_of_visits_in_turn() {
+fn a_straggler_over_the_engine_holds_no_other_back_and_the_fixed_point_is_that_of_visits_in_turn() {
     let Some((folder, deployment)) = Deployment::capped(2) else { return };
     let (device, data) = (Device::flex(), silos(&[12, 9], 3, false, &Device::flex()));
     // The answer of a silo with a conjugate solver is exact for any request: damped by 0.99, each local update reduces

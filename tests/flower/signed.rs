@@ -50,7 +50,7 @@ fn found_by(
 }
 
 #[test]
-fn a_silo_with_a_key_answers_its_coordinator_with_the_same_bits_and_nobody_else_even_at_the_hello() {
+fn a_silo_with_a_key_answers_its_coordinator_with_the_same_bits_and_no_other_even_at_the_hello() {
     let Some((scratch, deployment)) = Deployment::capped(2) else { return };
     let public = Some(key(KEY).public());
     let both = [0, 1]

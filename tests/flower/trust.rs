@@ -65,7 +65,8 @@ pub(super) fn run_by(how: CoordinatorOptions, disturb: impl FnOnce()) -> (Result
 }
 
 #[test]
-fn an_engine_with_another_certificate_a_key_nobody_registered_another_secret_and_the_key_of_another_silo_are_refused() {
+fn an_engine_with_another_certificate_a_key_that_is_not_registered_another_secret_and_the_key_of_another_silo_are_refused()
+ {
     let Some(programs) = installed() else { return };
     let scratch = tempfile::tempdir().unwrap();
     let secure = Secure::start(&programs, scratch.path(), 3);

@@ -100,7 +100,7 @@ fn known_groups_have_the_mean_that_shrinkage_gives_and_new_ones_that_of_all() {
     let between = (sd.iter().map(|own| own * own).sum::<f64>() / count).sqrt();
     assert!((found.expected[1].mean - line).abs() < 5.0 * between / 1_000.0_f64.sqrt());
     assert!((0.9..1.3).contains(&(found.expected[1].sd / between)), "{} and {between}", found.expected[1].sd);
-    // The group is of the north: in the south nobody knows it.
+    // The group is of the north: the south does not know it.
     assert_eq!(own.predict("x,g\n2,g3\n", Whose::Silo(1)).groups, ["g new"]);
     assert_eq!(own.predict("x,g\n2,g3\n", Whose::New).groups, ["g new"]);
     // The rows that were fitted are predicted as new rows of known groups are.

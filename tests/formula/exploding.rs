@@ -67,6 +67,6 @@ fn a_rate_that_explodes_by_a_schedule_is_undone_and_never_trusted() {
     assert_eq!(found.verdict, Verdict::DoNotTrust, "{found}");
     let sigma = found.site("sigma").unwrap().mean;
     assert!(sigma < 10.0, "{sigma}");
-    // Numbers of hundreds of digits are for nobody.
+    // Numbers of hundreds of digits cannot be read.
     assert!(found.to_string().lines().all(|line| line.len() < 600), "{found}");
 }

@@ -147,9 +147,9 @@ fn a_usual_prior_that_decides_a_number_is_told_of_and_a_stated_one_is_not() {
     };
     let usual = said(&[]);
     assert!(
-        usual.contains("with the limits below") && usual.contains("which nobody stated, decides a part"),
+        usual.contains("with the limits below") && usual.contains("which was not stated, decides a part"),
         "{usual}"
     );
     let stated = said(&["--prior", "x ~ normal(0, 3)", "--prior", "(Intercept) ~ normal(0, 4)"]);
-    assert!(!stated.contains("which nobody stated"), "{stated}");
+    assert!(!stated.contains("which was not stated"), "{stated}");
 }

@@ -250,7 +250,7 @@ fn a_study_names_columns_with_units_and_describe_lists_all_that_leaves() {
     let (is_done, text) = said(folder.path(), &["silo", "--silo", "all.toml"]);
     let words = "It is `certificate_authority` of `[engine]`: put the file there";
     assert!(!is_done && text.contains(words) && !text.contains("waiting at"), "{text}");
-    // Nobody sees the groups of another silo over an engine: each hears of what is taken for granted.
+    // No silo sees the groups of another over an engine: each hears of what is taken for granted.
     assert!(text.contains("groups of `s` are of one silo each"), "{text}");
     // One that refuses what the study needs does not start.
     write(
@@ -408,7 +408,7 @@ fn a_number_that_is_known_from_its_usual_prior_alone_is_told_of_and_the_page_has
     let folder = small();
     let fit = ["fit", "y ~ x", "--family", "student", "--silo", "all.csv", "--output", "out"];
     let (is_done, text) = said(folder.path(), &fit);
-    let words = "gamma(2, 0.1), which nobody stated, is nearly all that is known of it";
+    let words = "gamma(2, 0.1), which was not stated, is nearly all that is known of it";
     assert!(is_done && text.contains(words) && text.contains("prior: nu ~ gamma(2, 0.1)"), "{text}");
     let (is_done, text) = said(folder.path(), &[&fit[..], &["--prior", "nu ~ gamma(2, 0.2)"]].concat());
     assert!(is_done && !text.contains(words), "{text}");

@@ -81,7 +81,7 @@ fn an_exchange_without_an_answer_is_no_step_and_is_counted() {
 }
 
 #[test]
-fn a_run_that_nobody_answers_ends_with_an_error_that_names_all() {
+fn a_run_that_no_silo_answers_ends_with_an_error_that_names_all() {
     let data = four_silos();
     for schedule in SCHEDULES {
         let mut run = Run::new(&LINEAR, &data, &settings(1_000), go_on(schedule));
@@ -356,7 +356,7 @@ impl Exchange for Deaf {
 }
 
 #[test]
-fn a_run_that_nobody_answers_hears_an_interruption() {
+fn a_run_that_no_silo_answers_hears_an_interruption() {
     let data = four_silos();
     let mut pvi = Run::new(&LINEAR, &data, &settings(100), go_on(SiloSchedule::Synchronous)).pvi;
     let names = data.iter().map(|(name, _)| name.clone()).collect();

@@ -68,7 +68,7 @@ fn partitioned_finds_the_exact_posterior_in_one_sweep() {
 }
 
 #[test]
-fn columns_finds_coefficients_of_columns_that_nobody_showed() {
+fn columns_finds_coefficients_of_columns_that_were_not_shown() {
     let (result, text) = result("columns");
     assert!(result["elbo"].is_f64() && text.contains("clinic: 1.") && text.contains("registry: -"), "{text}");
 }

@@ -17,7 +17,7 @@ mod statement;
 pub(crate) use outcome::{Leaf, Level, Outcome, Quantity, RowPlace, RowTape};
 pub(crate) use outcomes::Outcomes;
 pub use plate::{Minibatch, PlateRows};
-pub(crate) use reading::LayerMoments;
+pub(crate) use reading::AnyMoments;
 pub use reading::Moments;
 pub(crate) use reading::{Density, Layers, OnDevice, Origin, Reading, Score, Source, Tape, Terms};
 

@@ -79,7 +79,7 @@ mod tests {
             (0..10).for_each(|_| keep_awake(2));
             let most = kept();
             let start = Instant::now();
-            // The caller takes none of the tasks that keep others awake, except where nobody else is there.
+            // The caller takes none of the tasks that keep others awake, except where no other thread is there.
             while kept() > 0 && start.elapsed() < Duration::from_secs(20) {
                 std::thread::yield_now();
             }
@@ -90,7 +90,7 @@ mod tests {
     }
 
     #[test]
-    fn outside_a_pool_nobody_is_kept() {
+    fn outside_a_pool_no_thread_is_kept() {
         keep_awake(2);
         assert_eq!(kept(), 0);
     }

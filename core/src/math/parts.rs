@@ -12,7 +12,7 @@ struct Shared<T, F> {
 }
 
 struct State<T, F> {
-    /// Parts that nobody has begun: the caller takes the first, helpers take the last.
+    /// Parts that are not begun: the caller takes the first, helpers take the last.
     left: Range<usize>,
     /// Parts that helpers are at.
     helped: usize,
@@ -93,7 +93,7 @@ where
             (part, fill)
         };
         let mut numbers = vec![T::default(); length.min(total - part * length)];
-        // A panic in a task that nobody waits for ends the process: the caller fills the part, and panics itself.
+        // A panic in a task that is not waited for ends the process: the caller fills the part, and panics itself.
         let is_filled = catch_unwind(AssertUnwindSafe(|| fill(part, &mut numbers))).is_ok();
         let mut state = shared.state();
         state.done.push((part, is_filled.then_some(numbers)));

@@ -101,7 +101,7 @@ fn flushed<T: Number>(gradient: FlexTensor) -> FlexTensor {
 fn multiply<T: Number>(a: &FlexTensor, b: &FlexTensor, start: Option<&FlexTensor>) -> FlexTensor {
     let ([rows, inner], [own, columns]) = (shape(a), shape(b));
     let added = start.map_or(columns, |start| start.layout().num_elements());
-    // Here, and not in a helper: a panic in a task of rayon that nobody waits for ends the process.
+    // Here, and not in a helper: a panic in a task of rayon that is not waited for ends the process.
     assert!(inner == own && added == columns, "[{rows}, {inner}] times [{own}, {columns}], and {added} numbers to add");
     let (a, b) = (dense(a), dense(b));
     let start = start.map(FlexTensor::to_contiguous);

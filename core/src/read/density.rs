@@ -8,7 +8,7 @@ use super::gradient::{ValueAndGradient, collect, collect_own};
 use super::latents::Latents;
 use crate::declare::model::Model;
 use crate::declare::scope::{
-    Density, LayerMoments, Layers, LocalPart, Minibatch, Moments, Outcome, Reading, Scope, Source, Tape, Terms,
+    AnyMoments, Density, Layers, LocalPart, Minibatch, Moments, Outcome, Reading, Scope, Source, Tape, Terms,
 };
 use crate::declare::site::{Part, SiteTable};
 use crate::declare::theta;
@@ -55,7 +55,7 @@ pub struct LogDensity<'a, M> {
     pub(super) weight: f64,
     prior: f64,
     pub(super) loss: Loss,
-    moments: Option<LayerMoments<'a>>,
+    moments: Option<AnyMoments<'a>>,
     on_burn_tape: bool,
 }
 

@@ -25,7 +25,7 @@ impl DeviceEncoded {
     /// plate.
     ///
     /// # Errors
-    /// As for [`crate::Encoded::of`], but for numbers that are not finite, which nobody sees.
+    /// As for [`crate::Encoded::of`], but for numbers that are not finite, which are not seen.
     pub fn of<M: Model>(
         model: &M,
         table: &SiteTable,

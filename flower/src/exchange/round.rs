@@ -60,7 +60,7 @@ enum Verdict {
     Lost(String),
 }
 
-/// How long an answer takes in rounds where nobody has to be looked for.
+/// How long an answer takes in rounds where all silos are there.
 const SLOW: Duration = Duration::from_secs(5);
 
 /// How long after an error a request is sent again.
@@ -225,7 +225,7 @@ impl Flower {
         self.options.patience.lost_silo != LostSilo::GoOn || others >= self.options.quorum
     }
 
-    /// A silo from which nothing comes. Nobody waits for it again before it has said hello.
+    /// A silo from which nothing comes. It is not waited for again before it has said hello.
     fn given_up(&mut self, one: &Waiting, reason: String) -> Result<()> {
         let silo = one.request.silo;
         self.roster.forget(silo);

@@ -26,7 +26,7 @@ impl Evaluation<'_> {
         }
     }
 
-    /// Whether the rows are new ones, whose outcome nobody knows: they may have groups that no silo has.
+    /// Whether the rows are new ones, whose outcome is unknown: they may have groups that no silo has.
     pub(super) fn is_of_new_rows(&self) -> bool {
         self.formula.response.is_none()
     }

@@ -12,7 +12,7 @@ use crate::agree::Moments;
 /// Count, means and products about the means of the columns of a design, and the moments of outcome and offset.
 ///
 /// A silo sends it after the agreement: it needs the columns that all have. Of the products an owner may send the
-/// squares alone ([`ColumnSums::without_products`]); then nobody learns which columns are collinear.
+/// squares alone ([`ColumnSums::without_products`]); then no party learns which columns are collinear.
 ///
 /// # Example
 /// ```

@@ -239,7 +239,7 @@ pub enum FrameProblem {
         /// The nearest name of the file, if any is near.
         suggestion: Option<String>,
     },
-    /// Cells are missing and nobody said what that means.
+    /// Cells are missing, and what that means is not stated.
     #[error(
         "{rows} of {all} rows have missing cells: {}. Fill them in, or say `missing = \"drop\"` (of a command `--drop-missing`) to leave these rows out.",
         columns.iter().map(|(name, count, line)| format!("column `{name}` {count} (first in line {line})")).collect::<Vec<_>>().join(", ")

@@ -18,7 +18,7 @@ pub struct RowSum<'a> {
     pub noise: f64,
     /// The rows of the silo.
     pub count: usize,
-    /// The probability with which each row is in the sum, drawn by the mechanism from bits that nobody repeats; 1 for all.
+    /// The probability with which each row is in the sum, drawn by the mechanism from bits that are not repeated; 1 for all.
     pub rate: f64,
     /// The sums of the whole run: a mechanism gives no more, whatever it is asked, and none where all do not fit.
     pub sums: u64,

@@ -147,7 +147,7 @@ fn all<M: Model + ModuleDisplay>(
             let (own, sender, missing) = (replicates.owned(), sender.clone(), &missing);
             scope.spawn(move || {
                 while let Some(&number) = missing.get(next.fetch_add(1, Ordering::Relaxed)) {
-                    // Nobody listens any more where a file could not be written.
+                    // The receiver is gone where a file could not be written.
                     if sender.send((number, own.fit(number))).is_err() {
                         return;
                     }

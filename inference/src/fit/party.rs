@@ -166,7 +166,7 @@ pub(super) fn silo(
                 return Ok((judging(program, Integrates::Here), rows));
             }
         };
-        // Of pooled data nobody asks how many rows they have.
+        // Pooled data are not asked how many rows they have.
         Ok((judging(program, Integrates::Here), 0))
     })
 }

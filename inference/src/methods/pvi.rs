@@ -383,7 +383,7 @@ impl Algorithm for Pvi {
     fn elbo_samples(&self, outcomes: Vec<Outcome>, draws: usize, offset: u64) -> Result<ElboSamples> {
         let unknown = self.options.missing_silo == MissingSilo::GoOn && !is_complete(&outcomes);
         if unknown || self.options.private.is_some() {
-            // Without a silo's data nobody knows the bound.
+            // Without a silo's data the bound is unknown.
             return Ok(ElboSamples { elbos: vec![f64::NAN; draws], ..ElboSamples::default() });
         }
         let names = self.coordinator.silos.iter().enumerate().filter(|(silo, _)| self.ledger.counts(*silo));

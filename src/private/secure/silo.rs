@@ -1,4 +1,4 @@
-//! Answers with masked sums alone: a silo's own are for no one, and each roster and attempt has noise of its own.
+//! Answers with masked sums alone: a silo's own are never sent, and each roster and attempt has noise of its own.
 
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
@@ -44,7 +44,7 @@ pub(crate) struct MaskedSilo {
     last: Option<Last>,
 }
 
-/// The latest request for a sum and its answer, for no one: asked the same behind masks of another session, as after
+/// The latest request for a sum and its answer, which is never sent: asked the same behind masks of another session, as after
 /// another silo lost its keys, a silo takes no second step.
 struct Last {
     /// With its fields in order.

@@ -92,7 +92,7 @@ pub(crate) enum Tape {
 /// Linear layers evaluated with moments.
 #[derive(Debug)]
 pub(crate) struct Layers<'a> {
-    pub(crate) moments: LayerMoments<'a>,
+    pub(crate) moments: AnyMoments<'a>,
     /// The passes through each layer.
     pub(crate) passes: Vec<Arc<Mutex<Passes>>>,
 }
@@ -112,14 +112,14 @@ pub struct Moments<'a, T = f64> {
 
 /// The same in either precision.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct LayerMoments<'a> {
+pub(crate) struct AnyMoments<'a> {
     pub(crate) means: Numbers<'a>,
     pub(crate) variances: Numbers<'a>,
     pub(crate) noise: Noise,
     pub(crate) key: Key,
 }
 
-impl<'a, T: Number> From<Moments<'a, T>> for LayerMoments<'a> {
+impl<'a, T: Number> From<Moments<'a, T>> for AnyMoments<'a> {
     fn from(Moments { means, variances, noise, key }: Moments<'a, T>) -> Self {
         Self { means: T::numbers(means), variances: T::numbers(variances), noise, key }
     }

@@ -63,7 +63,7 @@ pub(crate) fn at(parameter: &[f64], event: usize) -> f64 {
     if let [shared] = parameter { *shared } else { parameter[event] }
 }
 
-/// Whether an output has one slot for each of `count` events, or none because nobody asks for it.
+/// Whether an output has one slot for each of `count` events, or none because it is not asked for.
 #[inline]
 pub(super) fn takes<T>(output: &[T], count: usize) -> bool {
     output.len() == count || output.is_empty()

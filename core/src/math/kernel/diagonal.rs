@@ -5,7 +5,7 @@ use std::ops::{Div, Neg};
 use super::block::{BLOCK, Lane, Padded, sum_blocks, takes};
 use super::polynomial::{exp, exp_single};
 
-/// What [`diagonal_draw`] reads, and where it writes; all of one length, but for a score that nobody asks for.
+/// What [`diagonal_draw`] reads, and where it writes; all of one length, but for a score that is not asked for.
 #[derive(Debug)]
 pub struct DiagonalDraw<'a, T = f64> {
     /// The means $\mu$.
@@ -158,7 +158,7 @@ pub struct DiagonalSlopes<'a, T = f64> {
     pub log_scale: &'a [f64],
     /// The noise $\varepsilon$ of the draw.
     pub noise: &'a [T],
-    /// The offset $e^\rho\varepsilon$ of the draw, where somebody has kept it; empty where nobody has.
+    /// The offset $e^\rho\varepsilon$ of the draw, where it was kept; empty where it was not.
     pub deviation: &'a [T],
     /// The gradient $a$ by the mean.
     pub by_mean: &'a [T],

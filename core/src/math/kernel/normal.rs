@@ -15,13 +15,13 @@ pub struct NormalTerms<'a> {
     pub scale: &'a [f64],
     /// What the derivatives, but not the sum, are multiplied by.
     pub factor: f64,
-    /// Receives the derivative by each $x_i$; empty if nobody asks.
+    /// Receives the derivative by each $x_i$; empty if it is not asked for.
     pub by_x: &'a mut [f64],
-    /// Receives the derivative of each term by its $\mu$, `n` numbers even if they share one; empty if nobody asks.
+    /// Receives the derivative of each term by its $\mu$, `n` numbers even if they share one; empty if it is not asked for.
     pub by_location: &'a mut [f64],
-    /// Receives the derivative of each term by its $\sigma$, `n` numbers even if they share one; empty if nobody asks.
+    /// Receives the derivative of each term by its $\sigma$, `n` numbers even if they share one; empty if it is not asked for.
     pub by_scale: &'a mut [f64],
-    /// Receives the term of each $x_i$; empty if nobody asks.
+    /// Receives the term of each $x_i$; empty if it is not asked for.
     pub terms: &'a mut [f64],
 }
 

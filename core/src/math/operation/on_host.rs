@@ -3,7 +3,7 @@
 use std::cell::RefCell;
 
 thread_local! {
-    /// The operations named on this thread since the last site; `None` where nobody asks.
+    /// The operations named on this thread since the last site; `None` where they are not asked for.
     static NAMED: RefCell<Option<Vec<String>>> = const { RefCell::new(None) };
 }
 
@@ -16,7 +16,7 @@ pub(crate) fn computes_on_host(name: &str) {
     });
 }
 
-/// The operations named so far, which are then forgotten; none where nobody asks.
+/// The operations named so far, which are then forgotten; none where they are not asked for.
 pub(crate) fn named_on_host() -> Vec<String> {
     NAMED.with_borrow_mut(|named| named.as_mut().map(std::mem::take)).unwrap_or_default()
 }

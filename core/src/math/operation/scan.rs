@@ -1,4 +1,4 @@
-//! Evaluates a recurrence over time as one node of the tape, with derivatives that nobody writes by hand.
+//! Evaluates a recurrence over time as one node of the tape, with derivatives that are found by themselves.
 
 use burn::tensor::Tensor;
 

@@ -481,7 +481,8 @@ fn refuse(settings: &Settings, table: &SiteTable) -> Result<()> {
         return refused("loss", format!("{} with OnDevice", settings.loss), expected);
     }
     if settings.clip.is_some() {
-        let expected = "none for a fit that stays on the device, where nobody sees whether a step was clipped";
+        let expected =
+            "none for a fit that stays on the device, where the host does not see whether a step was clipped";
         return refused("clip", "a limit with OnDevice".into(), expected);
     }
     Ok(())

@@ -28,7 +28,7 @@ pub struct PriorLine {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum PriorSource {
-    /// The usual one, which nobody stated.
+    /// The usual one, which the user did not state.
     Usual,
     /// The user's, who stated it.
     Stated,
@@ -94,7 +94,7 @@ fn of_widths(line: &PriorLine, answer: &[&SiteSummary], draws: &[(String, String
         let interval = own.quantiles.p2_5..=own.quantiles.p97_5;
         let is_prior = 2 * draws.iter().filter(|draw| interval.contains(draw)).count() >= draws.len();
         let problem = format!(
-            "the usual prior, {prior}, which nobody stated, is nearly all that is known of it: its 95 % interval has, in \
+            "the usual prior, {prior}, which was not stated, is nearly all that is known of it: its 95 % interval has, in \
              widths of that of the prior, the width"
         );
         let remedy = format!(
@@ -113,7 +113,8 @@ fn of_normal(label: &str, [prior_mean, prior_sd]: [f64; 2], mean: f64, sd: f64) 
         "Say what is known of it, such as `--prior '{label} ~ normal({prior_mean}, {})'` where nothing is (in a study `[priors]`); data that say more of it need no prior.",
         three_digits(4.0 * prior_sd)
     );
-    let about = format!("the usual prior, normal({prior_mean}, {prior_sd}), which nobody stated, decides a part of it");
+    let about =
+        format!("the usual prior, normal({prior_mean}, {prior_sd}), which was not stated, decides a part of it");
     let warn = |problem: String| Warning::new(Severity::Limit, problem, remedy.clone()).at(label);
     if share > SHARE {
         let problem = format!("{about}: the share of the prior of its precision");

@@ -44,7 +44,7 @@ pub struct Privacy {
     #[serde(default)]
     pub clipped: Option<ClippedShare>,
     /// Whether the latents of a row are integrated out, or have Gaussian posteriors of their own, with which intervals are too
-    /// narrow; `None` where nobody says so.
+    /// narrow; `None` where it is not stated.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub integrates_rows: Option<bool>,
 }

@@ -1,4 +1,4 @@
-//! States what a user may choose of few rounds, which nobody needs to.
+//! States what a user may choose of few rounds; the defaults serve.
 
 use serde::{Deserialize, Serialize};
 

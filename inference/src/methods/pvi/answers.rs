@@ -7,7 +7,7 @@ use crate::engine::trainer::distance;
 use crate::engine::wire::message::Message;
 use crate::methods::pvi::{Answer, Asked, MissingSilo, Pvi, SiloSchedule, Turn};
 
-/// So many answers in a row that do not come from any silo end a run: there is nobody to go on with.
+/// So many answers in a row that do not come from any silo end a run: no silo is left to go on with.
 const SILENCE: u64 = 100;
 
 impl Pvi {

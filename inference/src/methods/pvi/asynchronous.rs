@@ -1,4 +1,4 @@
-//! Lets PVI be asked silo by silo, for runs in which nobody waits for the others.
+//! Lets PVI be asked silo by silo, for runs in which no silo waits for the others.
 
 use crate::engine::algorithm::{Asynchronous, StepInfo};
 use crate::engine::error::{Error, Result};

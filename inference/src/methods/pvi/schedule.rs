@@ -55,7 +55,7 @@ impl Default for Delays {
 }
 
 impl SiloSchedule {
-    /// Refuses a schedule that visits nobody.
+    /// Refuses a schedule that visits no silo.
     ///
     /// # Errors
     /// [`Error::Setting`].

@@ -62,7 +62,7 @@ impl Join {
         self.private.map(|own| own.report(self.clipped_rows, &self.sizes, self.local_steps))
     }
 
-    /// Asks for bounds; of private silos nobody does, since they have no noise.
+    /// Asks for bounds; private silos are not asked, since bounds have no noise.
     pub(super) fn ask_bounds(&self, draws: usize, offset: u64) -> Vec<Request> {
         if self.private.is_some() { Vec::new() } else { self.globals.ask_bounds(draws, offset) }
     }

@@ -26,7 +26,7 @@ pub struct PrivateRoundsOptions {
     #[serde(default = "one")]
     pub shares: u64,
     /// The clip of a row's gradient in units of its root mean square over rows where the posterior is right: there
-    /// squares sum to the number of globals, so that nobody has to look at data. `None` for as much as lets noise widen
+    /// squares sum to the number of globals, so that it is chosen without a look at data. `None` for as much as lets noise widen
     /// standard deviations by about 6 %, and at least 3: longer rows are shorter in the sums, which moves the answer, and moves it
     /// farther in its standard deviations the more rows there are.
     #[serde(default)]

@@ -28,7 +28,7 @@ pub struct PrivateSfviOptions {
     /// of rows.
     pub rate: f64,
     /// The clip of a row's gradient in units of its root mean square over rows where the posterior is right: there
-    /// squares sum to the number of globals, so that nobody has to look at data.
+    /// squares sum to the number of globals, so that it is chosen without a look at data.
     pub clip: f64,
     /// The most that the standard deviation of an unconstrained global is at the start, in the units of the model. It is 0.8
     /// of the scale of the global's prior, and 0.5 for the logarithm of a number above zero; a site that declares its scale
