@@ -89,7 +89,7 @@ impl Refusal {
                 "its rows are integrated by draws, of which 4,096 a row give log likelihoods that are too noisy"
             }
             Self::Points => {
-                "integrals over its rows are not resolved by points, as with heavy tails or several modes of their latents; sample with `Nuts`, or give latents of rows a normal distribution"
+                "integrals over its rows are not resolved by points, as where their latents are very wide, or have heavy tails or several modes; sample with `Nuts`, or give latents of rows that are not normal a normal distribution"
             }
         }
     }
@@ -139,8 +139,11 @@ impl Values {
     /// # Errors
     /// What the model reports at a node, beside that a density is no number.
     pub(crate) fn at(rows: &mut AtDraws, around: &Normal, proposal: &Proposal, count: usize) -> Result<Self> {
+        if let Some(refusal) = unresolved(rows, &around.mean)? {
+            return Ok(Self::refused(refusal));
+        }
         let values = rows.values(around, count, |index| proposal.draw(index))?;
-        Ok(unresolved(rows, &around.mean)?.map_or(Self { values: Some(values), refusal: 0 }, Self::refused))
+        Ok(Self { values: Some(values), refusal: 0 })
     }
 
     fn refused(refusal: Refusal) -> Self {
