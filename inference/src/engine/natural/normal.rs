@@ -44,9 +44,6 @@ use piece::{Part, Piece};
 pub struct NormalFamily {
     parts: Vec<Part>,
     len: usize,
-    /// Whether there is one diagonal part, with components in order: natural parameters are $`h`$, then
-    /// $`-\tfrac12\lambda`$.
-    is_plain: bool,
 }
 
 impl NormalFamily {
@@ -97,15 +94,7 @@ impl NormalFamily {
 
     /// One part with all components.
     fn whole(len: usize, form: CovarianceForm) -> Self {
-        Self::joined(vec![Part { components: (0..len).collect(), form }], len)
-    }
-
-    fn joined(parts: Vec<Part>, len: usize) -> Self {
-        let is_plain = match parts.as_slice() {
-            [Part { components, form: CovarianceForm::Diagonal }] => components.iter().copied().eq(0..len),
-            _ => false,
-        };
-        Self { parts, len, is_plain }
+        Self { parts: vec![Part { components: (0..len).collect(), form }], len }
     }
 
     /// Independent parts: their components, and the form of the covariance of each.
@@ -125,7 +114,7 @@ impl NormalFamily {
             let expected = "every component from 0 on once: the parts are disjoint and leave none out";
             return Err(Error::Setting { setting: "parts of a normal family", found, expected });
         }
-        Ok(Self::joined(parts.into_iter().map(|(components, form)| Part { components, form }).collect(), len))
+        Ok(Self { parts: parts.into_iter().map(|(components, form)| Part { components, form }).collect(), len })
     }
 
     /// Whether all components are independent.
@@ -134,8 +123,11 @@ impl NormalFamily {
         self.parts.iter().all(|part| part.group().is_some() || part.components.len() <= 1)
     }
 
+    /// Whether there is one diagonal part, with components in order: natural parameters are $`h`$, then
+    /// $`-\tfrac12\lambda`$.
     pub(crate) fn is_plain(&self) -> bool {
-        self.is_plain
+        let [Part { components, form: CovarianceForm::Diagonal }] = self.parts.as_slice() else { return false };
+        components.iter().copied().eq(0..self.len)
     }
 
     /// Each part with its share of what stands behind the first `n` parameters.
@@ -359,7 +351,7 @@ impl ExponentialFamily for NormalFamily {
     }
 
     fn impropriety(&self, natural: &[f64]) -> Option<Impropriety> {
-        if self.is_plain && independent::is_proper(natural) {
+        if self.is_plain() && independent::is_proper(natural) {
             return None;
         }
         self.pieces(natural).find_map(|piece| piece.impropriety())
@@ -370,7 +362,7 @@ impl ExponentialFamily for NormalFamily {
     }
 
     fn kl_divergence(&self, q: &[f64], p: &[f64]) -> f64 {
-        if self.is_plain { independent::kl_divergence(q, p) } else { kl_by_means(self, q, p) }
+        if self.is_plain() { independent::kl_divergence(q, p) } else { kl_by_means(self, q, p) }
     }
 
     fn mean_parameters(&self, natural: &[f64]) -> Vec<f64> {
