@@ -388,7 +388,7 @@ fn parties_any(
         programs.push(program);
         rows.push(own);
     }
-    // Local latents rule out a climb to the mode: here the table says whether there are any.
+    // Local latents rule out a climb to the mode: here the programs say whether there are any.
     let can_climb = matches!(options.algorithm, AlgorithmChoice::Sfvi | AlgorithmChoice::SfviAvg(_));
     let climbs = settings.start == StartFrom::Mode && can_climb;
     if climbs && LocalLatents::of(&programs)? == LocalLatents::Some {

@@ -58,7 +58,7 @@ impl Entropy for SystemEntropy {
     }
 }
 
-/// Bits that a seed repeats, SHA-256 of the seed and a counter: for tests and simulations: they give no protection.
+/// Bits that a seed repeats, SHA-256 of the seed and a counter: for tests and simulations. They give no protection.
 ///
 /// # Example
 /// ```
